@@ -1,6 +1,19 @@
 //! What is simulated, valid by construction, and the tables that come out. An engine reads a
 //! `Scenario` and never checks it again; nothing here moves time.
 
+pub mod fabric;
+mod ids;
+pub mod job;
+pub mod scenario;
+pub mod tables;
 pub mod workload;
 
+pub use fabric::{Cable, Fabric, FabricError, Link, MAX_RATE, Node, NodeKind};
+pub use ids::{JobId, LinkId, NodeId};
+pub use job::{Crossing, Job, Share, Weight, WeightError};
+pub use scenario::{Scenario, ScenarioError, Stop};
+pub use tables::{
+    AdjustmentRow, Column, IterationRow, JobCounters, LinkRow, PhaseRow, RateRow, Records, Table,
+    Tables,
+};
 pub use workload::{Phase, Profile, ProfileError};

@@ -1,0 +1,364 @@
+//! What comes out of a run, the same from both engines: an engine records rows, and `Records`
+//! turns them into columns with units in their names.
+
+use hocket_des::{Bytes, Duration, Rate, Time};
+
+use crate::{JobId, LinkId, Scenario};
+
+/// One finished iteration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IterationRow {
+    /// Whose.
+    pub job: JobId,
+    /// Counted from 0.
+    pub iteration: u64,
+    /// When it began, after any delay.
+    pub start: Time,
+    /// When its last phase ended.
+    pub end: Time,
+    /// Time in Up phases.
+    pub communication: Duration,
+    /// Wait before `start` that the job chose: time-shift, re-adjustment, padding.
+    pub delayed: Duration,
+}
+
+/// One finished Up phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PhaseRow {
+    /// Whose.
+    pub job: JobId,
+    /// Counted from 0.
+    pub iteration: u64,
+    /// Counted from 0 within the iteration.
+    pub phase: u32,
+    /// When the job began to send.
+    pub start: Time,
+    /// When all was sent.
+    pub end: Time,
+    /// What each of the job's flows sent.
+    pub bytes: Bytes,
+}
+
+/// From `start` on, each of the job's flows sends at `rate`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateRow {
+    /// Whose.
+    pub job: JobId,
+    /// Since when.
+    pub start: Time,
+    /// Up to the job's next row.
+    pub rate: Rate,
+}
+
+/// What one job put on one link during the whole run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinkRow {
+    /// The link.
+    pub link: LinkId,
+    /// Whose.
+    pub job: JobId,
+    /// All flows together.
+    pub bytes: Bytes,
+    /// Those bytes ÷ what the link could have carried in the run.
+    pub utilisation: f64,
+    /// How long the job was sending on the link.
+    pub busy: Duration,
+}
+
+/// A job that had drifted delayed itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdjustmentRow {
+    /// Whose.
+    pub job: JobId,
+    /// When the job decided, at the end of an iteration.
+    pub time: Time,
+    /// How far from its slot the last communication had started; positive is late.
+    pub deviation_ps: i64,
+    /// The wait before the next iteration.
+    pub delay: Duration,
+}
+
+/// What a job's policies did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JobCounters {
+    /// The wait before the first iteration, clock error included.
+    pub time_shift: Duration,
+    /// Rate allocations in which the job met one of another weight or queue on a full link, so
+    /// that weight or priority decided.
+    pub policy_acted: u64,
+}
+
+/// The rows of a run in the order of events.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Records {
+    /// In order of end.
+    pub iterations: Vec<IterationRow>,
+    /// In order of end.
+    pub phases: Vec<PhaseRow>,
+    /// In order of start.
+    pub rates: Vec<RateRow>,
+    /// By link, then job.
+    pub links: Vec<LinkRow>,
+    /// In order of time.
+    pub adjustments: Vec<AdjustmentRow>,
+    /// By job.
+    pub jobs: Vec<JobCounters>,
+}
+
+/// The values of one column.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the variants are named after their types")]
+pub enum Column {
+    U64(Vec<u64>),
+    I64(Vec<i64>),
+    U32(Vec<u32>),
+    F64(Vec<f64>),
+    /// Row i reads `dictionary[codes[i]]`.
+    Str {
+        codes: Vec<u32>,
+        dictionary: Vec<String>,
+    },
+}
+
+/// Columns of one length, with names that carry their units.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// `iterations`, `phases`, `rates`, `links`, `adjustments` or `jobs`.
+    pub name: &'static str,
+    /// In the order in which they are shown.
+    pub columns: Vec<(&'static str, Column)>,
+}
+
+/// All tables of a run. Rows stand in the order of events; those of `links` and `jobs` in the order
+/// of the scenario.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tables {
+    /// `job, iteration, start_ps, end_ps, iteration_s, communication_s, compute_s, delayed_s`:
+    /// finished iterations; `iteration_s` runs from start to end, `delayed_s` is the wait before.
+    pub iterations: Table,
+    /// `job, iteration, phase, start_ps, end_ps, bytes, mean_rate_bps`: finished Up phases, per flow.
+    pub phases: Table,
+    /// `job, start_ps, rate_bps`: a step function per job, per flow.
+    pub rates: Table,
+    /// `link, job, bytes, utilisation, busy_s`.
+    pub links: Table,
+    /// `job, time_ps, deviation_s, delay_s`.
+    pub adjustments: Table,
+    /// `job, iterations, mean_iteration_s, p50_iteration_s, p90_iteration_s, p99_iteration_s,
+    /// mean_communication_s, mean_delayed_s, time_shift_s, adjustments, policy_acted`: percentiles by
+    /// nearest rank, NaN for a job without a finished iteration. `mean_delayed_s` leaves the first
+    /// iteration out, so that `mean_iteration_s + mean_delayed_s` is what an iteration costs in the
+    /// long run.
+    pub jobs: Table,
+}
+
+impl Column {
+    /// How many rows the column has.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::U64(values) => values.len(),
+            Self::I64(values) => values.len(),
+            Self::U32(values) => values.len(),
+            Self::F64(values) => values.len(),
+            Self::Str { codes, .. } => codes.len(),
+        }
+    }
+
+    /// Whether the column has no row.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Table {
+    /// How many rows each column has.
+    pub fn rows(&self) -> usize {
+        self.columns.first().map_or(0, |(_, column)| column.len())
+    }
+
+    /// The column of this name.
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|(known, _)| *known == name).map(|(_, column)| column)
+    }
+}
+
+impl Tables {
+    /// Each table, in the order in which they are written.
+    pub fn all(&self) -> [&Table; 6] {
+        [&self.iterations, &self.phases, &self.rates, &self.links, &self.adjustments, &self.jobs]
+    }
+}
+
+impl Records {
+    /// The rows as columns; `scenario` is what was run, and gives the names.
+    pub fn into_tables(self, scenario: &Scenario) -> Tables {
+        let names: Vec<String> = scenario.jobs().iter().map(|job| job.name.clone()).collect();
+        Tables {
+            jobs: job_table(&self, scenario, &names),
+            iterations: iteration_table(&self.iterations, &names),
+            phases: phase_table(&self.phases, &names),
+            rates: rate_table(&self.rates, &names),
+            links: link_table(&self.links, scenario, &names),
+            adjustments: adjustment_table(&self.adjustments, &names),
+        }
+    }
+}
+
+impl IterationRow {
+    /// From start to end, without the wait before.
+    pub fn duration(&self) -> Duration {
+        self.end.since(self.start)
+    }
+}
+
+fn iteration_table(rows: &[IterationRow], names: &[String]) -> Table {
+    let columns = vec![
+        ("job", job_column(rows, names, |row| row.job)),
+        ("iteration", u64_column(rows, |row| row.iteration)),
+        ("start_ps", u64_column(rows, |row| row.start.as_ps())),
+        ("end_ps", u64_column(rows, |row| row.end.as_ps())),
+        ("iteration_s", seconds_column(rows, IterationRow::duration)),
+        ("communication_s", seconds_column(rows, |row| row.communication)),
+        ("compute_s", seconds_column(rows, |row| row.duration() - row.communication)),
+        ("delayed_s", seconds_column(rows, |row| row.delayed)),
+    ];
+    Table { name: "iterations", columns }
+}
+
+fn phase_table(rows: &[PhaseRow], names: &[String]) -> Table {
+    let mean_rate = |row: &PhaseRow| {
+        let bits = row.bytes.get() as f64 * 8.0;
+        bits / row.end.since(row.start).as_secs_f64()
+    };
+    let columns = vec![
+        ("job", job_column(rows, names, |row| row.job)),
+        ("iteration", u64_column(rows, |row| row.iteration)),
+        ("phase", Column::U32(rows.iter().map(|row| row.phase).collect())),
+        ("start_ps", u64_column(rows, |row| row.start.as_ps())),
+        ("end_ps", u64_column(rows, |row| row.end.as_ps())),
+        ("bytes", u64_column(rows, |row| row.bytes.get())),
+        ("mean_rate_bps", Column::F64(rows.iter().map(mean_rate).collect())),
+    ];
+    Table { name: "phases", columns }
+}
+
+fn rate_table(rows: &[RateRow], names: &[String]) -> Table {
+    let columns = vec![
+        ("job", job_column(rows, names, |row| row.job)),
+        ("start_ps", u64_column(rows, |row| row.start.as_ps())),
+        ("rate_bps", u64_column(rows, |row| row.rate.as_bps())),
+    ];
+    Table { name: "rates", columns }
+}
+
+fn link_table(rows: &[LinkRow], scenario: &Scenario, names: &[String]) -> Table {
+    // Only links that a job crosses: a large fabric has many more.
+    let mut used: Vec<LinkId> = rows.iter().map(|row| row.link).collect();
+    used.sort_unstable();
+    used.dedup();
+    let code = |link| used.binary_search(&link).expect("every row's link was collected") as u32;
+    let links = scenario.fabric().links();
+    let link = Column::Str {
+        codes: rows.iter().map(|row| code(row.link)).collect(),
+        dictionary: used.iter().map(|link| links[link.index()].name.clone()).collect(),
+    };
+    let columns = vec![
+        ("link", link),
+        ("job", job_column(rows, names, |row| row.job)),
+        ("bytes", u64_column(rows, |row| row.bytes.get())),
+        ("utilisation", Column::F64(rows.iter().map(|row| row.utilisation).collect())),
+        ("busy_s", seconds_column(rows, |row| row.busy)),
+    ];
+    Table { name: "links", columns }
+}
+
+fn adjustment_table(rows: &[AdjustmentRow], names: &[String]) -> Table {
+    let deviation_s = |row: &AdjustmentRow| row.deviation_ps as f64 * 1e-12;
+    let columns = vec![
+        ("job", job_column(rows, names, |row| row.job)),
+        ("time_ps", u64_column(rows, |row| row.time.as_ps())),
+        ("deviation_s", Column::F64(rows.iter().map(deviation_s).collect())),
+        ("delay_s", seconds_column(rows, |row| row.delay)),
+    ];
+    Table { name: "adjustments", columns }
+}
+
+fn job_table(records: &Records, scenario: &Scenario, names: &[String]) -> Table {
+    let mut iterations: Vec<Vec<&IterationRow>> = vec![Vec::new(); names.len()];
+    for row in &records.iterations {
+        iterations[row.job.index()].push(row);
+    }
+    let mut adjustments = vec![0_u64; names.len()];
+    for row in &records.adjustments {
+        adjustments[row.job.index()] += 1;
+    }
+    let sorted: Vec<Vec<Duration>> = iterations
+        .iter()
+        .map(|rows| {
+            let mut durations: Vec<_> = rows.iter().map(|row| row.duration()).collect();
+            durations.sort_unstable();
+            durations
+        })
+        .collect();
+    let ids: Vec<JobId> = scenario.job_ids().collect();
+    let percentiles = |percent| {
+        Column::F64(sorted.iter().map(|durations| percentile_s(durations, percent)).collect())
+    };
+    let mean_over = |skip: usize, value: fn(&IterationRow) -> Duration| {
+        let mean = |rows: &Vec<&IterationRow>| mean_s(rows.iter().skip(skip).map(|row| value(row)));
+        Column::F64(iterations.iter().map(mean).collect())
+    };
+    let columns = vec![
+        ("job", job_column(&ids, names, |&job| job)),
+        ("iterations", u64_column(&iterations, |rows| rows.len() as u64)),
+        ("mean_iteration_s", mean_over(0, IterationRow::duration)),
+        ("p50_iteration_s", percentiles(50)),
+        ("p90_iteration_s", percentiles(90)),
+        ("p99_iteration_s", percentiles(99)),
+        ("mean_communication_s", mean_over(0, |row| row.communication)),
+        ("mean_delayed_s", mean_over(1, |row| row.delayed)),
+        ("time_shift_s", seconds_column(&records.jobs, |job| job.time_shift)),
+        ("adjustments", Column::U64(adjustments)),
+        ("policy_acted", u64_column(&records.jobs, |job| job.policy_acted)),
+    ];
+    Table { name: "jobs", columns }
+}
+
+fn job_column<Row>(rows: &[Row], names: &[String], job: impl Fn(&Row) -> JobId) -> Column {
+    let codes = rows.iter().map(|row| job(row).code()).collect();
+    Column::Str { codes, dictionary: names.to_vec() }
+}
+
+fn u64_column<Row>(rows: &[Row], value: impl Fn(&Row) -> u64) -> Column {
+    Column::U64(rows.iter().map(value).collect())
+}
+
+fn seconds_column<Row>(rows: &[Row], value: impl Fn(&Row) -> Duration) -> Column {
+    Column::F64(rows.iter().map(|row| value(row).as_secs_f64()).collect())
+}
+
+// Summed in whole picoseconds, so that the mean does not depend on the order of the rows.
+fn mean_s(durations: impl Iterator<Item = Duration>) -> f64 {
+    let (sum_ps, count) = durations
+        .fold((0_u128, 0_u64), |(sum, count), each| (sum + u128::from(each.as_ps()), count + 1));
+    sum_ps as f64 * 1e-12 / count as f64
+}
+
+fn percentile_s(sorted: &[Duration], percent: usize) -> f64 {
+    let rank = (sorted.len() * percent).div_ceil(100);
+    rank.checked_sub(1).map_or(f64::NAN, |index| sorted[index].as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_taken_by_nearest_rank() {
+        let hundred: Vec<_> = (1..=100).map(Duration::from_secs).collect();
+        assert!((percentile_s(&hundred, 50) - 50.0).abs() < 1e-12);
+        assert!((percentile_s(&hundred, 99) - 99.0).abs() < 1e-12);
+        assert!((percentile_s(&hundred[..1], 99) - 1.0).abs() < 1e-12);
+        assert!(percentile_s(&[], 50).is_nan());
+    }
+}
