@@ -1,1 +1,21 @@
-//! .
+//! Which training jobs can take turns on a link, how far each must be shifted, and what it is worth.
+//!
+//! A job's period is rolled up into a circle; jobs that share a link are laid on a unified circle
+//! whose perimeter is a common multiple of their periods, and rotated until their summed demand
+//! exceeds the link's capacity as little as possible (HotNets'22 section 3; NSDI'24 section 3,
+//! Table 1, Equations 1 to 5). The affinity graph carries the shifts of single links to a whole
+//! cluster. Nothing here simulates: it is arithmetic on profiles.
+
+pub mod affinity;
+//HOLD pub mod cassini;
+pub mod circle;
+pub mod commensurate;
+mod exact;
+mod grid;
+pub mod problem;
+pub mod solver;
+
+pub use circle::score_of;
+pub use commensurate::{Commensurate, commensurate};
+pub use problem::{CompatError, JointLink, JointProblem, LinkProblem};
+pub use solver::{Method, Solution, SolveOptions, solve, solve_joint};

@@ -1,0 +1,132 @@
+//! The unified circle of jobs that share a link, and the score of given time-shifts on it
+//! (HotNets'22 section 3; NSDI'24 section 3, Equations 1 to 3).
+
+use hocket_des::{Duration, Rate};
+use hocket_scenario::Profile;
+use num_integer::Integer;
+
+use crate::problem::CompatError;
+
+/// The most iterations of one job that a unified circle may hold. With more, a rotation of the job
+/// is finer than a degree: the periods do not fit, and pretending that they do would only hide it.
+pub const MAX_ROUNDS: u64 = 720;
+
+/// The perimeter of the unified circle: the least common multiple of the jobs' periods.
+///
+/// # Errors
+/// If there is no job, or one of them would go round more than [`MAX_ROUNDS`] times.
+pub fn unified_perimeter(jobs: &[Profile]) -> Result<Duration, CompatError> {
+    let incommensurate = CompatError::Incommensurate { rounds_limit: MAX_ROUNDS };
+    let shortest = jobs.iter().map(|job| job.period().as_ps()).min().ok_or(CompatError::NoJobs)?;
+    let mut perimeter = 1u64;
+    for job in jobs {
+        let period = job.period().as_ps();
+        perimeter = (perimeter / perimeter.gcd(&period))
+            .checked_mul(period)
+            .filter(|perimeter| perimeter / shortest <= MAX_ROUNDS)
+            .ok_or_else(|| incommensurate.clone())?;
+    }
+    Ok(Duration::from_ps(perimeter))
+}
+
+/// The compatibility score of `jobs` on a link when job j is delayed by `shifts[j]`:
+/// 1 − mean excess demand ÷ capacity over the unified circle (Equation 2), with the demand taken
+/// where it is and not at sampled angles. 1 is full compatibility; the score may be negative.
+///
+/// # Errors
+/// If there is no job, the capacity is zero, the periods have no usable common multiple, or the
+/// number of shifts is not the number of jobs.
+pub fn score_of(capacity: Rate, jobs: &[Profile], shifts: &[Duration]) -> Result<f64, CompatError> {
+    if shifts.len() != jobs.len() {
+        return Err(CompatError::ShiftCount { shifts: shifts.len(), jobs: jobs.len() });
+    }
+    if capacity.is_zero() {
+        return Err(CompatError::ZeroCapacity);
+    }
+    let perimeter = unified_perimeter(jobs)?;
+    let excess = excess(capacity, jobs, shifts, perimeter);
+    Ok(1.0 - excess as f64 / (perimeter.as_ps() as f64 * capacity.as_bps() as f64))
+}
+
+/// Equation 1 integrated over the circle, in bits/s × ps: a sweep over the edges of all phases.
+fn excess(capacity: Rate, jobs: &[Profile], shifts: &[Duration], perimeter: Duration) -> u128 {
+    let perimeter = perimeter.as_ps();
+    let mut edges: Vec<(u64, bool, u64)> = Vec::new();
+    let mut push = |start: u64, end: u64, rate: u64| {
+        edges.push((start, true, rate));
+        edges.push((end, false, rate));
+    };
+    for (job, shift) in jobs.iter().zip(shifts) {
+        let period = job.period();
+        for phase in job.phases() {
+            let first = ((phase.start + *shift % period) % period).as_ps();
+            for round in 0..perimeter / period.as_ps() {
+                let start = first + round * period.as_ps();
+                let end = start + phase.duration.as_ps();
+                push(start, end.min(perimeter), phase.rate.as_bps());
+                if end > perimeter {
+                    push(0, end - perimeter, phase.rate.as_bps());
+                }
+            }
+        }
+    }
+    // At equal places falls sort before rises, and every fall has its rise at an earlier place.
+    edges.sort_unstable();
+    let mut demand = 0u64;
+    let mut position = 0u64;
+    let mut total = 0u128;
+    for (at, rises, rate) in edges {
+        total += u128::from(at - position) * u128::from(demand.saturating_sub(capacity.as_bps()));
+        position = at;
+        demand = if rises { demand + rate } else { demand - rate };
+    }
+    total
+}
+
+#[cfg(test)]
+mod tests {
+    use hocket_scenario::Phase;
+
+    use super::*;
+
+    fn job(period_ms: u64, start_ms: u64, duration_ms: u64, gbps: u64) -> Profile {
+        let phase = Phase {
+            start: Duration::from_ms(start_ms),
+            duration: Duration::from_ms(duration_ms),
+            rate: Rate::from_gbps(gbps),
+        };
+        Profile::new(Duration::from_ms(period_ms), vec![phase]).unwrap()
+    }
+
+    #[test]
+    fn periods_of_40_and_60_ms_meet_on_a_circle_of_120() {
+        let jobs = [job(40, 0, 10, 50), job(60, 0, 10, 50)];
+        assert_eq!(unified_perimeter(&jobs), Ok(Duration::from_ms(120)));
+    }
+
+    #[test]
+    fn a_circle_of_an_hour_is_refused() {
+        let jobs = [job(997, 0, 10, 50), job(1009, 0, 10, 50)];
+        let error = unified_perimeter(&jobs).unwrap_err();
+        assert!(error.to_string().contains("no common multiple"), "{error}");
+    }
+
+    #[test]
+    fn the_score_is_one_minus_mean_excess_over_capacity() {
+        // Both send 40 Gbps on 50 for 60 of 100 ms, fully on top of each other: 30 ÷ 50 × 0.6 is lost.
+        let jobs = [job(100, 0, 60, 40), job(100, 0, 60, 40)];
+        let shift = |ms| [Duration::ZERO, Duration::from_ms(ms)];
+        let score = |ms| score_of(Rate::from_gbps(50), &jobs, &shift(ms)).unwrap();
+        assert!((score(0) - 0.64).abs() < 1e-12);
+        // Shifted by 40 ms they overlap for 20 ms on either side of the circle's seam.
+        assert!((score(40) - 0.88).abs() < 1e-12);
+        assert!((score(140) - score(40)).abs() < 1e-12, "a shift by a period changes nothing");
+    }
+
+    #[test]
+    fn a_hopeless_set_of_jobs_scores_below_zero() {
+        let jobs = vec![job(100, 0, 100, 50); 4];
+        let score = score_of(Rate::from_gbps(50), &jobs, &[Duration::ZERO; 4]).unwrap();
+        assert!((score + 2.0).abs() < 1e-12);
+    }
+}

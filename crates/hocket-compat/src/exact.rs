@@ -1,0 +1,399 @@
+//! The proven optimum over continuous shifts, from the edges of the phases alone.
+//!
+//! Excess as a function of one group's shift is piecewise linear. Where a rise meets a rise or a
+//! fall meets a fall, its slope can only fall (excess is convex in demand), so no strict minimum
+//! lies there; minima lie where a job's rise meets another's fall. Some optimum therefore links all
+//! jobs by such meetings into one tree: a group that is not linked can be moved, at no cost, until
+//! it is. Growing the tree job by job reaches it, and branch and bound prunes the growing.
+
+use crate::problem::{Arc, CompatError, Problem};
+use crate::solver::{Budget, Found};
+
+/// A piecewise constant function on the circle: demand − capacity from each position to the next.
+#[derive(Clone)]
+struct Surplus {
+    positions: Vec<u64>,
+    values: Vec<i128>,
+}
+
+struct Search<'a, 'b> {
+    problem: &'a Problem,
+    budget: &'a mut Budget<'b>,
+    /// By job: the nearest earlier job with the same arcs and period.
+    twins: Vec<Option<usize>>,
+    best: u128,
+    best_shifts: Vec<u64>,
+}
+
+/// Jobs placed so far, and for the others the placed jobs whose edges they may not be put against,
+/// because an earlier branch has tried those.
+#[derive(Clone)]
+struct Partial {
+    shifts: Vec<Option<u64>>,
+    surplus: Vec<Surplus>,
+    tried: Vec<u64>,
+    objective: u128,
+}
+
+/// How an unplaced job could be added.
+struct Choices {
+    job: usize,
+    /// Shifts that put an edge of the job against one of a placed job, by growth of the objective;
+    /// the flag says whether an allowed job is among those met.
+    meetings: Vec<(u128, u64, bool)>,
+    least: u128,
+}
+
+/// The best shifts, in ticks by job.
+///
+/// # Errors
+/// With more than 64 jobs: the tree of meetings is then beyond any search.
+pub(crate) fn solve(problem: &Problem, budget: &mut Budget<'_>) -> Result<Found, CompatError> {
+    if problem.jobs() > 64 {
+        return Err(CompatError::TooManyJobs { jobs: problem.jobs(), limit: 64 });
+    }
+    let same = |a: usize, b: usize| {
+        problem.periods[a] == problem.periods[b]
+            && problem.resources.iter().all(|resource| resource.arcs[a] == resource.arcs[b])
+    };
+    let twins = (0..problem.jobs()).map(|job| (0..job).rev().find(|e| same(*e, job))).collect();
+    let mut search =
+        Search { problem, budget, twins, best: u128::MAX, best_shifts: vec![0; problem.jobs()] };
+    search.first_solutions();
+    let start = Partial::empty(problem).with(problem, 0, 0);
+    let open = search.grow(&start);
+    search.centre();
+    Ok(Found {
+        objective: search.best,
+        bound: open.map_or(search.best, |open| open.min(search.best)),
+        proven: open.is_none(),
+        shifts: search.best_shifts,
+    })
+}
+
+impl Search<'_, '_> {
+    /// Explores all ways to add the unplaced jobs. As in the grid search, `None` if nothing is left
+    /// unexplored, otherwise a bound below which none of the unexplored lies.
+    fn grow(&mut self, partial: &Partial) -> Option<u128> {
+        let mut options: Vec<Choices> =
+            partial.unplaced().map(|job| self.choices(partial, job)).collect();
+        if options.is_empty() {
+            self.keep_if_better(partial);
+            return None;
+        }
+        let bound = partial.objective + options.iter().map(|option| option.least).sum::<u128>();
+        if bound >= self.best {
+            return None;
+        }
+        if self.budget.exhausted() {
+            return Some(bound);
+        }
+        if options.iter().all(|option| option.meetings.is_empty()) {
+            // No unplaced job shares anything with a placed one: the first of them may stand anywhere.
+            return self.grow(&partial.with(self.problem, options[0].job, 0));
+        }
+        options.sort_by_key(|option| (std::cmp::Reverse(option.least), option.job));
+        let mut remaining = partial.clone();
+        for Choices { job, meetings, least } in &options {
+            if !self.has_equal_twin_before(partial, *job) {
+                let slack = bound - least;
+                for &(growth, shift, _) in meetings.iter().filter(|meeting| meeting.2) {
+                    if slack + growth >= self.best {
+                        break;
+                    }
+                    let open = self.grow(&remaining.with(self.problem, *job, shift));
+                    if let Some(open) = open {
+                        // The node's bound holds for all that is left of it.
+                        return Some(open.min(bound));
+                    }
+                }
+            }
+            remaining.tried[*job] |= partial.placed_mask();
+        }
+        None
+    }
+
+    fn choices(&self, partial: &Partial, job: usize) -> Choices {
+        let mut meetings: Vec<(u128, u64, bool)> = meetings(self.problem, partial, job)
+            .into_iter()
+            .map(|(shift, allowed)| (self.growth(partial, job, shift), shift, allowed))
+            .collect();
+        meetings.sort_unstable();
+        // Without meetings the job shares nothing with the placed ones, and any shift will do.
+        let least = meetings.first().map_or_else(|| self.growth(partial, job, 0), |first| first.0);
+        Choices { job, meetings, least }
+    }
+
+    fn growth(&self, partial: &Partial, job: usize, shift: u64) -> u128 {
+        growth(self.problem, &partial.surplus, job, shift)
+    }
+
+    /// Exchanging jobs with the same arcs changes nothing, so of those with the same choices the
+    /// first stands for all.
+    fn has_equal_twin_before(&self, partial: &Partial, job: usize) -> bool {
+        std::iter::successors(self.twins[job], |twin| self.twins[*twin])
+            .any(|twin| partial.shifts[twin].is_none() && partial.tried[twin] == partial.tried[job])
+    }
+
+    fn keep_if_better(&mut self, partial: &Partial) {
+        if partial.objective < self.best {
+            self.best = partial.objective;
+            self.best_shifts =
+                partial.shifts.iter().map(|shift| shift.expect("all jobs are placed")).collect();
+        }
+    }
+
+    /// First solutions: jobs one after another where they add least, in several orders, then moved
+    /// one by one while that helps.
+    fn first_solutions(&mut self) {
+        let jobs = self.problem.jobs();
+        for first in 1..jobs.max(2) {
+            let order = (1..jobs).map(|i| 1 + (first - 1 + i - 1) % (jobs - 1));
+            let mut partial = Partial::empty(self.problem).with(self.problem, 0, 0);
+            for job in order.clone() {
+                partial = self.with_best(&partial, job);
+            }
+            loop {
+                let before = partial.objective;
+                for job in order.clone() {
+                    let others = partial.without(self.problem, job);
+                    partial = self.with_best(&others, job);
+                }
+                if partial.objective >= before {
+                    break;
+                }
+            }
+            self.keep_if_better(&partial);
+        }
+    }
+
+    fn with_best(&self, partial: &Partial, job: usize) -> Partial {
+        let choices = self.choices(partial, job);
+        let shift = choices.meetings.first().map_or(0, |(_, shift, _)| *shift);
+        partial.with(self.problem, job, shift)
+    }
+
+    /// Moves each job but the first to the middle of the shifts that are as good as its own while
+    /// the others stay, so that drift to either side costs nothing for as long as possible.
+    fn centre(&mut self) {
+        for job in 1..self.problem.jobs() {
+            let mut others = Partial::empty(self.problem);
+            for (other, shift) in self.best_shifts.iter().enumerate() {
+                if other != job {
+                    others = others.with(self.problem, other, *shift);
+                }
+            }
+            self.best_shifts[job] = self.middle_of_plateau(&others, job, self.best_shifts[job]);
+        }
+    }
+
+    fn middle_of_plateau(&self, others: &Partial, job: usize, shift: u64) -> u64 {
+        let period = self.problem.periods[job];
+        let own = self.growth(others, job, shift);
+        let mut kinks = all_kinks(self.problem, others, job);
+        if kinks.is_empty() {
+            return shift;
+        }
+        // Distances from `shift` going up; going down they are the period minus these.
+        for kink in &mut kinks {
+            *kink = (*kink + period - shift) % period;
+        }
+        kinks.sort_unstable();
+        kinks.dedup();
+        let flat = |distance: &u64| self.growth(others, job, (shift + distance) % period) == own;
+        let up = kinks.iter().copied().take_while(flat).last().unwrap_or(0);
+        let down_to = kinks.iter().rev().copied().take_while(flat).last().unwrap_or(0);
+        let down = if down_to == 0 { 0 } else { period - down_to };
+        if up + down >= period {
+            return shift;
+        }
+        (shift + period - down + (up + down) / 2) % period
+    }
+}
+
+impl Partial {
+    fn empty(problem: &Problem) -> Self {
+        let free =
+            |capacity: u64| Surplus { positions: vec![0], values: vec![-i128::from(capacity)] };
+        Self {
+            shifts: vec![None; problem.jobs()],
+            surplus: problem.resources.iter().map(|resource| free(resource.capacity)).collect(),
+            tried: vec![0; problem.jobs()],
+            objective: 0,
+        }
+    }
+
+    fn with(&self, problem: &Problem, job: usize, shift: u64) -> Self {
+        let mut next = self.clone();
+        next.objective += growth(problem, &self.surplus, job, shift);
+        next.shifts[job] = Some(shift);
+        for (surplus, resource) in next.surplus.iter_mut().zip(&problem.resources) {
+            if !resource.arcs[job].is_empty() {
+                surplus.add(problem, job, &resource.arcs[job], shift);
+            }
+        }
+        next
+    }
+
+    fn without(&self, problem: &Problem, job: usize) -> Self {
+        let placed = self.shifts.iter().enumerate().filter(|(other, _)| *other != job);
+        placed.fold(Self::empty(problem), |partial, (other, shift)| match shift {
+            Some(shift) => partial.with(problem, other, *shift),
+            None => partial,
+        })
+    }
+
+    fn unplaced(&self) -> impl Iterator<Item = usize> {
+        (0..self.shifts.len()).filter(|job| self.shifts[*job].is_none())
+    }
+
+    fn placed_mask(&self) -> u64 {
+        let placed = self.shifts.iter().enumerate().filter(|(_, shift)| shift.is_some());
+        placed.fold(0, |mask, (job, _)| mask | 1 << job)
+    }
+}
+
+impl Surplus {
+    fn add(&mut self, problem: &Problem, job: usize, arcs: &[Arc], shift: u64) {
+        let mut steps: Vec<(u64, i128)> = Vec::new();
+        let mut level = 0;
+        for (position, value) in self.positions.iter().zip(&self.values) {
+            steps.push((*position, value - level));
+            level = *value;
+        }
+        for (start, end, height) in turned(problem, job, arcs, shift) {
+            let height = i128::from(height);
+            steps.push((start, height));
+            if end < problem.perimeter {
+                steps.push((end, -height));
+            } else if end > problem.perimeter {
+                steps.extend([(0, height), (end - problem.perimeter, -height)]);
+            }
+        }
+        steps.sort_unstable_by_key(|step| step.0);
+        self.positions.clear();
+        self.values.clear();
+        let mut level = 0;
+        for (position, step) in steps {
+            level += step;
+            if self.positions.last() == Some(&position) {
+                *self.values.last_mut().expect("positions and values go together") = level;
+            } else {
+                self.positions.push(position);
+                self.values.push(level);
+            }
+        }
+    }
+
+    /// By how much excess grows from position 0 to each position, if `height` is added everywhere.
+    fn growth_prefix(&self, height: u64, perimeter: u64) -> Vec<u128> {
+        let ends = self.positions.iter().skip(1).chain([&perimeter]);
+        let mut sum = 0;
+        let mut prefix = vec![0];
+        for ((position, end), value) in self.positions.iter().zip(ends).zip(&self.values) {
+            sum += u128::from(end - position) * rise(*value, height);
+            prefix.push(sum);
+        }
+        prefix
+    }
+
+    fn growth_until(&self, prefix: &[u128], height: u64, position: u64) -> u128 {
+        let step = self.positions.partition_point(|start| *start <= position) - 1;
+        prefix[step] + u128::from(position - self.positions[step]) * rise(self.values[step], height)
+    }
+}
+
+/// Growth of the excess where the surplus is `value` and `height` is added.
+fn rise(value: i128, height: u64) -> u128 {
+    ((value + i128::from(height)).max(0) - value.max(0)).unsigned_abs()
+}
+
+/// The arcs of a job on the unified circle, as (start below the perimeter, end possibly past it,
+/// height).
+fn turned(
+    problem: &Problem,
+    job: usize,
+    arcs: &[Arc],
+    shift: u64,
+) -> impl Iterator<Item = (u64, u64, u64)> {
+    let period = problem.periods[job];
+    arcs.iter().flat_map(move |arc| {
+        let first = (arc.start + shift) % period;
+        (0..problem.perimeter / period).map(move |round| {
+            let start = first + round * period;
+            (start, start + (arc.end - arc.start), arc.height)
+        })
+    })
+}
+
+/// By how much the objective grows if `job` is added at `shift`.
+fn growth(problem: &Problem, surplus: &[Surplus], job: usize, shift: u64) -> u128 {
+    let mut total = 0;
+    for (resource, surplus) in problem.resources.iter().zip(surplus) {
+        let arcs = &resource.arcs[job];
+        let mut heights: Vec<u64> = arcs.iter().map(|arc| arc.height).collect();
+        heights.sort_unstable();
+        heights.dedup();
+        for height in heights {
+            let prefix = surplus.growth_prefix(height, problem.perimeter);
+            let until = |position| surplus.growth_until(&prefix, height, position);
+            for (start, end, _) in turned(problem, job, arcs, shift).filter(|arc| arc.2 == height) {
+                let inside = until(end.min(problem.perimeter)) - until(start);
+                let wrapped = until(end.saturating_sub(problem.perimeter));
+                total += resource.weight * (inside + wrapped);
+            }
+        }
+    }
+    total
+}
+
+/// Shifts of `job` at which one of its rises meets a placed job's fall or one of its falls a placed
+/// job's rise, in order; with each, whether such a placed job has not been tried.
+fn meetings(problem: &Problem, partial: &Partial, job: usize) -> Vec<(u64, bool)> {
+    let mut found: Vec<(u64, bool)> = Vec::new();
+    for_shared_arcs(problem, partial, job, |other, (start, end), arc| {
+        let allowed = partial.tried[job] & (1 << other) == 0;
+        found.push((distance(problem, job, arc.start, end), !allowed));
+        found.push((distance(problem, job, arc.end, start), !allowed));
+    });
+    // Allowed sorts first, so that it is kept where a shift meets several jobs.
+    found.sort_unstable();
+    found.dedup_by_key(|meeting| meeting.0);
+    found.into_iter().map(|(shift, tried)| (shift, !tried)).collect()
+}
+
+/// Shifts of `job` at which any of its edges meets any edge of a placed job.
+fn all_kinks(problem: &Problem, partial: &Partial, job: usize) -> Vec<u64> {
+    let mut kinks = Vec::new();
+    for_shared_arcs(problem, partial, job, |_, (start, end), arc| {
+        for edge in [arc.start, arc.end] {
+            kinks.push(distance(problem, job, edge, start));
+            kinks.push(distance(problem, job, edge, end));
+        }
+    });
+    kinks
+}
+
+fn for_shared_arcs(
+    problem: &Problem,
+    partial: &Partial,
+    job: usize,
+    mut visit: impl FnMut(usize, (u64, u64), &Arc),
+) {
+    for resource in problem.resources.iter().filter(|resource| !resource.arcs[job].is_empty()) {
+        for (other, arcs) in resource.arcs.iter().enumerate() {
+            let Some(shift) = partial.shifts[other] else { continue };
+            for (start, end, _) in turned(problem, other, arcs, shift) {
+                for arc in &resource.arcs[job] {
+                    visit(other, (start, end), arc);
+                }
+            }
+        }
+    }
+}
+
+/// The shift of `job` that brings its edge at `own` to `position`.
+fn distance(problem: &Problem, job: usize, own: u64, position: u64) -> u64 {
+    let period = problem.periods[job];
+    (position % period + period - own % period) % period
+}

@@ -1,0 +1,273 @@
+//! The one form in which every question of compatibility is solved: jobs with periods, and resources
+//! (links, or GPUs that jobs share) on which each job occupies arcs of its circle.
+
+use hocket_des::{Duration, Rate};
+use hocket_scenario::Profile;
+use num_integer::Integer;
+use thiserror::Error;
+
+use crate::circle::unified_perimeter;
+
+/// Jobs that share one link (NSDI'24 Table 1: `J^l`, `bw_circle_j`, `C^l`).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LinkProblem {
+    /// What the link carries, `C^l`.
+    pub capacity: Rate,
+    /// What each job asks for.
+    pub jobs: Vec<Profile>,
+    /// Jobs (indices into `jobs`) that share a GPU: within a group, compute phases (all that is not an Up phase) may not overlap
+    /// (HotNets'22 section 5, "GPU multi-tenancy").
+    pub gpu_groups: Vec<Vec<usize>>,
+}
+
+/// Jobs that share several links and get one shift each, the cluster-wide form of HotNets'22
+/// section 5: the perimeter is a common multiple of all their periods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JointProblem {
+    /// What each job asks for at one NIC.
+    pub jobs: Vec<Profile>,
+    /// The links that jobs cross.
+    pub links: Vec<JointLink>,
+    /// As in [`LinkProblem::gpu_groups`].
+    pub gpu_groups: Vec<Vec<usize>>,
+}
+
+/// A link in a [`JointProblem`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JointLink {
+    /// What the link carries.
+    pub capacity: Rate,
+    /// Which jobs cross it, and with how many flows: a job loads the link with its demand × flows.
+    pub crossings: Vec<(usize, u32)>,
+    /// How many links of the fabric this one stands for: its weight in the mean score.
+    pub multiplicity: u32,
+}
+
+/// Why a question of compatibility has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[expect(missing_docs, reason = "each variant's message says what it is")]
+pub enum CompatError {
+    #[error("there are no jobs to place on a circle")]
+    NoJobs,
+    #[error("the link's capacity is 0; it must be higher")]
+    ZeroCapacity,
+    #[error("there is no link that a job crosses")]
+    NoLinks,
+    #[error("job {job} is named, but there are only {jobs} jobs, counted from 0")]
+    UnknownJob { job: usize, jobs: usize },
+    #[error(
+        "the periods have no common multiple up to {rounds_limit} iterations of one job; \
+         round them to commensurate ones first"
+    )]
+    Incommensurate { rounds_limit: u64 },
+    #[error("a precision of {degrees} degrees is not between 0.01 and 180")]
+    Precision { degrees: String },
+    #[error(
+        "jobs that share a GPU cannot avoid computing at the same time: their compute phases \
+         overlap at every rotation"
+    )]
+    GpuConflict,
+    #[error("the demands are too large to add up exactly; use coarser times or rates")]
+    Overflow,
+    #[error("{jobs} jobs; the exact solver takes at most {limit}: give a precision instead")]
+    TooManyJobs { jobs: usize, limit: usize },
+    #[error("stopped before an answer was found")]
+    Stopped,
+    #[error("a period is 0; it must be longer")]
+    ZeroPeriod,
+    #[error("tolerance {tolerance} is not between 0 and 0.5")]
+    Tolerance { tolerance: String },
+    #[error("{shifts} time-shifts for {jobs} jobs")]
+    ShiftCount { shifts: usize, jobs: usize },
+}
+
+/// A demand over part of one period: `height` from `start` to `end`, in the problem's units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Arc {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) height: u64,
+}
+
+/// What jobs compete for. `weight` is what one unit of excess counts in the objective.
+#[derive(Clone, Debug)]
+pub(crate) struct Resource {
+    pub(crate) capacity: u64,
+    pub(crate) weight: u128,
+    /// By job; empty where the job does not use the resource.
+    pub(crate) arcs: Vec<Vec<Arc>>,
+}
+
+/// Minimise the weighted excess over all resources by one shift per job.
+///
+/// Times are in ticks, the greatest common divisor of all times, and heights in that of all
+/// heights: small numbers keep sums exact and fast.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    pub(crate) tick_ps: u64,
+    pub(crate) perimeter: u64,
+    pub(crate) periods: Vec<u64>,
+    pub(crate) resources: Vec<Resource>,
+    /// A solution whose objective reaches this breaks a constraint.
+    pub(crate) forbidden: u128,
+    /// score = 1 − objective ÷ `scale`.
+    pub(crate) scale: u128,
+}
+
+impl LinkProblem {
+    /// The problem in the form that the solvers read; `strict` counts jobs instead of demand, so
+    /// that a score of 1 means at most one job at any point of the circle (HotNets'22 section 3).
+    pub(crate) fn build(&self, strict: bool) -> Result<Problem, CompatError> {
+        let link = JointLink {
+            capacity: self.capacity,
+            crossings: (0..self.jobs.len()).map(|job| (job, 1)).collect(),
+            multiplicity: 1,
+        };
+        let joint = JointProblem {
+            jobs: self.jobs.clone(),
+            links: vec![link],
+            gpu_groups: self.gpu_groups.clone(),
+        };
+        joint.build(strict)
+    }
+}
+
+impl JointProblem {
+    pub(crate) fn build(&self, strict: bool) -> Result<Problem, CompatError> {
+        self.check_names()?;
+        let Self { jobs, links, gpu_groups } = self;
+        let perimeter = unified_perimeter(jobs)?.as_ps();
+        let tick_ps = edges(jobs).fold(0, |gcd, edge| edge.gcd(&gcd));
+        let unit_bps = links
+            .iter()
+            .map(|link| link.capacity.as_bps())
+            .chain(jobs.iter().flat_map(|job| job.phases().iter().map(|p| p.rate.as_bps())))
+            .fold(0, |gcd, rate| rate.gcd(&gcd));
+        let capacity =
+            |link: &JointLink| if strict { 1 } else { link.capacity.as_bps() / unit_bps };
+        let heights = |rate: Rate| if strict { 1 } else { rate.as_bps() / unit_bps };
+        let common = links
+            .iter()
+            .try_fold(1u128, |lcm, link| checked_lcm(lcm, u128::from(capacity(link))))
+            .ok_or(CompatError::Overflow)?;
+        let mut resources: Vec<Resource> = links
+            .iter()
+            .map(|link| Resource {
+                capacity: capacity(link),
+                weight: u128::from(link.multiplicity) * common / u128::from(capacity(link)),
+                arcs: link_arcs(jobs, link, tick_ps, heights),
+            })
+            .collect();
+        let perimeter = perimeter / tick_ps;
+        let links_in_all: u128 = links.iter().map(|link| u128::from(link.multiplicity)).sum();
+        let scale = common
+            .checked_mul(u128::from(perimeter))
+            .and_then(|product| product.checked_mul(links_in_all))
+            .ok_or(CompatError::Overflow)?;
+        let forbidden = worst(&resources, perimeter).ok_or(CompatError::Overflow)? + 1;
+        resources.extend(gpu_groups.iter().map(|group| Resource {
+            capacity: 1,
+            weight: forbidden,
+            arcs: gpu_arcs(jobs, group, tick_ps),
+        }));
+        // Proves that no sum of a search can overflow.
+        worst(&resources, perimeter)
+            .filter(|worst| *worst < 1 << 126)
+            .ok_or(CompatError::Overflow)?;
+        let periods = jobs.iter().map(|job| job.period().as_ps() / tick_ps).collect();
+        Ok(Problem { tick_ps, perimeter, periods, resources, forbidden, scale })
+    }
+
+    fn check_names(&self) -> Result<(), CompatError> {
+        let Self { jobs, links, gpu_groups } = self;
+        if jobs.is_empty() {
+            return Err(CompatError::NoJobs);
+        }
+        if links.iter().all(|link| link.crossings.is_empty() || link.multiplicity == 0) {
+            return Err(CompatError::NoLinks);
+        }
+        if links.iter().any(|link| link.capacity.is_zero()) {
+            return Err(CompatError::ZeroCapacity);
+        }
+        let crossing = links.iter().flat_map(|link| link.crossings.iter().map(|(job, _)| *job));
+        match crossing.chain(gpu_groups.iter().flatten().copied()).find(|job| *job >= jobs.len()) {
+            Some(job) => Err(CompatError::UnknownJob { job, jobs: jobs.len() }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Problem {
+    pub(crate) fn rounds(&self, job: usize) -> u64 {
+        self.perimeter / self.periods[job]
+    }
+
+    pub(crate) fn score(&self, objective: u128) -> f64 {
+        1.0 - objective as f64 / self.scale as f64
+    }
+
+    pub(crate) fn jobs(&self) -> usize {
+        self.periods.len()
+    }
+}
+
+/// All times of the jobs on their own circles, in picoseconds.
+fn edges(jobs: &[Profile]) -> impl Iterator<Item = u64> {
+    jobs.iter().flat_map(|job| {
+        let phases = job.phases().iter().flat_map(|phase| [phase.start, phase.end()]);
+        phases.chain([job.period()]).map(Duration::as_ps)
+    })
+}
+
+/// The objective if all demands lay on top of each other all the time.
+fn worst(resources: &[Resource], perimeter: u64) -> Option<u128> {
+    resources.iter().try_fold(0u128, |sum, resource| {
+        let demand: u128 = resource.arcs.iter().flatten().map(|arc| u128::from(arc.height)).sum();
+        let most = demand.checked_add(u128::from(resource.capacity))?;
+        sum.checked_add(most.checked_mul(resource.weight)?.checked_mul(u128::from(perimeter))?)
+    })
+}
+
+fn link_arcs(
+    jobs: &[Profile],
+    link: &JointLink,
+    tick_ps: u64,
+    height: impl Fn(Rate) -> u64,
+) -> Vec<Vec<Arc>> {
+    let mut arcs = vec![Vec::new(); jobs.len()];
+    for &(job, flows) in &link.crossings {
+        arcs[job] = jobs[job]
+            .phases()
+            .iter()
+            .map(|phase| Arc {
+                start: phase.start.as_ps() / tick_ps,
+                end: phase.end().as_ps() / tick_ps,
+                height: height(phase.rate) * u64::from(flows),
+            })
+            .collect();
+    }
+    arcs
+}
+
+fn gpu_arcs(jobs: &[Profile], group: &[usize], tick_ps: u64) -> Vec<Vec<Arc>> {
+    let mut arcs = vec![Vec::new(); jobs.len()];
+    for &job in group {
+        let phases = jobs[job].phases();
+        let starts = [Duration::ZERO].into_iter().chain(phases.iter().map(|phase| phase.end()));
+        let ends = phases.iter().map(|phase| phase.start).chain([jobs[job].period()]);
+        arcs[job] = starts
+            .zip(ends)
+            .filter(|(start, end)| start < end)
+            .map(|(start, end)| Arc {
+                start: start.as_ps() / tick_ps,
+                end: end.as_ps() / tick_ps,
+                height: 1,
+            })
+            .collect();
+    }
+    arcs
+}
+
+pub(crate) fn checked_lcm(a: u128, b: u128) -> Option<u128> {
+    (a / a.gcd(&b)).checked_mul(b)
+}

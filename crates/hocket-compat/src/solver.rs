@@ -1,0 +1,170 @@
+//! Asking for time-shifts: at a precision in degrees or over continuous shifts, with a time limit,
+//! and with what has been proven said in the answer.
+
+use std::time::Instant;
+
+use hocket_des::Duration;
+
+use crate::problem::{CompatError, JointProblem, LinkProblem, Problem};
+use crate::{exact, grid};
+
+/// Over which shifts the optimum is sought.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Method {
+    /// Rotations in steps of at most this many degrees of the unified circle (NSDI'24 uses 5).
+    Precision {
+        /// The step, in degrees.
+        degrees: f64,
+    },
+    /// All shifts: the optimum is found from the edges of the phases.
+    Exact,
+}
+
+/// How to solve.
+pub struct SolveOptions<'a> {
+    /// Which shifts to consider.
+    pub method: Method,
+    /// Count jobs instead of demand: at most one job may send at a time (HotNets'22 section 3).
+    pub strict: bool,
+    /// After this long, the best found so far is returned with the bound proven by then.
+    pub time_limit: std::time::Duration,
+    /// Asked now and then; `true` ends the search like the time limit does.
+    pub interrupted: &'a (dyn Fn() -> bool + Sync),
+}
+
+/// The answer for one link, or for several with one shift per job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Solution {
+    /// The score reached (Equation 2), with several links their mean.
+    pub score: f64,
+    /// No shifts at all (of those considered) score higher than this.
+    pub bound: f64,
+    /// Whether `score` is proven to be the optimum: then it equals `bound`.
+    pub proven_optimal: bool,
+    /// The perimeter of the unified circle.
+    pub perimeter: Duration,
+    /// By job: the delay of its next iteration, below its period (Equation 5).
+    pub time_shifts: Vec<Duration>,
+    /// By job: the same as an angle of the unified circle, below 360/r_j degrees (Equation 4).
+    pub rotations_deg: Vec<f64>,
+    /// The step between rotations that were considered, in degrees; 0 for all.
+    pub precision_deg: f64,
+    /// How many partial placements were looked at.
+    pub nodes: u64,
+}
+
+/// What a search found, in its own units of shift.
+pub(crate) struct Found {
+    /// By job, below its period.
+    pub(crate) shifts: Vec<u64>,
+    pub(crate) objective: u128,
+    pub(crate) bound: u128,
+    pub(crate) proven: bool,
+}
+
+/// The time that a search may take.
+pub(crate) struct Budget<'a> {
+    deadline: Option<Instant>,
+    interrupted: &'a (dyn Fn() -> bool + Sync),
+    pub(crate) nodes: u64,
+    spent: bool,
+}
+
+impl Default for SolveOptions<'_> {
+    /// 5 degrees, demand form, ten seconds.
+    fn default() -> Self {
+        Self {
+            method: Method::Precision { degrees: 5.0 },
+            strict: false,
+            time_limit: std::time::Duration::from_secs(10),
+            interrupted: &|| false,
+        }
+    }
+}
+
+impl<'a> Budget<'a> {
+    pub(crate) fn new(options: &SolveOptions<'a>) -> Self {
+        // A limit too far away to be an instant is no limit.
+        let deadline = Instant::now().checked_add(options.time_limit);
+        Self { deadline, interrupted: options.interrupted, nodes: 0, spent: false }
+    }
+
+    /// Counts a node; whether the search must end. The clock is read every 256 nodes.
+    pub(crate) fn exhausted(&mut self) -> bool {
+        self.nodes += 1;
+        if !self.spent && self.nodes.is_multiple_of(256) {
+            self.spent = self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+                || (self.interrupted)();
+        }
+        self.spent
+    }
+}
+
+/// The time-shifts of jobs on one link that maximise the compatibility score (NSDI'24 Table 1).
+///
+/// Of all optimal rotations, each job gets the middle of its interval, the others staying: drift to
+/// either side then costs nothing for as long as possible.
+///
+/// # Errors
+/// If there is no job, the capacity is zero, a job index is out of range, the periods have no
+/// usable common multiple, the precision is not between 0.01 and 180 degrees, or jobs that share a
+/// GPU cannot avoid each other.
+pub fn solve(link: &LinkProblem, options: &SolveOptions<'_>) -> Result<Solution, CompatError> {
+    solve_problem(&link.build(options.strict)?, options)
+}
+
+/// One shift per job that maximises the mean score over several links (HotNets'22 section 5).
+///
+/// # Errors
+/// As [`solve`].
+pub fn solve_joint(
+    joint: &JointProblem,
+    options: &SolveOptions<'_>,
+) -> Result<Solution, CompatError> {
+    solve_problem(&joint.build(options.strict)?, options)
+}
+
+fn solve_problem(problem: &Problem, options: &SolveOptions<'_>) -> Result<Solution, CompatError> {
+    let mut budget = Budget::new(options);
+    // Shifts are found in steps of 1/`steps` of the perimeter.
+    let (found, steps) = match options.method {
+        Method::Precision { degrees } => {
+            check_precision(degrees)?;
+            let sectors = grid::sectors(problem, degrees)?;
+            (grid::solve(problem, sectors, &mut budget)?, sectors)
+        }
+        Method::Exact => (exact::solve(problem, &mut budget)?, problem.perimeter),
+    };
+    if found.objective >= problem.forbidden {
+        return Err(if found.proven { CompatError::GpuConflict } else { CompatError::Stopped });
+    }
+    Ok(Solution {
+        score: problem.score(found.objective),
+        bound: problem.score(found.bound),
+        proven_optimal: found.proven,
+        perimeter: Duration::from_ps(problem.perimeter * problem.tick_ps),
+        time_shifts: found.shifts.iter().map(|shift| time_shift(problem, *shift, steps)).collect(),
+        rotations_deg: found.shifts.iter().map(|s| *s as f64 * 360.0 / steps as f64).collect(),
+        precision_deg: match options.method {
+            Method::Precision { .. } => 360.0 / steps as f64,
+            Method::Exact => 0.0,
+        },
+        nodes: budget.nodes,
+    })
+}
+
+/// Equation 5 for a shift in steps, rounded to the nearest picosecond. Shifts are below the job's
+/// period already.
+fn time_shift(problem: &Problem, shift: u64, steps: u64) -> Duration {
+    let perimeter_ps = u128::from(problem.perimeter) * u128::from(problem.tick_ps);
+    let ps = (u128::from(shift) * perimeter_ps + u128::from(steps) / 2) / u128::from(steps);
+    Duration::from_ps(u64::try_from(ps).expect("a shift is shorter than the perimeter"))
+}
+
+fn check_precision(degrees: f64) -> Result<(), CompatError> {
+    if (0.01..=180.0).contains(&degrees) {
+        Ok(())
+    } else {
+        Err(CompatError::Precision { degrees: degrees.to_string() })
+    }
+}
