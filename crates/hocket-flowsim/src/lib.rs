@@ -1,1 +1,12 @@
-//! .
+//! Flow-level simulation: between two events every job sends at a constant rate, so that hours of
+//! cluster time take seconds. Packets, queues and the dynamics of a congestion control are left to
+//! the packet engine; here a control is what it shares by: max-min, weights, strict priority.
+
+mod allocation;
+mod closed_loop;
+mod engine;
+mod error;
+mod sender;
+
+pub use engine::{Counters, Options, Outcome, Progress, Status, run};
+pub use error::RunError;

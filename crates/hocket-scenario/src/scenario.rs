@@ -10,7 +10,7 @@ use crate::{Fabric, Job, JobId, MAX_RATE};
 /// The most jobs of one run.
 pub const MAX_JOBS: usize = 1 << 16;
 /// The most flows of one job on one link.
-pub const MAX_FLOWS: u32 = 1 << 20;
+pub const MAX_FLOWS: u32 = 1 << 16;
 
 /// When a run ends: at whichever comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,8 +139,8 @@ impl Scenario {
         counts
     }
 
-    /// All jobs' names in order, as the dictionary of a column.
-    pub(crate) fn job_ids(&self) -> impl Iterator<Item = JobId> {
+    /// Every job, in order.
+    pub fn job_ids(&self) -> impl Iterator<Item = JobId> {
         (0..self.jobs.len()).map(JobId::from_index)
     }
 }
@@ -238,7 +238,7 @@ mod tests {
         );
         assert_eq!(
             error(|job| job.crossings[0].flows = 0),
-            "job \"a\" has 0 flows on link \"link\"; from 1 to 1048576 are possible"
+            "job \"a\" has 0 flows on link \"link\"; from 1 to 65536 are possible"
         );
         assert_eq!(
             error(|job| job.jitter = f64::NAN),

@@ -1,0 +1,365 @@
+//! Who sends at which rate: strict priority between queues, and within a queue weighted max-min by
+//! progressive filling (Bertsekas and Gallager, "Data Networks", 2nd edition, section 6.5.2) with a
+//! cap per job. Rates are whole bits per second, rounded down, so that no link is ever over its own.
+
+use std::cmp::Ordering;
+
+/// How many flows of a job load a link; at rate r they take r × flows of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Load {
+    pub(crate) link: usize,
+    pub(crate) flows: u64,
+}
+
+/// What a sending job asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claim<'a> {
+    pub(crate) cap_bps: u64,
+    pub(crate) weight: u64,
+    pub(crate) queue: u8,
+    pub(crate) loads: &'a [Load],
+}
+
+/// Links, and the scratch space of filling them. Only links that a claim loads are looked at.
+#[derive(Clone, Debug)]
+pub(crate) struct Allocator {
+    links: Vec<LinkState>,
+    by_queue: Vec<usize>,
+    rising: Vec<usize>,
+    frozen: Vec<usize>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct LinkState {
+    capacity_bps: u64,
+    available_bps: u64,
+    rising_weight: u128,
+    full: bool,
+    sharers: u32,
+    first: (u8, u64),
+    mixed: bool,
+}
+
+/// Rate per weight at which a job or a link stops rising, as a fraction in lowest effort: compared
+/// by cross-multiplication, never divided before the last step.
+#[derive(Clone, Copy, Debug)]
+struct Level {
+    bps: u64,
+    weight: u128,
+}
+
+impl Allocator {
+    /// Links of these capacities, named by their place.
+    pub(crate) fn new(capacities_bps: impl IntoIterator<Item = u64>) -> Self {
+        let links = capacities_bps.into_iter().map(LinkState::idle).collect();
+        Self { links, by_queue: Vec::new(), rising: Vec::new(), frozen: Vec::new() }
+    }
+
+    /// Writes the rate of each claim, in bits per second, in the order of the claims. The rates do
+    /// not depend on that order. Takes time in claims × distinct levels × links per claim.
+    pub(crate) fn allocate(&mut self, claims: &[Claim<'_>], rates_bps: &mut Vec<u64>) {
+        rates_bps.clear();
+        rates_bps.resize(claims.len(), 0);
+        self.reset(claims);
+        let mut by_queue = std::mem::take(&mut self.by_queue);
+        by_queue.clear();
+        by_queue.extend(0..claims.len());
+        by_queue.sort_by_key(|&index| claims[index].queue);
+        for queue in by_queue.chunk_by(|&a, &b| claims[a].queue == claims[b].queue) {
+            self.fill(claims, queue, rates_bps);
+        }
+        self.by_queue = by_queue;
+    }
+
+    /// Whether the claim met another one on a full link in the last allocation.
+    pub(crate) fn contends(&self, claim: &Claim<'_>) -> bool {
+        claim
+            .loads
+            .iter()
+            .any(|load| self.links[load.link].full && self.links[load.link].sharers > 1)
+    }
+
+    /// Whether that other one had another weight or queue, so that the policy decided.
+    pub(crate) fn policy_decides(&self, claim: &Claim<'_>) -> bool {
+        claim.loads.iter().any(|load| self.links[load.link].full && self.links[load.link].mixed)
+    }
+
+    /// Whether the link had nothing left for a claim of the last allocation.
+    pub(crate) fn is_full(&self, link: usize) -> bool {
+        self.links[link].full
+    }
+
+    /// The capacity of a link.
+    pub(crate) fn capacity_bps(&self, link: usize) -> u64 {
+        self.links[link].capacity_bps
+    }
+
+    fn reset(&mut self, claims: &[Claim<'_>]) {
+        for load in claims.iter().flat_map(|claim| claim.loads) {
+            self.links[load.link] = LinkState::idle(self.links[load.link].capacity_bps);
+        }
+        for claim in claims {
+            for load in claim.loads {
+                self.links[load.link].note((claim.queue, claim.weight));
+            }
+        }
+    }
+
+    // One queue: all its claims rise together until a cap or a link stops some of them.
+    fn fill(&mut self, claims: &[Claim<'_>], queue: &[usize], rates_bps: &mut [u64]) {
+        for load in queue.iter().flat_map(|&index| claims[index].loads) {
+            self.links[load.link].rising_weight = 0;
+        }
+        for &index in queue {
+            for load in claims[index].loads {
+                self.links[load.link].rising_weight += claims[index].weight_on(load);
+            }
+        }
+        self.rising.clear();
+        self.rising.extend_from_slice(queue);
+        while let Some(level) = self.lowest_level(claims) {
+            self.mark_full(claims, level);
+            let mut frozen = std::mem::take(&mut self.frozen);
+            frozen.clear();
+            // All claims are judged before any rate is taken off a link: the order cannot matter.
+            frozen
+                .extend(self.rising.iter().copied().filter(|&i| self.stops_at(&claims[i], level)));
+            self.rising.retain(|index| frozen.binary_search(index).is_err());
+            for &index in &frozen {
+                rates_bps[index] = level.rate_bps(claims[index].weight);
+                self.take(&claims[index], rates_bps[index]);
+            }
+            self.frozen = frozen;
+        }
+    }
+
+    fn lowest_level(&self, claims: &[Claim<'_>]) -> Option<Level> {
+        self.rising
+            .iter()
+            .flat_map(|&index| {
+                let claim = &claims[index];
+                let links = claim.loads.iter().map(|load| self.links[load.link].level());
+                links.chain([claim.cap_level()])
+            })
+            .min_by(|a, b| a.compare(b))
+    }
+
+    fn mark_full(&mut self, claims: &[Claim<'_>], level: Level) {
+        for load in self.rising.iter().flat_map(|&index| claims[index].loads) {
+            let link = &mut self.links[load.link];
+            link.full |= link.level().compare(&level).is_eq();
+        }
+    }
+
+    fn stops_at(&self, claim: &Claim<'_>, level: Level) -> bool {
+        let at_level = |other: Level| other.compare(&level).is_eq();
+        at_level(claim.cap_level())
+            || claim.loads.iter().any(|load| at_level(self.links[load.link].level()))
+    }
+
+    fn take(&mut self, claim: &Claim<'_>, rate_bps: u64) {
+        for load in claim.loads {
+            let link = &mut self.links[load.link];
+            link.available_bps -= rate_bps * load.flows;
+            link.rising_weight -= claim.weight_on(load);
+        }
+    }
+}
+
+impl LinkState {
+    fn idle(capacity_bps: u64) -> Self {
+        Self {
+            capacity_bps,
+            available_bps: capacity_bps,
+            rising_weight: 0,
+            full: false,
+            sharers: 0,
+            first: (0, 0),
+            mixed: false,
+        }
+    }
+
+    fn note(&mut self, policy: (u8, u64)) {
+        if self.sharers == 0 {
+            self.first = policy;
+        }
+        self.mixed |= self.first != policy;
+        self.sharers += 1;
+    }
+
+    fn level(&self) -> Level {
+        Level { bps: self.available_bps, weight: self.rising_weight }
+    }
+}
+
+impl Claim<'_> {
+    fn cap_level(&self) -> Level {
+        Level { bps: self.cap_bps, weight: u128::from(self.weight) }
+    }
+
+    fn weight_on(&self, load: &Load) -> u128 {
+        u128::from(self.weight) * u128::from(load.flows)
+    }
+}
+
+impl Level {
+    // A scenario's limits on rates, weights, flows and jobs keep the products inside 128 bits.
+    fn compare(&self, other: &Self) -> Ordering {
+        (u128::from(self.bps) * other.weight).cmp(&(u128::from(other.bps) * self.weight))
+    }
+
+    fn rate_bps(self, weight: u64) -> u64 {
+        let rate = u128::from(self.bps) * u128::from(weight) / self.weight;
+        u64::try_from(rate).expect("a job's rate is at most its cap")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Clone, Debug)]
+    struct Asker {
+        cap_bps: u64,
+        weight: u64,
+        queue: u8,
+        loads: Vec<Load>,
+    }
+
+    fn rates(capacities: &[u64], askers: &[Asker]) -> Vec<u64> {
+        let mut rates = Vec::new();
+        let claims: Vec<_> = askers.iter().map(Asker::claim).collect();
+        Allocator::new(capacities.iter().copied()).allocate(&claims, &mut rates);
+        rates
+    }
+
+    impl Asker {
+        fn on_link_0(cap_bps: u64, weight: u64, queue: u8) -> Self {
+            Self { cap_bps, weight, queue, loads: vec![Load { link: 0, flows: 1 }] }
+        }
+
+        fn claim(&self) -> Claim<'_> {
+            let &Self { cap_bps, weight, queue, ref loads } = self;
+            Claim { cap_bps, weight, queue, loads }
+        }
+    }
+
+    #[test]
+    fn what_a_capped_job_leaves_goes_to_the_others_by_weight() {
+        let askers =
+            [Asker::on_link_0(10, 1, 0), Asker::on_link_0(100, 1, 0), Asker::on_link_0(100, 2, 0)];
+        assert_eq!(rates(&[70], &askers), [10, 20, 40]);
+    }
+
+    #[test]
+    fn a_lower_queue_gets_what_is_left() {
+        let askers = [Asker::on_link_0(40, 1, 1), Asker::on_link_0(40, 1, 0)];
+        assert_eq!(rates(&[50], &askers), [10, 40]);
+        assert_eq!(rates(&[30], &askers), [0, 30]);
+    }
+
+    #[test]
+    fn the_textbook_parking_lot_has_its_max_min_shares() {
+        // Bertsekas and Gallager: one flow over both links, one on the first, two on the second.
+        let over = |links: &[usize]| Asker {
+            cap_bps: 1_000,
+            weight: 1,
+            queue: 0,
+            loads: links.iter().map(|&link| Load { link, flows: 1 }).collect(),
+        };
+        let askers = [over(&[0, 1]), over(&[0]), over(&[1]), over(&[1])];
+        assert_eq!(rates(&[90, 90], &askers), [30, 60, 30, 30]);
+    }
+
+    fn asker() -> impl Strategy<Value = Asker> {
+        let loads = prop::collection::btree_map(0_usize..4, 1_u64..4, 0..4);
+        (1_u64..200, 1_u64..5, 0_u8..2, loads).prop_map(|(cap_bps, weight, queue, loads)| Asker {
+            cap_bps,
+            weight,
+            queue,
+            loads: loads.into_iter().map(|(link, flows)| Load { link, flows }).collect(),
+        })
+    }
+
+    fn load_of(askers: &[Asker], rates: &[u64], link: usize) -> u64 {
+        let on_link = |asker: &Asker| {
+            asker.loads.iter().filter(|load| load.link == link).map(|load| load.flows).sum::<u64>()
+        };
+        askers.iter().zip(rates).map(|(asker, rate)| on_link(asker) * rate).sum()
+    }
+
+    proptest! {
+        #[test]
+        fn no_link_and_no_cap_is_exceeded(
+            capacities in prop::collection::vec(1_u64..500, 4),
+            askers in prop::collection::vec(asker(), 1..8),
+        ) {
+            let rates = rates(&capacities, &askers);
+            for (link, &capacity) in capacities.iter().enumerate() {
+                prop_assert!(load_of(&askers, &rates, link) <= capacity);
+            }
+            for (asker, &rate) in askers.iter().zip(&rates) {
+                prop_assert!(rate <= asker.cap_bps);
+            }
+        }
+
+        #[test]
+        fn raising_a_job_would_lower_one_of_equal_or_smaller_share(
+            capacities in prop::collection::vec(100_000_u64..500_000, 4),
+            mut askers in prop::collection::vec(asker(), 1..8),
+        ) {
+            for asker in &mut askers {
+                asker.cap_bps *= 1_000;
+                asker.queue = 0;
+            }
+            let rates = rates(&capacities, &askers);
+            for (asker, &rate) in askers.iter().zip(&rates) {
+                // Rounding down leaves less than one bit per second and flow of each sharer, of
+                // which the lowest weight can see five times as much in its normalised share.
+                let rounding = 200;
+                let share = rate / asker.weight;
+                let held = asker.loads.iter().any(|load| {
+                    let full = load_of(&askers, &rates, load.link) + rounding > capacities[load.link];
+                    let none_larger = askers.iter().zip(&rates).all(|(other, &other_rate)| {
+                        let shares_link = other.loads.iter().any(|its| its.link == load.link);
+                        !shares_link || other_rate / other.weight <= share + rounding
+                    });
+                    full && none_larger
+                });
+                prop_assert!(rate == asker.cap_bps || held, "{asker:?} at {rate} could be raised");
+            }
+        }
+
+        #[test]
+        fn the_order_of_the_jobs_changes_no_rate(
+            capacities in prop::collection::vec(1_u64..500, 4),
+            askers in prop::collection::vec(asker(), 1..8),
+            turn in 0_usize..8,
+        ) {
+            let turn = turn % askers.len();
+            let mut expected = rates(&capacities, &askers);
+            let mut turned = askers.clone();
+            turned.rotate_left(turn);
+            expected.rotate_left(turn);
+            prop_assert_eq!(rates(&capacities, &turned), expected);
+        }
+
+        #[test]
+        fn a_lower_queue_never_slows_a_higher_one(
+            capacities in prop::collection::vec(1_u64..500, 4),
+            askers in prop::collection::vec(asker(), 1..8),
+        ) {
+            let high: Vec<_> = askers.iter().filter(|asker| asker.queue == 0).cloned().collect();
+            let together = rates(&capacities, &askers);
+            let of_high: Vec<_> = askers
+                .iter()
+                .zip(together)
+                .filter(|(asker, _)| asker.queue == 0)
+                .map(|(_, rate)| rate)
+                .collect();
+            prop_assert_eq!(rates(&capacities, &high), of_high);
+        }
+    }
+}

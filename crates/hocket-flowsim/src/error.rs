@@ -1,0 +1,18 @@
+//! What can end a run before its time.
+
+use hocket_des::{Rate, Time};
+use thiserror::Error;
+
+/// Why a run has no result. The first two mean a bug here, found by the run's own checks.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[expect(missing_docs, reason = "each variant's message says what it is")]
+pub enum RunError {
+    #[error("link {link:?} carries {load} at {time}, above its rate of {capacity}")]
+    OverCapacity { link: String, time: Time, load: Rate, capacity: Rate },
+    #[error("job {job:?} sent {sent} of {due} picobits by {time}; they must agree")]
+    BytesLost { job: String, time: Time, sent: u128, due: u128 },
+    #[error("job {job:?} moves at {rate} on link {link:?} at {time} and would never finish")]
+    Stalled { job: String, link: String, time: Time, rate: Rate },
+    #[error("job {job:?} goes on past 213 days after {time}; a run is shorter")]
+    TooLong { job: String, time: Time },
+}

@@ -1,0 +1,159 @@
+//! What a job has sent and still has to send, kept exactly: data is counted in picobits (bits per
+//! second × picoseconds), which every whole rate moves a whole number of in every whole time.
+
+use hocket_des::{Bytes, Duration, Rate, Time};
+
+/// Picobits of a byte.
+pub(crate) const PICOBITS_PER_BYTE: u128 = 8_000_000_000_000;
+
+/// The sending side of a job.
+#[derive(Clone, Debug)]
+pub(crate) struct Sender {
+    /// In an Up phase.
+    pub(crate) active: bool,
+    /// What the current phase sends on an idle network.
+    pub(crate) cap: Rate,
+    /// What it sends now; zero outside Up phases.
+    pub(crate) rate: Rate,
+    total: u128,
+    remaining: u128,
+    updated: Time,
+    sent: u128,
+    due: u128,
+    busy: Duration,
+}
+
+impl Sender {
+    /// A job that does not send yet.
+    pub(crate) fn new() -> Self {
+        Self {
+            active: false,
+            cap: Rate::ZERO,
+            rate: Rate::ZERO,
+            total: 0,
+            remaining: 0,
+            updated: Time::ZERO,
+            sent: 0,
+            due: 0,
+            busy: Duration::ZERO,
+        }
+    }
+
+    /// Starts to send what `cap` moves in `duration`.
+    pub(crate) fn start(&mut self, now: Time, cap: Rate, duration: Duration) {
+        assert!(!self.active, "a job is in one phase at a time");
+        self.active = true;
+        self.cap = cap;
+        self.total = picobits(cap, duration);
+        self.remaining = self.total;
+        self.due += self.total;
+        self.updated = now;
+    }
+
+    /// Moves the phase on to `now` at the rate it has had since the last call.
+    pub(crate) fn advance(&mut self, now: Time) {
+        let span = now.since(self.updated);
+        // The last picosecond of a phase is rarely full.
+        let moved = picobits(self.rate, span).min(self.remaining);
+        self.remaining -= moved;
+        self.sent += moved;
+        self.updated = now;
+        if !self.rate.is_zero() {
+            self.busy += span;
+        }
+    }
+
+    /// Whether the phase has nothing left to send.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.remaining == 0
+    }
+
+    /// Ends a finished phase.
+    pub(crate) fn stop(&mut self) {
+        assert!(self.is_finished(), "a phase ends when all is sent");
+        self.active = false;
+        self.rate = Rate::ZERO;
+    }
+
+    /// How many of `steps` equal steps of the phase are behind it, rounded down.
+    pub(crate) fn steps_done(&self, steps: u64) -> u64 {
+        let done = (self.total - self.remaining) / self.step(steps);
+        u64::try_from(done).expect("a phase has no more steps than asked for")
+    }
+
+    /// Time until the phase ends at the present rate, rounded up; `None` if that is never.
+    pub(crate) fn time_to_end(&self) -> Option<Duration> {
+        self.time_to_move(self.remaining)
+    }
+
+    /// Time until the next of `steps` equal steps is done, or the phase ends.
+    pub(crate) fn time_to_step(&self, steps: u64) -> Option<Duration> {
+        let step = self.step(steps);
+        let into_step = (self.total - self.remaining) % step;
+        self.time_to_move(self.remaining.min(step - into_step))
+    }
+
+    /// Picobits sent since the start of the run.
+    pub(crate) fn sent(&self) -> u128 {
+        self.sent
+    }
+
+    /// Picobits that the phases so far had to send by now; equal to [`sent`](Self::sent) or this is a bug.
+    pub(crate) fn due(&self) -> u128 {
+        self.due - if self.active { self.remaining } else { 0 }
+    }
+
+    /// How long the job has been sending since the start of the run.
+    pub(crate) fn busy(&self) -> Duration {
+        self.busy
+    }
+
+    fn step(&self, steps: u64) -> u128 {
+        self.total.div_ceil(u128::from(steps))
+    }
+
+    fn time_to_move(&self, picobits: u128) -> Option<Duration> {
+        if self.rate.is_zero() {
+            return None;
+        }
+        let ps = picobits.div_ceil(u128::from(self.rate.as_bps()));
+        u64::try_from(ps).ok().map(Duration::from_ps)
+    }
+}
+
+/// `sent` picobits of each of `flows` flows, rounded to the nearest byte; a total past what 64 bits
+/// hold, which takes months at 1 Pbps, reads as the most they hold.
+pub(crate) fn bytes_of(sent: u128, flows: u64) -> Bytes {
+    let bytes = (sent + PICOBITS_PER_BYTE / 2) / PICOBITS_PER_BYTE * u128::from(flows);
+    Bytes::new(u64::try_from(bytes).unwrap_or(u64::MAX))
+}
+
+fn picobits(rate: Rate, span: Duration) -> u128 {
+    u128::from(rate.as_bps()) * u128::from(span.as_ps())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phase_at_an_odd_rate_sends_all_of_its_bits_and_no_more() {
+        let mut sender = Sender::new();
+        sender.start(Time::ZERO, Rate::from_gbps(10), Duration::from_ns(1));
+        sender.rate = Rate::from_gbps(3);
+        let end = Time::ZERO + sender.time_to_end().unwrap();
+        assert_eq!(end, Time::from_ps(3_334));
+        sender.advance(Time::from_ps(1_000));
+        sender.advance(end);
+        sender.stop();
+        assert_eq!(sender.sent(), 10_000_000_000 * 1_000);
+        assert_eq!(sender.sent(), sender.due());
+    }
+
+    #[test]
+    fn a_phase_that_gets_nothing_never_ends() {
+        let mut sender = Sender::new();
+        sender.start(Time::ZERO, Rate::from_gbps(10), Duration::from_ns(1));
+        assert_eq!(sender.time_to_end(), None);
+    }
+}

@@ -1,0 +1,51 @@
+//! Jobs and links that several test files use.
+
+use std::ops::ControlFlow;
+
+use hocket_des::{Duration, Rate};
+use hocket_flowsim::{Options, Outcome, run};
+use hocket_scenario::{
+    Column, Crossing, Fabric, Job, LinkId, Phase, Profile, Scenario, Stop, Table,
+};
+
+/// A job of 240 ms, the first half of it Up at 40 Gbps, over link 0.
+pub(crate) fn job(name: &str) -> Job {
+    job_of(name, 240, &[(0, 120, 40)])
+}
+
+/// A job over link 0 with Up phases of (start in ms, duration in ms, rate in Gbps).
+pub(crate) fn job_of(name: &str, period_ms: u64, phases: &[(u64, u64, u64)]) -> Job {
+    let phase = |&(start, duration, rate): &(u64, u64, u64)| Phase {
+        start: Duration::from_ms(start),
+        duration: Duration::from_ms(duration),
+        rate: Rate::from_gbps(rate),
+    };
+    let phases = phases.iter().map(phase).collect();
+    let profile = Profile::new(Duration::from_ms(period_ms), phases).expect("the phases fit");
+    Job::new(name, profile, vec![Crossing { link: LinkId::new(0), flows: 1 }])
+}
+
+/// So many iterations of each job over one link of 50 Gbps, with seed 1.
+pub(crate) fn on_one_link(jobs: Vec<Job>, priority_queues: u8, iterations: u64) -> Scenario {
+    let fabric = Fabric::one_link(Rate::from_gbps(50), Duration::ZERO).expect("50 Gbps is a rate");
+    let stop = Stop { iterations: Some(iterations), until: None };
+    Scenario::new(fabric, jobs, priority_queues, 1, stop).expect("the jobs are valid")
+}
+
+/// Runs a scenario to its end.
+pub(crate) fn run_all(scenario: &Scenario, options: &Options) -> Outcome {
+    run(scenario, options, |_| ControlFlow::Continue(())).expect("the run ends")
+}
+
+/// Runs [`on_one_link`] with default options.
+pub(crate) fn run_on_one_link(jobs: Vec<Job>, priority_queues: u8, iterations: u64) -> Outcome {
+    run_all(&on_one_link(jobs, priority_queues, iterations), &Options::default())
+}
+
+/// The values of a float column.
+pub(crate) fn column_f64<'a>(table: &'a Table, name: &str) -> &'a [f64] {
+    match table.column(name) {
+        Some(Column::F64(values)) => values,
+        other => panic!("{name} of {} is {other:?}", table.name),
+    }
+}
