@@ -1,0 +1,221 @@
+"""Record NIC byte counters of two processes that all-reduce over a shaped link.
+
+Makes two network namespaces joined by a veth pair, shapes both directions with tbf, and runs one
+torch.distributed worker (Gloo, CPU) in each: compute for a fixed time, all-reduce, repeat. Meanwhile the
+interface's own counters are read from inside the first namespace. Needs root, Linux, iproute2 and CPU
+PyTorch; nothing leaves the machine, and the namespaces are removed whatever happens.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+INTERFACE = "veth"
+ADDRESSES = ("10.77.0.1", "10.77.0.2")
+STORE_PORT = 29577
+READY = "ready"
+# Iterations before the recording: they open Gloo's connections and fill the allocator.
+WARM_UP_ITERATIONS = 3
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One compute phase of `compute_ms`, then one all-reduce of `megabytes` (10^6 bytes)."""
+
+    compute_ms: float
+    megabytes: float
+
+
+def parse_phase(text: str) -> Phase:
+    """A phase from `COMPUTE_MS:MB`, such as `90:6`."""
+    compute_ms, separator, megabytes = text.partition(":")
+    try:
+        phase = Phase(float(compute_ms), float(megabytes))
+    except ValueError:
+        separator = ""
+    if not separator or phase.compute_ms < 0 or phase.megabytes <= 0:
+        raise argparse.ArgumentTypeError(f"phase {text!r}: expected COMPUTE_MS:MB, such as 90:6")
+    return phase
+
+
+def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The command line; `--role` is how the recorder starts its own children."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True, help="path without suffix: OUT.csv and OUT.truth.csv")
+    parser.add_argument("--phase", type=parse_phase, action="append", required=True, metavar="COMPUTE_MS:MB")
+    parser.add_argument("--rate", default="1gbit", help="rate of the link, as tc spells it")
+    parser.add_argument("--seconds", type=float, default=20.0, help="length of the recording")
+    parser.add_argument("--poll-ms", type=float, default=5.0, help="time between two readings")
+    parser.add_argument("--role", choices=("recorder", "worker", "poller"), default="recorder", help=argparse.SUPPRESS)
+    parser.add_argument("--rank", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--origin-s", type=float, default=0.0, help=argparse.SUPPRESS)
+    return parser.parse_args(arguments)
+
+
+def main() -> int:
+    """Record, or be one of the recorder's children; the exit code."""
+    options = parse_arguments()
+    if options.role == "worker":
+        work(options)
+    elif options.role == "poller":
+        poll_counters(options)
+    elif os.geteuid() != 0:
+        print("record.py: network namespaces need root; run it with sudo", file=sys.stderr)
+        return 2
+    else:
+        record(options)
+    return 0
+
+
+def record(options: argparse.Namespace) -> None:
+    """Run poller and workers in fresh namespaces, then write both workers' events as one file."""
+    with shaped_link(options.rate) as namespaces, ExitStack() as children:
+        origin_s = time.monotonic()
+        workers = [
+            children.enter_context(child(namespace, ["--role", "worker", "--rank", str(rank)], origin_s))
+            for rank, namespace in enumerate(namespaces)
+        ]
+        assert workers[0].stdout is not None, "children are started with a pipe"
+        if workers[0].stdout.readline().strip() != READY:
+            raise SystemExit("record.py: a worker ended before its first iteration; its message is above")
+        poller = children.enter_context(child(namespaces[0], ["--role", "poller"], origin_s))
+        for process in [*workers, poller]:
+            if process.wait() != 0:
+                raise SystemExit("record.py: a worker or the poller failed; its message is above")
+    merge_truth(options.out)
+
+
+@contextmanager
+def shaped_link(rate: str) -> Iterator[tuple[str, str]]:
+    """Two namespaces joined by a link of `rate` in both directions; removed on exit."""
+    names = (f"hocket-{os.getpid()}-0", f"hocket-{os.getpid()}-1")
+    try:
+        for name in names:
+            ip("netns", "add", name)
+        ip("link", "add", INTERFACE, "netns", names[0], "type", "veth", "peer", "name", INTERFACE, "netns", names[1])
+        for name, address in zip(names, ADDRESSES, strict=True):
+            ip("-n", name, "address", "add", f"{address}/30", "dev", INTERFACE)
+            ip("-n", name, "link", "set", "lo", "up")
+            ip("-n", name, "link", "set", INTERFACE, "up")
+            shape = ["root", "tbf", "rate", rate, "burst", "128kb", "latency", "50ms"]
+            subprocess.run(["tc", "-n", name, "qdisc", "add", "dev", INTERFACE, *shape], check=True)
+        yield names
+    finally:
+        # Removing a namespace removes its end of the veth pair, and with it the other end.
+        for name in names:
+            subprocess.run(["ip", "netns", "delete", name], check=False, stderr=subprocess.DEVNULL)
+
+
+def ip(*arguments: str) -> None:
+    """Run `ip`, raising on failure."""
+    subprocess.run(["ip", *arguments], check=True)
+
+
+@contextmanager
+def child(namespace: str, role: list[str], origin_s: float) -> Iterator[subprocess.Popen[str]]:
+    """This script with the same options and another role, inside `namespace`; ended on exit."""
+    command = ["ip", "netns", "exec", namespace, sys.executable, __file__, *sys.argv[1:], *role]
+    process = subprocess.Popen([*command, "--origin-s", repr(origin_s)], stdout=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def poll_counters(options: argparse.Namespace) -> None:
+    """Read the interface's counters every `--poll-ms` for `--seconds` and write OUT.csv."""
+    # The poller competes with two computing workers for the processor; a late reading blurs nothing,
+    # since each carries its own time, but an absent one does.
+    os.nice(-10)
+    statistics = Path("/sys/class/net") / INTERFACE / "statistics"
+    # Unbuffered and kept open: a sysfs attribute is produced anew by each read from its start.
+    counters = [os.open(statistics / name, os.O_RDONLY) for name in ("tx_bytes", "rx_bytes")]
+    rows = []
+    next_s = time.monotonic()
+    end_s = next_s + options.seconds
+    while next_s < end_s:
+        time.sleep(max(0.0, next_s - time.monotonic()))
+        tx_bytes, rx_bytes = (int(os.pread(counter, 32, 0)) for counter in counters)
+        rows.append((f"{time.monotonic() - options.origin_s:.6f}", tx_bytes, rx_bytes))
+        next_s += options.poll_ms / 1e3
+    write_rows(options.out.with_suffix(".csv"), ["time_s", "tx_bytes", "rx_bytes"], rows)
+
+
+def work(options: argparse.Namespace) -> None:
+    """Iterate for `--seconds` and a little more, so that the recording ends inside the run."""
+    import torch
+    import torch.distributed as dist
+
+    os.environ["GLOO_SOCKET_IFNAME"] = INTERFACE
+    torch.set_num_threads(1)
+    store = f"tcp://{ADDRESSES[0]}:{STORE_PORT}"
+    dist.init_process_group("gloo", init_method=store, rank=options.rank, world_size=len(ADDRESSES))
+    gradients = [torch.ones(round(phase.megabytes * 1e6 / 4), dtype=torch.float32) for phase in options.phase]
+    weights = torch.ones(128, 128)
+    stop = torch.zeros(1)
+    rows = []
+    iteration = -WARM_UP_ITERATIONS
+    end_s = float("inf")
+    while not stop.item():
+        if iteration == 0:
+            print(READY, flush=True)
+            end_s = time.monotonic() + options.seconds + 1.0
+        iteration_start_s = time.monotonic()
+        for index, (phase, gradient) in enumerate(zip(options.phase, gradients, strict=True)):
+            compute_end_s = time.monotonic() + phase.compute_ms / 1e3
+            while time.monotonic() < compute_end_s:
+                weights = weights.matmul(weights).clamp_(max=1.0)
+            start_s = time.monotonic()
+            dist.all_reduce(gradient)
+            rows.append((options.rank, iteration, f"all_reduce_{index}", start_s, time.monotonic()))
+            gradient.fill_(1.0)
+        # Rank 0 alone decides to stop, or one worker would wait for ever in a last all-reduce.
+        stop.fill_(float(options.rank == 0 and time.monotonic() > end_s))
+        dist.broadcast(stop, src=0)
+        rows.append((options.rank, iteration, "iteration", iteration_start_s, time.monotonic()))
+        iteration += 1
+    origin_s = options.origin_s
+    timed = [(*row[:3], f"{row[3] - origin_s:.6f}", f"{row[4] - origin_s:.6f}") for row in rows if row[1] >= 0]
+    write_rows(worker_truth(options.out, options.rank), TRUTH_COLUMNS, timed)
+    dist.destroy_process_group()
+
+
+TRUTH_COLUMNS = ["rank", "iteration", "event", "start_s", "end_s"]
+
+
+def worker_truth(out: Path, rank: int) -> Path:
+    """Where the worker `rank` leaves its events."""
+    return out.with_suffix(f".truth.{rank}.csv")
+
+
+def merge_truth(out: Path) -> None:
+    """Join the workers' events into OUT.truth.csv, by rank, and remove the parts."""
+    rows: list[list[str]] = []
+    for rank in range(len(ADDRESSES)):
+        part = worker_truth(out, rank)
+        with part.open(newline="") as file:
+            rows += list(csv.reader(file))[1:]
+        part.unlink()
+    write_rows(out.with_suffix(".truth.csv"), TRUTH_COLUMNS, rows)
+
+
+def write_rows(path: Path, header: list[str], rows: list[tuple[object, ...]] | list[list[str]]) -> None:
+    """Write a CSV file with `header`."""
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""What a profile is, and how it is written as a job that `hocket compat` reads."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hocket.errors import InputError
+from hocket.profile.counters import FloatArray
+from hocket.units import format_duration, format_rate, parse_rate
+
+_PS_PER_US = 10**6
+# Six digits say more than a counter can; further ones would only look exact.
+_RATE_DIGITS = 6
+
+
+@dataclass(frozen=True)
+class UpPhase:
+    """From `start_s` after the start of the iteration, traffic at `rate_bps` for `duration_s`."""
+
+    start_s: float
+    duration_s: float
+    rate_bps: float
+
+
+@dataclass(frozen=True, eq=False)
+class JobProfile:
+    """One iteration of a job as its traffic shows it, and the evidence for it.
+
+    The iteration starts with the Up phase after the longest Down phase, so no phase goes past its end.
+    `confidence`, in [0, 1], is the share of the traffic's variance that iterations explain of each other,
+    lowered for few iterations, a period that drifts and phases that hardly stand out; below 0.5 the profile
+    is a guess. Evidence: the readings as `time_s` (n + 1) and `rate_bps` (n), the starts of the iterations
+    in that series, `iteration_start_s` (`iterations_seen`), the standard deviation of their lengths, `jitter_s`, and
+    all of them on top of each other, `fold_s` (b, middles of bins) and `fold_rate_bps` (b).
+    """
+
+    name: str
+    period_s: float
+    phases: tuple[UpPhase, ...]
+    bytes_per_iteration: float
+    confidence: float
+    iterations_seen: int
+    jitter_s: float
+    time_s: FloatArray
+    rate_bps: FloatArray
+    iteration_start_s: FloatArray
+    fold_s: FloatArray
+    fold_rate_bps: FloatArray
+
+    def to_job(self) -> dict[str, Any]:
+        """The job as an entry of `[[jobs]]`: times rounded to microseconds, rates to six digits."""
+        period_us = round(self.period_s * 1e6)
+        up = []
+        for phase in self.phases:
+            start_us = round(phase.start_s * 1e6)
+            # Rounding the end, not the duration, keeps phases apart and inside the period.
+            end_us = min(round((phase.start_s + phase.duration_s) * 1e6), period_us)
+            up.append(
+                {
+                    "start": duration_text(start_us),
+                    "duration": duration_text(end_us - start_us),
+                    "rate": format_rate(int(float(f"{phase.rate_bps:.{_RATE_DIGITS}g}"))),
+                }
+            )
+        return {"name": self.name, "period": duration_text(period_us), "up": up}
+
+    def dump(self, path: str | Path, link_capacity: str | None = None) -> None:
+        """Write the job to `path`, as TOML or JSON by its suffix.
+
+        With `link_capacity`, such as "50 Gbps", the file is complete for `hocket compat`; without, it is one
+        job to add to a file that has a `[link]`.
+
+        Raises:
+            InputError: The suffix is neither `.toml` nor `.json`, the capacity is no rate or below a phase's
+                rate, or the file cannot be written.
+        """
+        path = Path(path)
+        if path.suffix not in (".toml", ".json"):
+            raise InputError(f"{path}: suffix {path.suffix!r}; a job is written as .toml or .json")
+        document: dict[str, Any] = {"jobs": [self.to_job()]}
+        if link_capacity is not None:
+            self._check_capacity(path, link_capacity)
+            document = {"link": {"capacity": link_capacity}, **document}
+        text = json.dumps(document, indent=2) + "\n" if path.suffix == ".json" else toml_text(document)
+        try:
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+    def _check_capacity(self, path: Path, link_capacity: str) -> None:
+        try:
+            capacity_bps = parse_rate(link_capacity)
+        except InputError as error:
+            raise InputError(f"{path}: link capacity: {error}") from None
+        for number, phase in enumerate(self.phases, start=1):
+            if phase.rate_bps > capacity_bps:
+                raise InputError(
+                    f"{path}: job {self.name!r}, phase {number}: a rate of {phase.rate_bps * 1e-9:.6g} Gbps is "
+                    f"above the link's capacity of {link_capacity}"
+                )
+
+
+def duration_text(duration_us: int) -> str:
+    """Microseconds as milliseconds or seconds with a unit."""
+    return format_duration(duration_us * _PS_PER_US) if duration_us > 0 else "0 ms"
+
+
+def toml_text(document: dict[str, Any]) -> str:
+    """A `[link]`, if there is one, and `[[jobs]]` as TOML."""
+    lines = []
+    if "link" in document:
+        lines += ["[link]", f"capacity = {quoted(document['link']['capacity'])}", ""]
+    for job in document["jobs"]:
+        lines += ["[[jobs]]", f"name = {quoted(job['name'])}", f"period = {quoted(job['period'])}", "up = ["]
+        for phase in job["up"]:
+            lines.append("  { " + ", ".join(f"{key} = {quoted(value)}" for key, value in phase.items()) + " },")
+        lines += ["]", ""]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def quoted(text: str) -> str:
+    """A TOML basic string: JSON's escapes are among TOML's, once DEL is escaped too."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,198 @@
+"""The Up phases in a folded iteration: a piecewise constant rate with as few steps as the readings need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hocket.profile.counters import FloatArray
+from hocket.profile.fold import Fold
+
+MOST_SEGMENTS = 12
+# A further step has to explain this share of the variance, and this share of what iterations do not
+# explain of each other, or it is noise or the edge of a jittering phase.
+LEAST_GAIN = 0.0007
+LEAST_GAIN_OF_NOISE = 0.05
+# Shorter than this share of the time between two readings, length and rate of a segment cannot be told apart.
+RESOLUTION = 0.6
+# A segment is Up if it exceeds the quietest one by this share of the range between quietest and busiest.
+LEAST_UP = 0.06
+# Neighbouring Up phases closer than this share of the busiest one's rate are one phase.
+SAME_RATE = 0.1
+# Edges are refined to this fraction of a bin.
+EDGE_FRACTION = 64
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A stretch of constant rate in an iteration: `start` and `length` as shares of the iteration, its `share_bytes` per
+    whole iteration (the rate times the period), and whether it is `up`."""
+
+    start: float
+    length: float
+    share_bytes: float
+    up: bool
+
+
+def find_segments(fold: Fold, explained: float, reading: float, spread: float) -> list[Segment]:
+    """The iteration as segments in order, each next to the following and the last next to the first.
+
+    `explained` is the share of the variance that iterations explain of each other, `reading` the time between
+    two readings and `spread` the jitter of edges, both as shares of the iteration: no segment is much
+    shorter than either. An iteration in which nothing stands out is one segment that is Up.
+    """
+    shortest = max(spread, RESOLUTION * reading)
+    least_gain = LEAST_GAIN + LEAST_GAIN_OF_NOISE * (1.0 - explained)
+    edges = simplified(fold, best_edges(fold, shortest, least_gain), spread)
+    if edges.size < 2:
+        return [Segment(0.0, 1.0, float(fold.bin_bytes.sum()), True)]
+    heights = fit_heights(fold, edges)
+    up = is_up(heights)
+    lengths = np.diff(np.append(edges, edges[0] + 1.0))
+    return [
+        Segment(float(start) % 1.0, float(length), max(0.0, float(height)), bool(busy))
+        for start, length, height, busy in zip(edges, lengths, heights, up, strict=True)
+    ]
+
+
+def best_edges(fold: Fold, shortest: float, least_gain: float) -> FloatArray:
+    """Edges (shares of the iteration) of the segmentation whose next step would not gain enough."""
+    bins = fold.bin_bytes.size
+    quiet = quietest_bin(fold.bin_bytes)
+    shortest_bins = int(np.clip(np.ceil(shortest * bins), 1, bins // 8))
+    best, best_score = np.empty(0), least_gain
+    for borders in segmentations(np.roll(fold.bin_bytes, -quiet), shortest_bins):
+        # The first and the last segment meet in the quietest place: they are one.
+        edges = refined(fold, (borders + quiet) / bins, min(shortest, 0.5 * shortest_bins / bins))
+        score = explained_with(fold, edges) - least_gain * edges.size
+        if score > best_score:
+            best, best_score = edges, score
+    return best
+
+
+def quietest_bin(bin_bytes: FloatArray) -> int:
+    """The middle of the quietest eighth of the iteration."""
+    width = max(1, bin_bytes.size // 8)
+    total = np.concatenate([[0.0], np.cumsum(np.concatenate([bin_bytes, bin_bytes]))])
+    sums = total[width : width + bin_bytes.size] - total[: bin_bytes.size]
+    return (int(np.argmin(sums)) + width // 2) % bin_bytes.size
+
+
+def segmentations(bin_bytes: FloatArray, shortest: int) -> list[FloatArray]:
+    """For 3 … `MOST_SEGMENTS` segments of at least `shortest` bins, the inner borders of least squared error.
+
+    Optimal by dynamic programming over the last border (Bellman 1961), in O(segments × bins²).
+    """
+    bins = bin_bytes.size
+    total = np.concatenate([[0.0], np.cumsum(bin_bytes)])
+    square = np.concatenate([[0.0], np.cumsum(bin_bytes**2)])
+    size = np.arange(bins + 1)[None, :] - np.arange(bins + 1)[:, None]
+    allowed = size >= shortest
+    spread = (total[None, :] - total[:, None]) ** 2 / np.where(allowed, size, 1)
+    error = np.where(allowed, square[None, :] - square[:, None] - spread, np.inf)
+    least = error[0]
+    origins = []
+    found = []
+    for segments in range(2, min(MOST_SEGMENTS, bins // shortest) + 1):
+        through = least[:, None] + error
+        origins.append(np.argmin(through, axis=0))
+        least = np.min(through, axis=0)
+        if segments >= 3:
+            border = bins
+            borders = []
+            for origin in reversed(origins):
+                border = int(origin[border])
+                borders.append(border)
+            found.append(np.array(borders[::-1], dtype=np.float64))
+    return found
+
+
+def refined(fold: Fold, edges: FloatArray, shortest: float) -> FloatArray:
+    """The edges moved, each in turn by halving steps, to where the readings are explained best.
+
+    Edges keep their order and stay `shortest` (share of the iteration) apart.
+    """
+    bins = fold.bin_bytes.size
+    best = explained_with(fold, edges)
+    step = 1.0 / bins
+    while step * EDGE_FRACTION * bins >= 1.0:
+        moved = False
+        for index in range(edges.size):
+            for shift in (-step, step):
+                trial = edges.copy()
+                trial[index] += shift
+                if np.any(np.diff(np.append(trial, trial[0] + 1.0)) < shortest):
+                    continue
+                explained = explained_with(fold, trial)
+                if explained > best + 1e-9:
+                    edges, best, moved = trial, explained, True
+        if not moved:
+            step /= 2
+    return edges
+
+
+def explained_with(fold: Fold, edges: FloatArray) -> float:
+    """Share of the variance that the best constant rates between these edges explain."""
+    return fold.explained(bytes_of(edges, fit_heights(fold, edges), fold.bin_bytes.size))
+
+
+def overlaps(edges: FloatArray, bins: int) -> FloatArray:
+    """How much of each bin lies in each segment, in shares of the iteration: (segments, bins)."""
+    # Segments may begin before 0 or end after 1: three iterations in a row hold all of them.
+    borders = np.arange(-bins, 2 * bins + 1) / bins
+    ends = np.append(edges[1:], edges[0] + 1.0)
+    covered = np.clip(borders[None, :], edges[:, None], ends[:, None])
+    return np.diff(covered, axis=1).reshape(edges.size, 3, bins).sum(axis=1)
+
+
+def fit_heights(fold: Fold, edges: FloatArray) -> FloatArray:
+    """Bytes per whole iteration of each segment's rate, by least squares against the readings."""
+    share = overlaps(edges, fold.bin_bytes.size)
+    normal = share @ fold.normal @ share.T
+    ridge = 1e-9 * float(np.trace(normal)) / edges.size
+    heights: FloatArray = np.linalg.solve(normal + ridge * np.eye(edges.size), share @ fold.moment)
+    return heights
+
+
+def bytes_of(edges: FloatArray, heights: FloatArray, bins: int) -> FloatArray:
+    """Bytes in each bin if the segments have these heights."""
+    filled: FloatArray = heights @ overlaps(edges, bins)
+    return filled
+
+
+def is_up(heights: FloatArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which segments stand out of the quietest one."""
+    quiet = float(heights.min())
+    return np.asarray(heights > quiet + LEAST_UP * (float(heights.max()) - quiet))
+
+
+def simplified(fold: Fold, edges: FloatArray, spread: float) -> FloatArray:
+    """The edges without those that part two quiet segments, two alike, or a ramp from its phase.
+
+    A ramp is a short segment between a lower and a higher one: an edge that jitters, not a phase.
+    """
+    while edges.size >= 2:
+        heights = fit_heights(fold, edges)
+        index = superfluous_edge(edges, heights, spread)
+        if index is None:
+            break
+        edges = refined(fold, np.delete(edges, index), 0.5 / fold.bin_bytes.size)
+    return edges
+
+
+def superfluous_edge(edges: FloatArray, heights: FloatArray, spread: float) -> int | None:
+    """The first edge that `simplified` removes: the one at the start of a segment."""
+    up = is_up(heights)
+    lengths = np.diff(np.append(edges, edges[0] + 1.0))
+    alike = SAME_RATE * float(heights.max())
+    for index in range(edges.size):
+        before, after = index - 1, (index + 1) % edges.size
+        both_quiet = not up[index] and not up[before]
+        same_phase = up[index] and up[before] and abs(heights[index] - heights[before]) < alike
+        low, high = sorted((float(heights[before]), float(heights[after])))
+        if both_quiet or same_phase:
+            return index
+        if edges.size > 2 and lengths[index] < 2 * spread and low < heights[index] < high:
+            return index
+    return None
