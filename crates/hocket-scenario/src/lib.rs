@@ -4,6 +4,8 @@
 pub mod fabric;
 mod ids;
 pub mod job;
+pub mod placement;
+pub mod routing;
 pub mod scenario;
 pub mod tables;
 pub mod workload;
@@ -11,6 +13,8 @@ pub mod workload;
 pub use fabric::{Cable, Fabric, FabricError, Link, MAX_RATE, Node, NodeKind};
 pub use ids::{JobId, LinkId, NodeId};
 pub use job::{Crossing, Job, Share, Weight, WeightError};
+pub use placement::ring_crossings;
+pub use routing::{RouteError, Routing};
 pub use scenario::{Scenario, ScenarioError, Stop};
 pub use tables::{
     AdjustmentRow, Column, IterationRow, JobCounters, LinkRow, PhaseRow, RateRow, Records, Table,

@@ -1,0 +1,263 @@
+//! Which links a flow takes: a pinned path, or one of the shortest ones, chosen hop by hop by a
+//! hash as ECMP does.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use thiserror::Error;
+
+use crate::{Fabric, LinkId, NodeId, NodeKind};
+
+/// Routes over a fabric. What it learns about distances it keeps.
+#[derive(Clone, Debug)]
+pub struct Routing<'a> {
+    fabric: &'a Fabric,
+    out_links: Vec<Vec<LinkId>>,
+    in_links: Vec<Vec<LinkId>>,
+    /// Hops from each node to a destination.
+    distances: BTreeMap<NodeId, Vec<Option<u32>>>,
+    pinned: BTreeMap<(NodeId, NodeId), Vec<LinkId>>,
+}
+
+/// Why a flow has no route, or a pinned path is none.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[expect(missing_docs, reason = "each variant's message says what it is")]
+pub enum RouteError {
+    #[error("node {node} is not in the fabric, which has {nodes}, counted from 0")]
+    UnknownNode { node: u32, nodes: usize },
+    #[error("no route from {from:?} to {to:?}")]
+    Unreachable { from: String, to: String },
+    #[error(
+        "the path from {from:?} to {to:?} takes link {link}; there are {links}, counted from 0"
+    )]
+    UnknownLink { from: String, to: String, link: u32, links: usize },
+    #[error("the path from {from:?} to {to:?} breaks off at {at:?}")]
+    Broken { from: String, to: String, at: String },
+}
+
+impl<'a> Routing<'a> {
+    /// Routes over `fabric`, none pinned.
+    pub fn new(fabric: &'a Fabric) -> Self {
+        let mut out_links = vec![Vec::new(); fabric.nodes().len()];
+        let mut in_links = out_links.clone();
+        for (index, link) in fabric.links().iter().enumerate() {
+            out_links[link.from.index()].push(LinkId::from_index(index));
+            in_links[link.to.index()].push(LinkId::from_index(index));
+        }
+        Self { fabric, out_links, in_links, distances: BTreeMap::new(), pinned: BTreeMap::new() }
+    }
+
+    /// Sends every flow from `from` to `to` over `path`, in place of the shortest paths.
+    ///
+    /// # Errors
+    /// If a link is unknown, or the links do not lead from `from` to `to` one after another.
+    pub fn pin(&mut self, from: NodeId, to: NodeId, path: Vec<LinkId>) -> Result<(), RouteError> {
+        let (from_name, to_name) = (self.name(from)?, self.name(to)?);
+        let mut at = from;
+        for &id in &path {
+            let Some(link) = self.fabric.links().get(id.index()) else {
+                let links = self.fabric.links().len();
+                let (from, to, link) = (from_name, to_name, id.code());
+                return Err(RouteError::UnknownLink { from, to, link, links });
+            };
+            if link.from != at {
+                let at = self.name(at)?;
+                return Err(RouteError::Broken { from: from_name, to: to_name, at });
+            }
+            at = link.to;
+        }
+        if at != to {
+            let at = self.name(at)?;
+            return Err(RouteError::Broken { from: from_name, to: to_name, at });
+        }
+        self.pinned.insert((from, to), path);
+        Ok(())
+    }
+
+    /// The links of a flow, in order; none where `from` is `to`. Among shortest paths the choice at
+    /// each node depends on `from`, `to`, `flow_label` and that node, and on nothing else: flows
+    /// with the same four always meet, as they do in a switch that hashes headers. The node is part
+    /// of the hash so that switches one after another do not all choose alike.
+    ///
+    /// # Errors
+    /// If a node is unknown, or no path leads there without passing through a host.
+    pub fn route(
+        &mut self,
+        from: NodeId,
+        to: NodeId,
+        flow_label: u64,
+    ) -> Result<Vec<LinkId>, RouteError> {
+        let (from_name, to_name) = (self.name(from)?, self.name(to)?);
+        if let Some(path) = self.pinned.get(&(from, to)) {
+            return Ok(path.clone());
+        }
+        self.learn_distances_to(to);
+        let distances = &self.distances[&to];
+        let Some(mut left) = distances[from.index()] else {
+            return Err(RouteError::Unreachable { from: from_name, to: to_name });
+        };
+        let mut path = Vec::with_capacity(left as usize);
+        let mut at = from;
+        while left > 0 {
+            left -= 1;
+            let nearer = |link: &&LinkId| {
+                let next = self.fabric.links()[link.index()].to;
+                distances[next.index()] == Some(left) && (next == to || self.forwards(next))
+            };
+            let choices: Vec<LinkId> =
+                self.out_links[at.index()].iter().filter(nearer).copied().collect();
+            let hash = ecmp_hash([from.code(), to.code(), at.code()], flow_label);
+            let choice = choices[(hash % choices.len() as u64) as usize];
+            path.push(choice);
+            at = self.fabric.links()[choice.index()].to;
+        }
+        Ok(path)
+    }
+
+    // Breadth first, against the direction of the links; a host that is not the destination is
+    // reached but not passed.
+    fn learn_distances_to(&mut self, to: NodeId) {
+        if self.distances.contains_key(&to) {
+            return;
+        }
+        let mut distances = vec![None; self.fabric.nodes().len()];
+        distances[to.index()] = Some(0);
+        let mut frontier = VecDeque::from([(to, 0)]);
+        while let Some((node, distance)) = frontier.pop_front() {
+            if node != to && !self.forwards(node) {
+                continue;
+            }
+            for link in &self.in_links[node.index()] {
+                let before = self.fabric.links()[link.index()].from;
+                if distances[before.index()].is_none() {
+                    distances[before.index()] = Some(distance + 1);
+                    frontier.push_back((before, distance + 1));
+                }
+            }
+        }
+        self.distances.insert(to, distances);
+    }
+
+    fn forwards(&self, node: NodeId) -> bool {
+        self.fabric.nodes()[node.index()].kind == NodeKind::Switch
+    }
+
+    fn name(&self, node: NodeId) -> Result<String, RouteError> {
+        let nodes = self.fabric.nodes();
+        match nodes.get(node.index()) {
+            Some(found) => Ok(found.name.clone()),
+            None => Err(RouteError::UnknownNode { node: node.code(), nodes: nodes.len() }),
+        }
+    }
+}
+
+// MurmurHash3's 64-bit finaliser (Appleby, 2011) over one value after another: every input bit
+// reaches every output bit, so that a remainder by any number of links is even.
+fn ecmp_hash(nodes: [u32; 3], flow_label: u64) -> u64 {
+    nodes.into_iter().map(u64::from).chain([flow_label]).fold(
+        0x9e37_79b9_7f4a_7c15,
+        |state, value| {
+            let mut mixed = state ^ value.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+            mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+            mixed ^ (mixed >> 33)
+        },
+    )
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use hocket_des::{Duration, Rate};
+
+    use super::*;
+    use crate::{Cable, Node};
+
+    /// Two racks of two hosts (nodes 0 to 3), their switches (4, 5), and `spines` spines.
+    pub(crate) fn leaf_spine(spines: u32) -> Fabric {
+        let node = |kind, name: String| Node { name, kind };
+        let hosts = (0..4).map(|host| node(NodeKind::Host, format!("host{host}")));
+        let racks = (0..2).map(|rack| node(NodeKind::Switch, format!("rack{rack}")));
+        let tops = (0..spines).map(|spine| node(NodeKind::Switch, format!("spine{spine}")));
+        let cable = |a, b| Cable {
+            a: NodeId::new(a),
+            b: NodeId::new(b),
+            rate: Rate::from_gbps(50),
+            delay: Duration::from_ns(500),
+        };
+        let downs = (0..4).map(|host| cable(host, 4 + host / 2));
+        let ups = (0..spines).flat_map(|spine| [cable(4, 6 + spine), cable(5, 6 + spine)]);
+        let cables: Vec<_> = downs.chain(ups).collect();
+        Fabric::new(hosts.chain(racks).chain(tops).collect(), &cables).unwrap()
+    }
+
+    fn names(fabric: &Fabric, path: &[LinkId]) -> Vec<String> {
+        path.iter().map(|link| fabric.links()[link.index()].name.clone()).collect()
+    }
+
+    #[test]
+    fn a_flow_takes_the_shortest_path_and_none_to_itself() {
+        let fabric = leaf_spine(1);
+        let mut routing = Routing::new(&fabric);
+        let path = routing.route(NodeId::new(0), NodeId::new(1), 0).unwrap();
+        assert_eq!(names(&fabric, &path), ["host0->rack0", "rack0->host1"]);
+        let path = routing.route(NodeId::new(0), NodeId::new(3), 0).unwrap();
+        assert_eq!(
+            names(&fabric, &path),
+            ["host0->rack0", "rack0->spine0", "spine0->rack1", "rack1->host3"]
+        );
+        assert_eq!(routing.route(NodeId::new(2), NodeId::new(2), 0), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn flows_spread_evenly_over_equal_paths_and_each_stays_on_its_own() {
+        let fabric = leaf_spine(4);
+        let mut routing = Routing::new(&fabric);
+        let mut counts = BTreeMap::new();
+        for label in 0..4_000 {
+            let path = routing.route(NodeId::new(0), NodeId::new(2), label).unwrap();
+            assert_eq!(routing.route(NodeId::new(0), NodeId::new(2), label).unwrap(), path);
+            *counts.entry(path[1]).or_insert(0_u32) += 1;
+        }
+        // 1,000 expected on each; five standard deviations of a fair draw are 137.
+        assert_eq!(counts.len(), 4);
+        assert!(counts.values().all(|count| count.abs_diff(1_000) < 137), "{counts:?}");
+    }
+
+    #[test]
+    fn no_flow_passes_through_a_host() {
+        let node = |name: &str| Node { name: name.to_owned(), kind: NodeKind::Host };
+        let cable = |a, b| Cable {
+            a: NodeId::new(a),
+            b: NodeId::new(b),
+            rate: Rate::from_gbps(50),
+            delay: Duration::ZERO,
+        };
+        let nodes = vec![node("a"), node("b"), node("c")];
+        let fabric = Fabric::new(nodes, &[cable(0, 1), cable(1, 2)]).unwrap();
+        let error = Routing::new(&fabric).route(NodeId::new(0), NodeId::new(2), 0).unwrap_err();
+        assert_eq!(error.to_string(), "no route from \"a\" to \"c\"");
+    }
+
+    #[test]
+    fn a_pinned_path_is_taken_and_a_broken_one_is_refused() {
+        let fabric = leaf_spine(2);
+        let mut routing = Routing::new(&fabric);
+        let named = |name| fabric.link_named(name).unwrap();
+        let over_spine_1 = ["host0->rack0", "rack0->spine1", "spine1->rack1", "rack1->host2"];
+        let path: Vec<_> = over_spine_1.into_iter().map(named).collect();
+        let (from, to) = (NodeId::new(0), NodeId::new(2));
+        routing.pin(from, to, path.clone()).unwrap();
+        for label in 0..8 {
+            assert_eq!(routing.route(from, to, label), Ok(path.clone()));
+        }
+        let error = routing.pin(from, to, vec![path[0], path[2]]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the path from \"host0\" to \"host2\" breaks off at \"rack0\""
+        );
+        let error = routing.pin(from, to, vec![path[0]]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the path from \"host0\" to \"host2\" breaks off at \"rack0\""
+        );
+    }
+}
