@@ -8,7 +8,7 @@ import json
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sized
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
@@ -107,7 +107,7 @@ def _write_share(share: Share) -> str | dict[str, float]:
 def _number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InputError(f"must be a number: got {shown(value)}")
-    if abs(value) > LARGEST:
+    if not abs(value) <= LARGEST:  # nor is NaN
         raise InputError(f"must be a finite number: got {shown(value)}")
     return float(value)
 
@@ -264,7 +264,7 @@ class Job(_Table):
     workers: Count | None = None
     strategy: StrictStr | None = None
     placement: Annotated[tuple[Name, ...], Field(min_length=1, max_length=10_000)] | None = None
-    gpus: tuple[StrictStr, ...] = ()
+    gpus: Annotated[tuple[StrictStr, ...], Field(max_length=1_024)] = ()
     arrival_ps: DurationPs = _default(
         0, "Hocket: all jobs present at the start (NSDI'24 snapshots)", "arrival"
     )
@@ -354,11 +354,14 @@ class Plan(_Table):
         source.
         """
         written: dict[str, Any] = self.model_dump(mode="json", by_alias=True, exclude_none=True)
-        written["run"].update({"iterations": self.iterations} if self.iterations is not None else {})
         written["compat"]["precision_deg"] = self.precision_deg
         for job, table in zip(self.jobs, written["jobs"], strict=True):
             table["profiles"] = [_written_profile(each) for each in job.profiles()]
         written["defaults"] = list(_defaults((), self))
+        if self.run.iterations is None and self.iterations is not None:
+            written["run"]["iterations"] = self.iterations
+            source = "HotNets'22 §2 and NSDI'24 §2.2 run each job for 1,000 iterations"
+            written["defaults"].append({"key": "run.iterations", "value": self.iterations, "source": source})
         return written
 
     @model_validator(mode="after")
@@ -647,13 +650,13 @@ def _placement_mistakes(plan: Plan) -> Iterator[Mistake]:
             yield ("candidates",), "need a [fabric]; on one shared [link] nothing is placed"
         return
     ground = _Ground(plan.fabric)
+    jobs = {job.name: job for job in plan.jobs}
     for index, job in enumerate(plan.jobs):
         path: KeyPath = ("jobs", index, "placement")
         if job.placement is not None:
             yield from ground.mistakes(job, job.placement, path)
         elif not plan.candidates or any(job.name not in each.placement for each in plan.candidates):
             yield path, "is missing; on a [fabric] each job needs the hosts of its workers"
-    jobs = {job.name: job for job in plan.jobs}
     for number, candidate in enumerate(plan.candidates):
         for name, hosts in candidate.placement.items():
             path = ("candidates", number, "placement", name)
@@ -672,8 +675,8 @@ class _Ground:
         self.islands = fabric.islands()
 
     def mistakes(self, job: Job, hosts: tuple[str, ...], path: KeyPath) -> Iterator[Mistake]:
-        if job.workers is not None and job.workers != len(hosts):
-            yield path, f"places {len(hosts)} workers, and the job has {job.workers}"
+        if job.worker_count() not in (None, len(hosts)):
+            yield path, f"places {len(hosts)} workers, and the job has {job.worker_count()}"
         unknown = [(index, host) for index, host in enumerate(hosts) if host not in self.nic_rates_bps]
         for index, host in unknown:
             if host in self.degrees:
@@ -690,12 +693,23 @@ class _Ground:
             if self.islands[host] != self.islands[hosts[0]]:
                 yield (*path, index), f"{shown(host)} has no path to {shown(hosts[0])}"
         slowest = min(hosts, key=lambda host: self.nic_rates_bps[host])
-        name = f"the link's capacity at {shown(slowest)}"
-        for phase in job.up or ():
-            if phase.rate_bps > self.nic_rates_bps[slowest]:
-                rate, limit = format_rate(phase.rate_bps), format_rate(self.nic_rates_bps[slowest])
-                yield path, f"the job's demand of {rate} is above {name} of {limit}"
-                return
+        limit_bps, demand_bps = self.nic_rates_bps[slowest], _highest_rate_bps(job)
+        if demand_bps > limit_bps:
+            yield (
+                path,
+                (
+                    f"the job's demand of {format_rate(demand_bps)} is above the link's capacity "
+                    f"of {format_rate(limit_bps)} at {shown(slowest)}"
+                ),
+            )
+
+
+def _highest_rate_bps(job: Job) -> int:
+    try:
+        return max((phase.rate_bps for each in job.profiles() for phase in each.phases), default=0)
+    except InputError:
+        # The job's own keys are wrong, and said to be.
+        return 0
 
 
 def _explained(error: ErrorDetails) -> list[Mistake]:
@@ -705,6 +719,9 @@ def _explained(error: ErrorDetails) -> list[Mistake]:
     cause = context.get("error")
     if isinstance(cause, _PlanError):
         return [((*path, *rest), text) for rest, text in cause.mistakes]
+    if error["type"] == "too_short" and _entries(error) >= context["min_length"]:
+        # Pydantic counts valid entries only; the invalid ones have their own mistakes.
+        return []
     if error["type"] == "extra_forbidden":
         return [(path, _unknown_key(path))]
     return [(path, str(cause) if isinstance(cause, InputError) else _sentence(error, context))]
@@ -724,7 +741,7 @@ def _sentence(error: ErrorDetails, context: Mapping[str, Any]) -> str:
         case "too_long":
             return f"has more than {context['max_length']} entries: got {_entries(error)}"
         case "too_short":
-            return f"needs at least {context['min_length']} entries: got {_entries(error)}"
+            return f"has too few entries: got {_entries(error)}, at least {context['min_length']} needed"
         case "string_too_long":
             return f"is longer than {context['max_length']} characters: got {found}"
         case "literal_error":
@@ -743,9 +760,9 @@ def _sentence(error: ErrorDetails, context: Mapping[str, Any]) -> str:
             return f"{error['msg'][:1].lower()}{error['msg'][1:]}: got {found}"
 
 
-def _entries(error: ErrorDetails) -> int | str:
+def _entries(error: ErrorDetails) -> int:
     found = error["input"]
-    return len(found) if isinstance(found, list | tuple | dict) else shown(found)
+    return len(found) if isinstance(found, Sized) else int(error.get("ctx", {}).get("actual_length", 0))
 
 
 def _unknown_key(path: KeyPath) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from hocket.errors import InputError
 
@@ -161,7 +161,9 @@ def shown(value: object) -> str:
         return str(value).lower()
     if isinstance(value, int) and abs(value) > LARGEST:
         return "a number of more than 63 bits"
-    if isinstance(value, int | float) or value is None:
+    if value is None:
+        return "null"
+    if isinstance(value, int | float):
         return str(value)
     if isinstance(value, dict):
         return "a table"
@@ -230,9 +232,14 @@ def _schema(dimension: _Dimension) -> WithJsonSchema:
     )
 
 
-def _quantity(dimension: _Dimension) -> tuple[BeforeValidator, PlainSerializer, WithJsonSchema]:
+def _quantity(
+    dimension: _Dimension, positive: bool = False
+) -> tuple[BeforeValidator, PlainSerializer, WithJsonSchema]:
     def parse(text: Any) -> int:
-        return _parse(text, dimension)
+        value = _parse(text, dimension)
+        if positive and value == 0:
+            raise InputError(f"{dimension.name} must be above 0 here: got {shown(text)}")
+        return value
 
     def write(value: int) -> str:
         return format_bytes(value) if dimension is _BYTES else _format(value, dimension)
@@ -240,19 +247,17 @@ def _quantity(dimension: _Dimension) -> tuple[BeforeValidator, PlainSerializer, 
     return BeforeValidator(parse), PlainSerializer(write, return_type=str), _schema(dimension)
 
 
-_DURATION_FIELD, _RATE_FIELD, _BYTES_FIELD = (_quantity(dimension) for dimension in _DIMENSIONS)
-
-DurationPs = Annotated[int, *_DURATION_FIELD]
+DurationPs = Annotated[int, *_quantity(_DURATION)]
 """A pydantic field: read from text such as "180 ms", held in picoseconds."""
 
-PositiveDurationPs = Annotated[int, Field(gt=0), *_DURATION_FIELD]
+PositiveDurationPs = Annotated[int, *_quantity(_DURATION, positive=True)]
 """`DurationPs` that must be longer than zero."""
 
-RateBps = Annotated[int, *_RATE_FIELD]
+RateBps = Annotated[int, *_quantity(_RATE)]
 """A pydantic field: read from text such as "50 Gbps", held in bits per second."""
 
-PositiveRateBps = Annotated[int, Field(gt=0), *_RATE_FIELD]
+PositiveRateBps = Annotated[int, *_quantity(_RATE, positive=True)]
 """`RateBps` that must be higher than zero."""
 
-Bytes = Annotated[int, *_BYTES_FIELD]
+Bytes = Annotated[int, *_quantity(_BYTES)]
 """A pydantic field: read from text such as "32 MB", held in bytes."""
