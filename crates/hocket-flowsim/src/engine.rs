@@ -133,6 +133,8 @@ struct JobState<'a> {
     queue: u8,
     /// Only the timer of this generation counts; the others are of plans since dropped.
     generation: u64,
+    /// Whether that timer still runs.
+    pending: bool,
     recorded: Rate,
     seen: u64,
 }
@@ -224,6 +226,7 @@ impl<'a> Engine<'a> {
 
     fn handle(&mut self, job: usize) -> Result<(), RunError> {
         let state = &mut self.jobs[job];
+        state.pending = false;
         if state.sender.active {
             state.sender.advance(self.now);
             if !state.sender.is_finished() {
@@ -317,10 +320,13 @@ impl<'a> Engine<'a> {
             let state = &mut jobs[job];
             let rate = Rate::from_bps(rate_bps);
             let adapts = contends && matches!(state.share, Share::Adaptive(_));
-            if rate != state.sender.rate || adapts {
+            // At the same rate the end of a phase stays where it was planned.
+            if rate != state.sender.rate || adapts || !state.pending {
                 state.sender.rate = rate;
                 let timer = state.next_timer(job);
-                if let Some(time) = state.next_event(self.now, adapts.then_some(steps)) {
+                let time = state.next_event(self.now, adapts.then_some(steps));
+                state.pending = time.is_some();
+                if let Some(time) = time {
                     self.timers.schedule(time, timer);
                 }
             }
@@ -460,6 +466,7 @@ impl<'a> JobState<'a> {
             share: job.share,
             queue: scenario.queue(id),
             generation: 0,
+            pending: true,
             recorded: Rate::ZERO,
             seen: 0,
         })

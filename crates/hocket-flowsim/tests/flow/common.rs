@@ -49,3 +49,27 @@ pub(crate) fn column_f64<'a>(table: &'a Table, name: &str) -> &'a [f64] {
         other => panic!("{name} of {} is {other:?}", table.name),
     }
 }
+
+/// The values of an integer column.
+pub(crate) fn column_u64<'a>(table: &'a Table, name: &str) -> &'a [u64] {
+    match table.column(name) {
+        Some(Column::U64(values)) => values,
+        other => panic!("{name} of {} is {other:?}", table.name),
+    }
+}
+
+/// The values of a column of names.
+pub(crate) fn column_str<'a>(table: &'a Table, name: &str) -> Vec<&'a str> {
+    match table.column(name) {
+        Some(Column::Str { codes, dictionary }) => {
+            codes.iter().map(|&code| dictionary[code as usize].as_str()).collect()
+        }
+        other => panic!("{name} of {} is {other:?}", table.name),
+    }
+}
+
+/// A float column's values that belong to one job.
+pub(crate) fn of_job(table: &Table, job: &str, name: &str) -> Vec<f64> {
+    let rows = column_str(table, "job").into_iter().zip(column_f64(table, name));
+    rows.filter(|(its, _)| *its == job).map(|(_, &value)| value).collect()
+}

@@ -1,4 +1,7 @@
 //! The flow engine as its users call it.
 
 mod common;
+mod policies;
+mod properties;
+mod runs;
 mod two_jobs;

@@ -1,0 +1,141 @@
+//! What holds for every scenario: bytes, determinism, and that names and order mean nothing.
+
+use std::collections::BTreeMap;
+
+use hocket_des::{Duration, Rate, Time};
+use hocket_flowsim::{Options, Outcome};
+use hocket_scenario::{
+    Cable, Crossing, Fabric, Job, LinkId, Node, NodeId, NodeKind, Scenario, Share, Stop, Weight,
+};
+use proptest::prelude::*;
+
+use crate::common::{column_str, column_u64, job_of, run_all};
+
+const ITERATIONS: u64 = 5;
+
+fn fabric() -> Fabric {
+    let node = |name: &str| Node { name: name.to_owned(), kind: NodeKind::Switch };
+    let cable = |a, b, gbps| Cable {
+        a: NodeId::new(a),
+        b: NodeId::new(b),
+        rate: Rate::from_gbps(gbps),
+        delay: Duration::ZERO,
+    };
+    Fabric::new(vec![node("a"), node("b"), node("c")], &[cable(0, 1, 50), cable(1, 2, 70)])
+        .expect("a chain is a fabric")
+}
+
+fn scenario(jobs: Vec<Job>) -> Scenario {
+    let stop = Stop { iterations: Some(ITERATIONS), until: None };
+    Scenario::new(fabric(), jobs, 2, 7, stop).expect("the strategy gives valid jobs")
+}
+
+fn simulate(jobs: Vec<Job>) -> Outcome {
+    run_all(&scenario(jobs), &Options::default())
+}
+
+fn share() -> impl Strategy<Value = Share> {
+    let weight =
+        (1_u32..5).prop_map(|weight| Weight::new(f64::from(weight)).expect("1 to 4 are weights"));
+    (0..3, weight).prop_map(|(kind, weight)| match kind {
+        0 => Share::Fair,
+        1 => Share::Weighted(weight),
+        _ => Share::Adaptive(weight),
+    })
+}
+
+fn any_job() -> impl Strategy<Value = Job> {
+    // Whole milliseconds and gigabits per second: every phase is a whole number of bytes.
+    let phases = prop::collection::vec((0_u64..40, 1_u64..60, 1_u64..60), 1..4);
+    let crossings = prop::collection::btree_map(0_u32..4, 1_u32..3, 0..4);
+    (phases, 0_u64..50, crossings, share(), 0_u8..3, 0_u64..300).prop_map(
+        |(phases, tail_ms, crossings, share, priority, arrival_ms)| {
+            let mut end_ms = 0;
+            let mut placed = Vec::new();
+            for (gap_ms, duration_ms, gbps) in phases {
+                placed.push((end_ms + gap_ms, duration_ms, gbps));
+                end_ms += gap_ms + duration_ms;
+            }
+            let crossing = |(link, flows)| Crossing { link: LinkId::new(link), flows };
+            Job {
+                crossings: crossings.into_iter().map(crossing).collect(),
+                share,
+                priority,
+                arrival: Time::ZERO + Duration::from_ms(arrival_ms),
+                ..job_of("", end_ms + tail_ms, &placed)
+            }
+        },
+    )
+}
+
+fn any_jobs() -> impl Strategy<Value = Vec<Job>> {
+    prop::collection::vec(any_job(), 1..5).prop_map(|jobs| {
+        let named = jobs.into_iter().zip(0..);
+        named.map(|(job, index): (Job, u32)| Job { name: format!("job{index}"), ..job }).collect()
+    })
+}
+
+/// Start and end of each job's iterations.
+fn spans(outcome: &Outcome) -> BTreeMap<String, Vec<(u64, u64)>> {
+    let iterations = &outcome.tables.iterations;
+    let mut spans: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for ((job, &start_ps), &end_ps) in column_str(iterations, "job")
+        .into_iter()
+        .zip(column_u64(iterations, "start_ps"))
+        .zip(column_u64(iterations, "end_ps"))
+    {
+        spans.entry(job.to_owned()).or_default().push((start_ps, end_ps));
+    }
+    spans
+}
+
+proptest! {
+    #[test]
+    fn every_link_carries_the_bytes_of_all_phases(jobs in any_jobs()) {
+        let outcome = simulate(jobs.clone());
+        let mut expected = Vec::new();
+        for link in 0..4 {
+            for job in &jobs {
+                let crossing = job.crossings.iter().find(|its| its.link == LinkId::new(link));
+                let per_flow = job.profile.bytes_per_iteration().get() * ITERATIONS;
+                expected.extend(crossing.map(|its| per_flow * u64::from(its.flows)));
+            }
+        }
+        prop_assert_eq!(column_u64(&outcome.tables.links, "bytes"), expected);
+        let phases: u64 = jobs.iter().map(|job| job.profile.phases().len() as u64).sum();
+        prop_assert_eq!(outcome.tables.phases.rows() as u64, phases * ITERATIONS);
+    }
+
+    #[test]
+    fn the_order_of_jobs_changes_nothing(jobs in any_jobs(), turn in 0_usize..4) {
+        let mut turned = jobs.clone();
+        turned.rotate_left(turn % jobs.len());
+        prop_assert_eq!(spans(&simulate(jobs)), spans(&simulate(turned)));
+    }
+
+    #[test]
+    fn no_iteration_is_shorter_than_on_an_idle_network_and_alone_it_is_exact(jobs in any_jobs()) {
+        let together = spans(&simulate(jobs.clone()));
+        for job in jobs {
+            let period_ps = job.profile.period().as_ps();
+            prop_assert!(together[&job.name].iter().all(|(start, end)| end - start >= period_ps));
+            let alone = spans(&simulate(vec![Job { crossings: Vec::new(), ..job.clone() }]));
+            prop_assert!(alone[&job.name].iter().all(|(start, end)| end - start == period_ps));
+        }
+    }
+
+    #[test]
+    fn the_same_scenario_gives_the_same_outcome(jobs in any_jobs()) {
+        let noisy: Vec<_> = jobs
+            .into_iter()
+            .map(|job| Job {
+                jitter: 0.05,
+                time_shift: Some(Duration::from_ms(20)),
+                clock_error: Duration::from_ms(1),
+                readjust: true,
+                ..job
+            })
+            .collect();
+        prop_assert_eq!(simulate(noisy.clone()), simulate(noisy));
+    }
+}

@@ -1,0 +1,222 @@
+//! How runs end, what they report, and what their tables look like.
+
+use std::num::NonZeroU64;
+use std::ops::ControlFlow;
+
+use hocket_des::{Duration, Rate, Time};
+use hocket_flowsim::{Options, Status, run};
+use hocket_scenario::{
+    Cable, Crossing, Fabric, Job, LinkId, Node, NodeId, NodeKind, Routing, Scenario, Share, Stop,
+    Table, Weight, ring_crossings,
+};
+
+use crate::common::{
+    column_f64, column_str, column_u64, job, job_of, on_one_link, run_all, run_on_one_link,
+};
+
+#[test]
+fn a_stopped_run_keeps_what_was_finished() {
+    let scenario = on_one_link(vec![job("a"), job("b")], 1, 100);
+    let every = NonZeroU64::new(1).unwrap();
+    let options = Options { progress_every: every, ..Options::default() };
+    let mut seen = Vec::new();
+    let outcome = run(&scenario, &options, |progress| {
+        seen.push(*progress);
+        if progress.iterations_done >= 6 {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    })
+    .unwrap();
+    assert_eq!(outcome.status, Status::Interrupted);
+    assert_eq!(outcome.tables.iterations.rows(), 6);
+    assert_eq!(outcome.ended, Time::ZERO + Duration::from_ms(3 * 312));
+    assert!(seen.windows(2).all(|pair| pair[0].time < pair[1].time));
+    assert!(seen.iter().all(|progress| progress.iterations_total == Some(200)));
+}
+
+#[test]
+fn a_run_with_an_end_stops_in_the_middle_of_a_phase_and_counts_its_bytes() {
+    let fabric = Fabric::one_link(Rate::from_gbps(50), Duration::ZERO).unwrap();
+    let stop = Stop { iterations: None, until: Some(Time::ZERO + Duration::from_secs(1)) };
+    let scenario = Scenario::new(fabric, vec![job("a"), job("b")], 1, 1, stop).unwrap();
+    let outcome = run_all(&scenario, &Options::default());
+    assert_eq!(outcome.status, Status::Complete);
+    assert_eq!(outcome.ended, Time::ZERO + Duration::from_secs(1));
+    // Three iterations of 312 ms and 600 MB each, and 64 ms at 25 Gbps.
+    assert_eq!(column_u64(&outcome.tables.jobs, "iterations"), [3, 3]);
+    assert_eq!(column_u64(&outcome.tables.links, "bytes"), [2_000_000_000, 2_000_000_000]);
+    let utilisation: f64 = column_f64(&outcome.tables.links, "utilisation").iter().sum();
+    assert!((utilisation - 4.0 / 6.25).abs() < 1e-12);
+    let busy_s = column_f64(&outcome.tables.links, "busy_s")[0];
+    assert!((busy_s - (3.0 * 0.192 + 0.064)).abs() < 1e-12);
+}
+
+#[test]
+fn an_arrival_after_the_end_of_the_run_is_no_event() {
+    let fabric = Fabric::one_link(Rate::from_gbps(50), Duration::ZERO).unwrap();
+    let stop = Stop { iterations: None, until: Some(Time::ZERO + Duration::from_secs(1)) };
+    let late = Job { arrival: Time::ZERO + Duration::from_secs(2), ..job("late") };
+    let scenario = Scenario::new(fabric, vec![late], 1, 1, stop).unwrap();
+    let outcome = run_all(&scenario, &Options::default());
+    assert_eq!(outcome.counters.events, 0);
+    assert!(column_f64(&outcome.tables.jobs, "mean_iteration_s")[0].is_nan());
+}
+
+#[test]
+fn a_job_that_can_never_finish_is_named_with_its_link() {
+    let fabric = Fabric::one_link(Rate::from_bps(1), Duration::ZERO).unwrap();
+    let stop = Stop { iterations: Some(1), until: None };
+    let scenario = Scenario::new(fabric, vec![job("a"), job("b")], 1, 1, stop).unwrap();
+    let error = run(&scenario, &Options::default(), |_| ControlFlow::Continue(())).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "job \"a\" moves at 0 bps on link \"link\" at 0 ps and would never finish"
+    );
+}
+
+#[test]
+fn a_run_past_the_end_of_time_is_an_error_and_no_panic() {
+    let outlasts = Job { arrival: Time::from_ps(u64::MAX - 1), ..job("outlasts") };
+    let scenario = on_one_link(vec![outlasts], 1, 1);
+    let error = run(&scenario, &Options::default(), |_| ControlFlow::Continue(())).unwrap_err();
+    assert!(error.to_string().starts_with("job \"outlasts\" "), "{error}");
+}
+
+#[test]
+fn a_job_without_a_network_runs_at_its_own_pace() {
+    let local = Job { crossings: Vec::new(), ..job("local") };
+    let outcome = run_on_one_link(vec![local, job("a"), job("b")], 1, 4);
+    let mean_s = column_f64(&outcome.tables.jobs, "mean_iteration_s");
+    assert!((mean_s[0] - 0.240).abs() < 1e-12);
+    assert!((mean_s[1] - 0.312).abs() < 1e-12);
+}
+
+fn two_racks() -> Fabric {
+    let node = |name: &str, kind| Node { name: name.to_owned(), kind };
+    let (host, switch) = (NodeKind::Host, NodeKind::Switch);
+    let nodes = vec![
+        node("h0", host),
+        node("h1", host),
+        node("h2", host),
+        node("h3", host),
+        node("r0", switch),
+        node("r1", switch),
+    ];
+    let cable = |a, b| Cable {
+        a: NodeId::new(a),
+        b: NodeId::new(b),
+        rate: Rate::from_gbps(50),
+        delay: Duration::from_ns(500),
+    };
+    Fabric::new(nodes, &[cable(0, 4), cable(1, 4), cable(2, 5), cable(3, 5), cable(4, 5)])
+        .expect("two racks are a fabric")
+}
+
+fn ring_job(name: &str, fabric: &Fabric, workers: &[u32]) -> Job {
+    let workers: Vec<_> = workers.iter().map(|&node| NodeId::new(node)).collect();
+    let crossings = ring_crossings(&workers, &mut Routing::new(fabric), 0).expect("all hosts meet");
+    Job { crossings, ..job(name) }
+}
+
+#[test]
+fn rings_meet_only_where_their_routes_do() {
+    let run_rings = |first: &[u32], second: &[u32]| {
+        let fabric = two_racks();
+        let jobs = vec![ring_job("a", &fabric, first), ring_job("b", &fabric, second)];
+        let stop = Stop { iterations: Some(10), until: None };
+        run_all(&Scenario::new(fabric, jobs, 1, 1, stop).unwrap(), &Options::default())
+    };
+    let apart = run_rings(&[0, 1], &[2, 3]);
+    assert_eq!(column_f64(&apart.tables.jobs, "mean_iteration_s"), [0.240, 0.240]);
+    let across = run_rings(&[0, 2], &[1, 3]);
+    let mean_s = column_f64(&across.tables.jobs, "mean_iteration_s");
+    assert!(mean_s.iter().all(|mean_s| (mean_s - 0.312).abs() < 1e-12), "{mean_s:?}");
+    let crossed = column_str(&across.tables.links, "link");
+    assert_eq!(crossed.iter().filter(|&&link| link == "r0->r1").count(), 2);
+}
+
+#[test]
+fn sharing_anew_looks_only_at_jobs_that_meet() {
+    // Jobs apart in space cost one rate per phase each, however many there are.
+    let fabric = two_racks();
+    let mut jobs: Vec<_> = (0..5)
+        .map(|link| Job {
+            crossings: vec![Crossing { link: LinkId::new(2 * link), flows: 1 }],
+            arrival: Time::from_ps(u64::from(link)),
+            ..job(&format!("job{link}"))
+        })
+        .collect();
+    jobs.push(Job { crossings: Vec::new(), ..job("local") });
+    let stop = Stop { iterations: Some(10), until: None };
+    let outcome = run_all(&Scenario::new(fabric, jobs, 1, 1, stop).unwrap(), &Options::default());
+    assert_eq!(outcome.counters.rates, 6 * 10);
+}
+
+#[test]
+fn rates_are_recorded_as_steps_up_to_the_chosen_time() {
+    let scenario = on_one_link(vec![job("a")], 1, 3);
+    let until = Time::ZERO + Duration::from_ms(300);
+    let outcome = run_all(&scenario, &Options { rates_until: until, ..Options::default() });
+    let starts_ms: Vec<_> =
+        column_u64(&outcome.tables.rates, "start_ps").iter().map(|ps| ps / 1_000_000_000).collect();
+    assert_eq!(starts_ms, [0, 120, 240]);
+    assert_eq!(column_u64(&outcome.tables.rates, "rate_bps"), [40_000_000_000, 0, 40_000_000_000]);
+}
+
+#[test]
+fn weighted_jobs_slide_apart_as_this_table_shows() {
+    let strong = Job { share: Share::Weighted(Weight::new(2.0).unwrap()), ..job("a") };
+    let outcome = run_on_one_link(vec![strong, job("b")], 1, 5);
+    let expected = "
+job  iteration  iteration_s  communication_s
+a            0     0.264000         0.144000
+b            0     0.324000         0.204000
+a            1     0.252000         0.132000
+b            1     0.282000         0.162000
+a            2     0.246000         0.126000
+b            2     0.261000         0.141000
+a            3     0.243000         0.123000
+b            3     0.250500         0.130500
+a            4     0.241500         0.121500
+b            4     0.245250         0.125250
+";
+    assert_eq!(shown(&outcome.tables.iterations), expected);
+}
+
+#[test]
+fn several_phases_of_three_jobs_share_as_this_table_shows() {
+    let jobs = vec![
+        job_of("a", 100, &[(0, 20, 50), (50, 10, 30)]),
+        Job { priority: 1, ..job_of("b", 100, &[(10, 30, 40)]) },
+        Job { priority: 1, ..job_of("c", 200, &[(0, 40, 25)]) },
+    ];
+    let outcome = run_on_one_link(jobs, 2, 2);
+    // The link is a's up to 20 ms; then b and c have 25 Gbps each, 10 while a sends again at 50 to
+    // 60 ms; c ends at 66 ms, and b sends its last 0.2 Gbit at 40 Gbps in 5 ms.
+    let expected = "
+job  iteration  iteration_s  communication_s
+a            0     0.100000         0.030000
+b            0     0.131000         0.061000
+a            1     0.100000         0.030000
+c            0     0.226000         0.066000
+b            1     0.105000         0.035000
+c            1     0.200000         0.040000
+";
+    assert_eq!(shown(&outcome.tables.iterations), expected);
+}
+
+fn shown(iterations: &Table) -> String {
+    let mut text = "\njob  iteration  iteration_s  communication_s\n".to_owned();
+    let jobs = column_str(iterations, "job").into_iter();
+    let numbers = column_u64(iterations, "iteration").iter();
+    let iteration_s = column_f64(iterations, "iteration_s").iter();
+    let communication_s = column_f64(iterations, "communication_s").iter();
+    for (((job, number), iteration_s), communication_s) in
+        jobs.zip(numbers).zip(iteration_s).zip(communication_s)
+    {
+        text += &format!("{job:<3}{number:>11}{iteration_s:>13.6}{communication_s:>17.6}\n");
+    }
+    text
+}
