@@ -119,6 +119,11 @@ def test_a_run_without_an_end_takes_1000_iterations() -> None:
             shared_link(job(up=[{**phase(), "zzz": 1}])),
             "jobs[0].up[0].zzz: is not a known key; known are start, duration, rate",
         ),
+        (shared_link(job(), **{"[key]": 1}), "'[key]': is not a known key; known are name, seed"),
+        (
+            two_racks(job(placement=["s1"]), candidates=[{"name": "c", "placement": {"\n": ["s1"]}}]),
+            "candidates[0].placement.'\\n': must be a name of printable characters: got '\\n'",
+        ),
         (shared_link(job(period="180")), "jobs[0].period: a duration needs a unit such as ms: got '180'"),
         (shared_link(job(period="0 ms")), "jobs[0].period: a duration must be above 0 here: got '0 ms'"),
         (shared_link(job(period="-1 ms")), "jobs[0].period: a duration must not be negative: got '-1 ms'"),

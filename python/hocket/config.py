@@ -321,8 +321,8 @@ class Plan(_Table):
     seed: Annotated[StrictInt, Field(ge=0, le=LARGEST)] = _default(1, "Hocket: any fixed seed")
     link: Link | None = None
     fabric: Fabric | None = None
-    compat: Compat = _default(Compat(), "Hocket: every key of the table has its own source")
-    run: Run = _default(Run(), "Hocket: every key of the table has its own source")
+    compat: Compat = Compat()
+    run: Run = Run()
     jobs: Annotated[tuple[Job, ...], Field(min_length=1, max_length=MAX_JOBS)]
     candidates: Annotated[tuple[Candidate, ...], Field(max_length=_MOST_CANDIDATES)] = ()
 
@@ -714,7 +714,10 @@ def _highest_rate_bps(job: Job) -> int:
 
 def _explained(error: ErrorDetails) -> list[Mistake]:
     """Pydantic's `error` in this project's words: path and sentence."""
-    path: KeyPath = tuple(part for part in error["loc"] if part != "[key]")
+    path: KeyPath = error["loc"]
+    if path[-1:] == ("[key]",) and error["type"] != "extra_forbidden":
+        # Pydantic's way to say that the key itself is wrong, not its value.
+        path = path[:-1]
     context = error.get("ctx", {})
     cause = context.get("error")
     if isinstance(cause, _PlanError):
