@@ -40,8 +40,8 @@ struct LinkState {
     mixed: bool,
 }
 
-/// Rate per weight at which a job or a link stops rising, as a fraction in lowest effort: compared
-/// by cross-multiplication, never divided before the last step.
+/// Rate per weight at which a job or a link stops rising, as a fraction: compared by
+/// cross-multiplication, and divided only to give a rate.
 #[derive(Clone, Copy, Debug)]
 struct Level {
     bps: u64,
@@ -71,17 +71,16 @@ impl Allocator {
         self.by_queue = by_queue;
     }
 
-    /// Whether the claim met another one on a full link in the last allocation.
-    pub(crate) fn contends(&self, claim: &Claim<'_>) -> bool {
-        claim
-            .loads
-            .iter()
-            .any(|load| self.links[load.link].full && self.links[load.link].sharers > 1)
+    /// Whether a claim of these loads met another one on a full link in the last allocation.
+    pub(crate) fn contends(&self, loads: &[Load]) -> bool {
+        let contended = |link: &LinkState| link.full && link.sharers > 1;
+        loads.iter().any(|load| contended(&self.links[load.link]))
     }
 
     /// Whether that other one had another weight or queue, so that the policy decided.
-    pub(crate) fn policy_decides(&self, claim: &Claim<'_>) -> bool {
-        claim.loads.iter().any(|load| self.links[load.link].full && self.links[load.link].mixed)
+    pub(crate) fn policy_decided(&self, loads: &[Load]) -> bool {
+        let decided = |link: &LinkState| link.full && link.mixed;
+        loads.iter().any(|load| decided(&self.links[load.link]))
     }
 
     /// Whether the link had nothing left for a claim of the last allocation.

@@ -74,6 +74,33 @@ pub struct Outcome {
 /// Runs `scenario`. The same scenario and options give the same outcome; renaming or reordering
 /// jobs without jitter or clock error changes nothing but their order. `progress` can stop the run.
 ///
+/// ```
+/// use std::ops::ControlFlow;
+///
+/// use hocket_des::{Duration, Rate};
+/// use hocket_flowsim::{Options, run};
+/// use hocket_scenario::{
+///     Column, Crossing, Fabric, Job, LinkId, Phase, Profile, Scenario, Stop,
+/// };
+///
+/// // Two jobs that want 40 Gbps for half of 240 ms meet on 50 Gbps, half a period apart.
+/// let fabric = Fabric::one_link(Rate::from_gbps(50), Duration::from_ns(500))?;
+/// let (start, duration) = (Duration::ZERO, Duration::from_ms(120));
+/// let up = Phase { start, duration, rate: Rate::from_gbps(40) };
+/// let profile = Profile::new(Duration::from_ms(240), vec![up])?;
+/// let crossings = vec![Crossing { link: LinkId::new(0), flows: 1 }];
+/// let first = Job::new("first", profile, crossings);
+/// let time_shift = Some(Duration::from_ms(120));
+/// let second = Job { name: "second".to_owned(), time_shift, ..first.clone() };
+/// let stop = Stop { iterations: Some(1_000), until: None };
+/// let scenario = Scenario::new(fabric, vec![first, second], 1, 1, stop)?;
+///
+/// let outcome = run(&scenario, &Options::default(), |_| ControlFlow::Continue(()))?;
+/// let Some(Column::F64(p99_s)) = outcome.tables.jobs.column("p99_iteration_s") else { panic!() };
+/// assert_eq!(p99_s, &[0.240, 0.240]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// If a job can never finish, the run would take more than 213 days of simulated time, or one of
 /// the run's own checks fails: no link above its rate at any time, all bytes of every job sent.
@@ -141,7 +168,8 @@ struct JobState<'a> {
 
 struct LinkState {
     id: LinkId,
-    senders: Vec<usize>,
+    /// Jobs in an Up phase, and how many flows each has here.
+    senders: Vec<(usize, u64)>,
     seen: u64,
 }
 
@@ -191,13 +219,17 @@ impl<'a> Engine<'a> {
         progress: &mut impl FnMut(&Progress) -> ControlFlow<()>,
     ) -> Result<Status, RunError> {
         let mut report_at = self.options.progress_every.get();
-        while let Some(time) = self.timers.peek_time() {
+        while let Some((time, timer)) = self.timers.pop() {
+            if !self.counts(timer) {
+                continue;
+            }
             if let Some(until) = self.scenario.until().filter(|&until| time > until) {
                 self.cut_off(until);
                 return Ok(Status::Complete);
             }
             self.now = time;
-            self.handle_all_at(time)?;
+            self.handle(timer.job)?;
+            self.handle_others_now()?;
             self.share_links()?;
             if self.counters.events >= report_at {
                 report_at = self.counters.events + self.options.progress_every.get();
@@ -213,18 +245,22 @@ impl<'a> Engine<'a> {
 
     // Everything that happens at one time happens before links are shared anew: so the order of
     // jobs within that time cannot matter.
-    fn handle_all_at(&mut self, time: Time) -> Result<(), RunError> {
-        while self.timers.peek_time() == Some(time) {
+    fn handle_others_now(&mut self) -> Result<(), RunError> {
+        while self.timers.peek_time() == Some(self.now) {
             let (_, timer) = self.timers.pop().expect("a timer was just seen");
-            if self.jobs[timer.job].generation == timer.generation {
-                self.counters.events += 1;
+            if self.counts(timer) {
                 self.handle(timer.job)?;
             }
         }
         Ok(())
     }
 
+    fn counts(&self, timer: Timer) -> bool {
+        self.jobs[timer.job].generation == timer.generation
+    }
+
     fn handle(&mut self, job: usize) -> Result<(), RunError> {
+        self.counters.events += 1;
         let state = &mut self.jobs[job];
         state.pending = false;
         if state.sender.active {
@@ -249,7 +285,7 @@ impl<'a> Engine<'a> {
         let phase = self.scenario.jobs()[job].profile.phases()[phase];
         state.sender.start(self.now, phase.rate, phase.duration);
         for load in &state.loads {
-            self.links[load.link].senders.push(job);
+            self.links[load.link].senders.push((job, load.flows));
         }
         self.disturbed.push(job);
     }
@@ -259,26 +295,29 @@ impl<'a> Engine<'a> {
         state.sender.stop();
         for load in &state.loads {
             let senders = &mut self.links[load.link].senders;
-            senders.retain(|&other| other != job);
-            self.disturbed.extend_from_slice(senders);
+            senders.retain(|&(other, _)| other != job);
+            // One of those that stay is enough to find the others.
+            self.disturbed.extend(senders.first().map(|&(other, _)| other));
         }
         self.touched.push(job);
     }
 
     fn share_links(&mut self) -> Result<(), RunError> {
-        let component = self.component();
-        if !component.is_empty() {
-            self.allocate(&component)?;
-            self.touched.extend_from_slice(&component);
+        let (jobs, links) = self.component();
+        if !jobs.is_empty() {
+            self.allocate(&jobs);
+            self.check_capacity(&links)?;
+            self.touched.extend_from_slice(&jobs);
         }
         self.record_rates();
         Ok(())
     }
 
-    // All sending jobs that the disturbed ones reach over links with traffic, in order of index.
-    fn component(&mut self) -> Vec<usize> {
+    // All sending jobs that the disturbed ones reach over links with traffic, in order of index,
+    // and those links.
+    fn component(&mut self) -> (Vec<usize>, Vec<usize>) {
         self.search += 1;
-        let mut found = Vec::new();
+        let (mut jobs, mut links) = (Vec::new(), Vec::new());
         let mut frontier = std::mem::take(&mut self.disturbed);
         while let Some(job) = frontier.pop() {
             let state = &mut self.jobs[job];
@@ -286,40 +325,37 @@ impl<'a> Engine<'a> {
                 continue;
             }
             state.seen = self.search;
-            found.push(job);
+            jobs.push(job);
             for load in &state.loads {
                 let link = &mut self.links[load.link];
                 if link.seen != self.search {
                     link.seen = self.search;
-                    frontier.extend_from_slice(&link.senders);
+                    links.push(load.link);
+                    frontier.extend(link.senders.iter().map(|&(other, _)| other));
                 }
             }
         }
         self.disturbed = frontier;
-        found.sort_unstable();
-        found
+        jobs.sort_unstable();
+        (jobs, links)
     }
 
-    fn allocate(&mut self, component: &[usize]) -> Result<(), RunError> {
+    fn allocate(&mut self, component: &[usize]) {
         self.counters.reallocations += 1;
         self.counters.rates += component.len() as u64;
         let steps = u64::from(self.options.adaptive_steps.get());
         for &job in component {
             self.jobs[job].sender.advance(self.now);
         }
-        let jobs = &mut self.jobs;
-        let claims: Vec<_> = component.iter().map(|&job| jobs[job].claim(steps)).collect();
+        let claims: Vec<_> = component.iter().map(|&job| self.jobs[job].claim(steps)).collect();
         self.allocator.allocate(&claims, &mut self.rates_bps);
-        let standings: Vec<_> = claims
-            .iter()
-            .map(|claim| (self.allocator.contends(claim), self.allocator.policy_decides(claim)))
-            .collect();
-        for ((&job, &rate_bps), &(contends, policy_decides)) in
-            component.iter().zip(&self.rates_bps).zip(&standings)
-        {
-            let state = &mut jobs[job];
+        for (&job, &rate_bps) in component.iter().zip(&self.rates_bps) {
+            let state = &mut self.jobs[job];
+            let adapts =
+                matches!(state.share, Share::Adaptive(_)) && self.allocator.contends(&state.loads);
+            let policy_decided = self.allocator.policy_decided(&state.loads);
+            self.records.jobs[job].policy_acted += u64::from(policy_decided);
             let rate = Rate::from_bps(rate_bps);
-            let adapts = contends && matches!(state.share, Share::Adaptive(_));
             // At the same rate the end of a phase stays where it was planned.
             if rate != state.sender.rate || adapts || !state.pending {
                 state.sender.rate = rate;
@@ -330,9 +366,7 @@ impl<'a> Engine<'a> {
                     self.timers.schedule(time, timer);
                 }
             }
-            self.records.jobs[job].policy_acted += u64::from(policy_decides);
         }
-        self.check_capacity(component)
     }
 
     fn record_rates(&mut self) {
@@ -392,22 +426,14 @@ impl<'a> Engine<'a> {
         self.records.links = rows;
     }
 
-    fn check_capacity(&self, component: &[usize]) -> Result<(), RunError> {
-        for load in component.iter().flat_map(|&job| &self.jobs[job].loads) {
-            let link = &self.links[load.link];
-            let flows = |job: &JobState<'_>| {
-                job.loads.iter().find(|its| its.link == load.link).map_or(0, |its| its.flows)
-            };
-            let senders = link.senders.iter().map(|&job| &self.jobs[job]);
-            let load_bps = senders.map(|job| job.sender.rate.as_bps() * flows(job)).sum();
-            let capacity_bps = self.allocator.capacity_bps(load.link);
-            if load_bps > capacity_bps {
-                return Err(RunError::OverCapacity {
-                    link: self.link_name(load.link),
-                    time: self.now,
-                    load: Rate::from_bps(load_bps),
-                    capacity: Rate::from_bps(capacity_bps),
-                });
+    fn check_capacity(&self, links: &[usize]) -> Result<(), RunError> {
+        for &link in links {
+            let senders = self.links[link].senders.iter();
+            let loads = senders.map(|&(job, flows)| self.jobs[job].sender.rate * flows);
+            let (load, capacity) = (loads.sum(), Rate::from_bps(self.allocator.capacity_bps(link)));
+            if load > capacity {
+                let (link, time) = (self.link_name(link), self.now);
+                return Err(RunError::OverCapacity { link, time, load, capacity });
             }
         }
         Ok(())

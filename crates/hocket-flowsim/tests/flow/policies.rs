@@ -50,6 +50,17 @@ fn sixty_four_steps_of_an_adaptive_weight_are_within_half_a_percent_of_a_thousan
 }
 
 #[test]
+fn an_adaptive_job_at_its_cap_ends_on_time_after_its_rival_has_left() {
+    let capped =
+        Job { share: Share::Adaptive(Weight::ONE), ..job_of("capped", 100, &[(0, 80, 25)]) };
+    let rival = job_of("rival", 100, &[(0, 10, 50)]);
+    let outcome = run_on_one_link(vec![capped, rival], 1, 1);
+    let communication_s = column_f64(&outcome.tables.iterations, "communication_s");
+    assert!(communication_s.iter().all(|&s| s > 0.010), "{communication_s:?}");
+    assert_eq!(of_job(&outcome.tables.iterations, "capped", "communication_s"), [0.080]);
+}
+
+#[test]
 fn jitter_breaks_the_symmetry_that_holds_adaptive_jobs_together() {
     let adaptive = |name| Job { share: Share::Adaptive(Weight::ONE), jitter: 0.01, ..job(name) };
     let fair = |name| Job { jitter: 0.01, ..job(name) };

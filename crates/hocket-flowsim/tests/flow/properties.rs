@@ -107,6 +107,13 @@ proptest! {
     }
 
     #[test]
+    fn a_run_ends_with_its_last_iteration(jobs in any_jobs()) {
+        let outcome = simulate(jobs);
+        let last_ps = column_u64(&outcome.tables.iterations, "end_ps").last().copied();
+        prop_assert_eq!(Some(outcome.ended.as_ps()), last_ps);
+    }
+
+    #[test]
     fn the_order_of_jobs_changes_nothing(jobs in any_jobs(), turn in 0_usize..4) {
         let mut turned = jobs.clone();
         turned.rotate_left(turn % jobs.len());
