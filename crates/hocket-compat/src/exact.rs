@@ -6,6 +6,8 @@
 //! jobs by such meetings into one tree: a group that is not linked can be moved, at no cost, until
 //! it is. Growing the tree job by job reaches it, and branch and bound prunes the growing.
 
+use std::collections::BTreeSet;
+
 use crate::problem::{Arc, CompatError, Problem};
 use crate::solver::{Budget, Found};
 
@@ -114,18 +116,15 @@ impl Search<'_, '_> {
     }
 
     fn choices(&self, partial: &Partial, job: usize) -> Choices {
+        let growth = Growth::new(self.problem, &partial.surplus, job);
         let mut meetings: Vec<(u128, u64, bool)> = meetings(self.problem, partial, job)
             .into_iter()
-            .map(|(shift, allowed)| (self.growth(partial, job, shift), shift, allowed))
+            .map(|(shift, allowed)| (growth.at(shift), shift, allowed))
             .collect();
         meetings.sort_unstable();
         // Without meetings the job shares nothing with the placed ones, and any shift will do.
-        let least = meetings.first().map_or_else(|| self.growth(partial, job, 0), |first| first.0);
+        let least = meetings.first().map_or_else(|| growth.at(0), |first| first.0);
         Choices { job, meetings, least }
-    }
-
-    fn growth(&self, partial: &Partial, job: usize, shift: u64) -> u128 {
-        growth(self.problem, &partial.surplus, job, shift)
     }
 
     /// Exchanging jobs with the same arcs changes nothing, so of those with the same choices the
@@ -189,7 +188,8 @@ impl Search<'_, '_> {
 
     fn middle_of_plateau(&self, others: &Partial, job: usize, shift: u64) -> u64 {
         let period = self.problem.periods[job];
-        let own = self.growth(others, job, shift);
+        let growth = Growth::new(self.problem, &others.surplus, job);
+        let own = growth.at(shift);
         let mut kinks = all_kinks(self.problem, others, job);
         if kinks.is_empty() {
             return shift;
@@ -200,7 +200,7 @@ impl Search<'_, '_> {
         }
         kinks.sort_unstable();
         kinks.dedup();
-        let flat = |distance: &u64| self.growth(others, job, (shift + distance) % period) == own;
+        let flat = |distance: &u64| growth.at((shift + distance) % period) == own;
         let up = kinks.iter().copied().take_while(flat).last().unwrap_or(0);
         let down_to = kinks.iter().rev().copied().take_while(flat).last().unwrap_or(0);
         let down = if down_to == 0 { 0 } else { period - down_to };
@@ -225,7 +225,7 @@ impl Partial {
 
     fn with(&self, problem: &Problem, job: usize, shift: u64) -> Self {
         let mut next = self.clone();
-        next.objective += growth(problem, &self.surplus, job, shift);
+        next.objective += Growth::new(problem, &self.surplus, job).at(shift);
         next.shifts[job] = Some(shift);
         for (surplus, resource) in next.surplus.iter_mut().zip(&problem.resources) {
             if !resource.arcs[job].is_empty() {
@@ -326,25 +326,50 @@ fn turned(
     })
 }
 
-/// By how much the objective grows if `job` is added at `shift`.
-fn growth(problem: &Problem, surplus: &[Surplus], job: usize, shift: u64) -> u128 {
-    let mut total = 0;
-    for (resource, surplus) in problem.resources.iter().zip(surplus) {
-        let arcs = &resource.arcs[job];
-        let mut heights: Vec<u64> = arcs.iter().map(|arc| arc.height).collect();
-        heights.sort_unstable();
-        heights.dedup();
-        for height in heights {
-            let prefix = surplus.growth_prefix(height, problem.perimeter);
-            let until = |position| surplus.growth_until(&prefix, height, position);
-            for (start, end, _) in turned(problem, job, arcs, shift).filter(|arc| arc.2 == height) {
-                let inside = until(end.min(problem.perimeter)) - until(start);
-                let wrapped = until(end.saturating_sub(problem.perimeter));
-                total += resource.weight * (inside + wrapped);
+/// How the objective grows when `job` is added to what is placed, ready to be asked for many shifts.
+struct Growth<'a> {
+    problem: &'a Problem,
+    job: usize,
+    bands: Vec<Band<'a>>,
+}
+
+/// The arcs of one height that the job has on one resource, and the growth they meet there.
+struct Band<'a> {
+    weight: u128,
+    height: u64,
+    arcs: &'a [Arc],
+    surplus: &'a Surplus,
+    prefix: Vec<u128>,
+}
+
+impl<'a> Growth<'a> {
+    fn new(problem: &'a Problem, surplus: &'a [Surplus], job: usize) -> Self {
+        let mut bands: Vec<Band<'a>> = Vec::new();
+        for (resource, surplus) in problem.resources.iter().zip(surplus) {
+            let arcs = &resource.arcs[job];
+            for height in arcs.iter().map(|arc| arc.height).collect::<BTreeSet<u64>>() {
+                let prefix = surplus.growth_prefix(height, problem.perimeter);
+                bands.push(Band { weight: resource.weight, height, arcs, surplus, prefix });
             }
         }
+        Self { problem, job, bands }
     }
-    total
+
+    fn at(&self, shift: u64) -> u128 {
+        self.bands.iter().map(|band| band.weight * self.band_at(band, shift)).sum()
+    }
+
+    fn band_at(&self, band: &Band<'_>, shift: u64) -> u128 {
+        let Band { height, arcs, surplus, prefix, .. } = band;
+        let until = |position| surplus.growth_until(prefix, *height, position);
+        turned(self.problem, self.job, arcs, shift)
+            .filter(|arc| arc.2 == *height)
+            .map(|(start, end, _)| {
+                let past_the_seam = end.saturating_sub(self.problem.perimeter);
+                until(end.min(self.problem.perimeter)) - until(start) + until(past_the_seam)
+            })
+            .sum()
+    }
 }
 
 /// Shifts of `job` at which one of its rises meets a placed job's fall or one of its falls a placed
@@ -396,4 +421,51 @@ fn for_shared_arcs(
 fn distance(problem: &Problem, job: usize, own: u64, position: u64) -> u64 {
     let period = problem.periods[job];
     (position % period + period - own % period) % period
+}
+
+#[cfg(test)]
+mod tests {
+    use hocket_des::{Duration, Rate};
+    use hocket_scenario::{Phase, Profile};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::grid;
+    use crate::problem::LinkProblem;
+    use crate::solver::SolveOptions;
+
+    fn jobs() -> impl Strategy<Value = Vec<Profile>> {
+        let job = (prop::sample::select(vec![15u64, 20, 30, 60]), 1u64..15, 1u64..15, 5u64..60);
+        prop::collection::vec(job, 2..6).prop_map(|jobs| {
+            jobs.into_iter()
+                .map(|(period, start, duration, gbps)| {
+                    let phase = Phase {
+                        start: Duration::from_ms(start),
+                        duration: Duration::from_ms(duration.min(period - start).max(1)),
+                        rate: Rate::from_gbps(gbps),
+                    };
+                    let phases = if start < period { vec![phase] } else { Vec::new() };
+                    Profile::new(Duration::from_ms(period), phases).unwrap()
+                })
+                .collect()
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+
+        #[test]
+        fn trees_of_meetings_reach_what_the_grid_of_ticks_reaches(
+            jobs in jobs(), share_a_gpu in any::<bool>(),
+        ) {
+            let gpu_groups = if share_a_gpu { vec![vec![0, 1]] } else { Vec::new() };
+            let link = LinkProblem { capacity: Rate::from_gbps(50), jobs, gpu_groups };
+            let problem = link.build(false).unwrap();
+            let options = SolveOptions::default();
+            let ticks = grid::solve(&problem, problem.perimeter, &mut Budget::new(&options)).unwrap();
+            let trees = solve(&problem, &mut Budget::new(&options)).unwrap();
+            prop_assert!(trees.proven && ticks.proven);
+            prop_assert_eq!(trees.objective, ticks.objective);
+        }
+    }
 }

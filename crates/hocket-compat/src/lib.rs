@@ -7,7 +7,7 @@
 //! cluster. Nothing here simulates: it is arithmetic on profiles.
 
 pub mod affinity;
-//HOLD pub mod cassini;
+pub mod cassini;
 pub mod circle;
 pub mod commensurate;
 mod exact;

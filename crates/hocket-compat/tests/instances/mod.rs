@@ -11,13 +11,13 @@ struct Instances {
 }
 
 #[derive(Deserialize)]
-pub struct Instance {
-    pub id: String,
+pub(crate) struct Instance {
+    pub(crate) id: String,
     capacity_gbps: u64,
-    pub precision_deg: f64,
+    pub(crate) precision_deg: f64,
     jobs: Vec<Job>,
     #[allow(dead_code, reason = "the benchmarks prove optima without comparing them")]
-    pub optimal_score: f64,
+    pub(crate) optimal_score: f64,
 }
 
 #[derive(Deserialize)]
@@ -27,7 +27,7 @@ struct Job {
 }
 
 /// Every instance with its link.
-pub fn instances() -> Vec<(Instance, LinkProblem)> {
+pub(crate) fn instances() -> Vec<(Instance, LinkProblem)> {
     let text = include_str!("../data/instances.json");
     let all: Instances = serde_json::from_str(text).expect("the reference file is valid");
     all.instances
