@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import argparse
 import csv
+import importlib.util
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,12 +52,16 @@ def parse_phase(text: str) -> Phase:
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     """The command line; `--role` is how the recorder starts its own children."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True, help="path without suffix: OUT.csv and OUT.truth.csv")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="path without suffix: OUT.csv and OUT.truth.csv"
+    )
     parser.add_argument("--phase", type=parse_phase, action="append", required=True, metavar="COMPUTE_MS:MB")
     parser.add_argument("--rate", default="1gbit", help="rate of the link, as tc spells it")
     parser.add_argument("--seconds", type=float, default=20.0, help="length of the recording")
     parser.add_argument("--poll-ms", type=float, default=5.0, help="time between two readings")
-    parser.add_argument("--role", choices=("recorder", "worker", "poller"), default="recorder", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--role", choices=("recorder", "worker", "poller"), default="recorder", help=argparse.SUPPRESS
+    )
     parser.add_argument("--rank", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--origin-s", type=float, default=0.0, help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
@@ -69,11 +75,27 @@ def main() -> int:
     elif options.role == "poller":
         poll_counters(options)
     elif os.geteuid() != 0:
-        print("record.py: network namespaces need root; run it with sudo", file=sys.stderr)
-        return 2
+        return refuse("network namespaces need root; run it with sudo", 2)
+    elif importlib.util.find_spec("torch") is None:
+        return refuse(
+            f"{sys.executable} has no PyTorch; on Debian, python3-torch for /usr/bin/python3 has it", 2
+        )
     else:
-        record(options)
+        # Ended like an exception, so that the namespaces go then too.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+        try:
+            record(options)
+        except KeyboardInterrupt:
+            return refuse("interrupted; nothing was written", 128 + signal.SIGINT)
+        except (OSError, subprocess.CalledProcessError) as error:
+            return refuse(str(error), 1)
     return 0
+
+
+def refuse(message: str, code: int) -> int:
+    """Say why there is no recording; the exit code."""
+    print(f"record.py: {message}", file=sys.stderr)
+    return code
 
 
 def record(options: argparse.Namespace) -> None:
@@ -101,7 +123,20 @@ def shaped_link(rate: str) -> Iterator[tuple[str, str]]:
     try:
         for name in names:
             ip("netns", "add", name)
-        ip("link", "add", INTERFACE, "netns", names[0], "type", "veth", "peer", "name", INTERFACE, "netns", names[1])
+        ip(
+            "link",
+            "add",
+            INTERFACE,
+            "netns",
+            names[0],
+            "type",
+            "veth",
+            "peer",
+            "name",
+            INTERFACE,
+            "netns",
+            names[1],
+        )
         for name, address in zip(names, ADDRESSES, strict=True):
             ip("-n", name, "address", "add", f"{address}/30", "dev", INTERFACE)
             ip("-n", name, "link", "set", "lo", "up")
@@ -124,7 +159,10 @@ def ip(*arguments: str) -> None:
 def child(namespace: str, role: list[str], origin_s: float) -> Iterator[subprocess.Popen[str]]:
     """This script with the same options and another role, inside `namespace`; ended on exit."""
     command = ["ip", "netns", "exec", namespace, sys.executable, __file__, *sys.argv[1:], *role]
-    process = subprocess.Popen([*command, "--origin-s", repr(origin_s)], stdout=subprocess.PIPE, text=True)
+    # In a session of its own, Ctrl-C reaches only the recorder, which then ends it.
+    process = subprocess.Popen(
+        [*command, "--origin-s", repr(origin_s)], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
     try:
         yield process
     finally:
@@ -185,7 +223,9 @@ def work(options: argparse.Namespace) -> None:
         rows.append((options.rank, iteration, "iteration", iteration_start_s, time.monotonic()))
         iteration += 1
     origin_s = options.origin_s
-    timed = [(*row[:3], f"{row[3] - origin_s:.6f}", f"{row[4] - origin_s:.6f}") for row in rows if row[1] >= 0]
+    timed = [
+        (*row[:3], f"{row[3] - origin_s:.6f}", f"{row[4] - origin_s:.6f}") for row in rows if row[1] >= 0
+    ]
     write_rows(worker_truth(options.out, options.rank), TRUTH_COLUMNS, timed)
     dist.destroy_process_group()
 
@@ -209,7 +249,7 @@ def merge_truth(out: Path) -> None:
     write_rows(out.with_suffix(".truth.csv"), TRUTH_COLUMNS, rows)
 
 
-def write_rows(path: Path, header: list[str], rows: list[tuple[object, ...]] | list[list[str]]) -> None:
+def write_rows(path: Path, header: list[str], rows: Iterable[Iterable[object]]) -> None:
     """Write a CSV file with `header`."""
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")

@@ -11,12 +11,11 @@ from typing import Literal
 
 import numpy as np
 import polars as pl
-
 from hocket.profile.counters import CounterSeries, Unit, read_counters
 from hocket.profile.fold import Fold
 from hocket.profile.job import JobProfile, UpPhase
 from hocket.profile.period import Iterations, find_iterations, fold_iterations
-from hocket.profile.phases import Segment, bytes_of, find_segments, fit_heights
+from hocket.profile.phases import Segment, explained_with, find_segments
 
 __all__ = ["JobProfile", "UpPhase", "profile_counters"]
 
@@ -24,6 +23,10 @@ __all__ = ["JobProfile", "UpPhase", "profile_counters"]
 FULL_CONTRAST = 0.3
 # Halves of the series whose periods differ by so much are not one job.
 DRIFT_LIMIT = 0.1
+# A phase this many deviations of the iterations' lengths long keeps its shape when they are folded.
+RESOLVED_JITTER = 4.0
+# With fewer readings per iteration, different phases give the same readings.
+RESOLVED_READINGS = 12.0
 
 
 def profile_counters(
@@ -38,27 +41,29 @@ def profile_counters(
 ) -> JobProfile:
     """Profile the job whose traffic a NIC counted.
 
-    `source` is a CSV file or frame with a time column (`time_s`, `time_ms`, `time_us`, `time_ns`, or `timestamp`: a
-    date or seconds, or since 1970 also ms, us or ns) and a counter: `column`, or else the first of `tx_bytes`,
-    `rx_bytes`, `port_xmit_data`, `port_rcv_data` and node_exporter's
-    `node_infiniband_port_data_transmitted_bytes_total`. The counter's `unit` follows from its name (`port_*_data` count
-    4 octets: `words4`; all others bytes). A counter that falls wraps at `wrap_bits`; without that, it wraps at 32 bits if
-    the step is then an ordinary one, and was reset if not. A value repeated within `lifespan_s` (mlx5: 0.01)
-    is a cached reading; by default the lifespan is read off the series. `interface` chooses the rows of one
-    port by a column `interface`, `device`, `dev` or `port`; `name` is the job's, by default the interface's or file's.
+    `source` is a CSV file or frame with a time column and a counter. Time is `time_s`, `time_ms`, `time_us`,
+    `time_ns` or `timestamp`: a date, or seconds, or since 1970 also ms, us or ns. The counter is `column`, or
+    else the first of `tx_bytes`, `rx_bytes`, `port_xmit_data`, `port_rcv_data` and node_exporter's
+    `node_infiniband_port_data_transmitted_bytes_total`. Its `unit` follows from its name: `port_*_data` count
+    4 octets (`words4`), all others bytes. A counter that falls has wrapped at `wrap_bits`; without that, at
+    32 bits if the step is then an ordinary one, and otherwise it was reset. A value repeated within
+    `lifespan_s` (mlx5: 0.01) is a cached reading; by default the lifespan is read off the series.
+    `interface` chooses the rows of one port by a column `interface`, `device`, `dev` or `port`. `name` is the
+    job's, by default the interface's or the file's.
 
-    Iterations must be at least four readings long and be seen three times. The unit of a job's rate is
-    bits/s of this counter: headers and other traffic of the port are counted. Takes O(n log n) for n readings.
+    Iterations must be at least four readings long and be seen three times. Rates are those of the counter:
+    headers and whatever else uses the port are counted. Takes O(n log n) for n readings.
 
-    Source: NIC port counters as in NSDI'24 CASSINI section 5.1; folding as in epoch folding (Leahy et al.,
-    Astrophysical Journal 266, 1983), here with iterations that may jitter.
+    Source: NIC port counters tell iteration time and link use in NSDI'24 CASSINI; folding is the epoch
+    folding of Leahy et al., Astrophysical Journal 266 (1983), here with iterations that may jitter.
 
     Raises:
         hocket.errors.InputError: The input cannot be read, or there is no period in it at all.
 
     >>> import numpy as np, polars as pl
     >>> time_s = np.arange(0.0, 20.0, 0.01)
-    >>> busy_s = np.floor(time_s / 0.18) * 0.06 + np.minimum(time_s % 0.18, 0.06)
+    >>> iteration, phase_s = np.divmod(time_s, 0.18)
+    >>> busy_s = iteration * 0.06 + np.minimum(phase_s, 0.06)
     >>> frame = pl.DataFrame({"time_s": time_s, "tx_bytes": (busy_s * 30e9 / 8).astype(np.int64)})
     >>> profile = profile_counters(frame, name="a")
     >>> print(f"{profile.period_s:.3f} s, {profile.phases[0].rate_bps / 1e9:.1f} Gbps")
@@ -92,7 +97,11 @@ def assemble(
     period_s = iterations.period_s
     origin = segments[0].start
     phases = tuple(
-        UpPhase(((segment.start - origin) % 1.0) * period_s, segment.length * period_s, segment.share_bytes * 8 / period_s)
+        UpPhase(
+            ((segment.start - origin) % 1.0) * period_s,
+            segment.length * period_s,
+            segment.share_bytes * 8 / period_s,
+        )
         for segment in segments
         if segment.up
     )
@@ -120,7 +129,7 @@ def confidence(series: CounterSeries, iterations: Iterations, fold: Fold, segmen
     heights = [segment.share_bytes for segment in segments]
     contrast = (max(heights) - min(heights)) / max(max(heights), 1e-300)
     edges = np.sort(np.array([segment.start for segment in segments]))
-    constant_rates = fold.explained(bytes_of(edges, fit_heights(fold, edges), fold.bin_bytes.size))
+    constant_rates = explained_with(fold, edges)
     first_s, second_s = iterations.halves_s
     drift = abs(first_s - second_s) / iterations.period_s
     shortest_s = min(segment.length for segment in segments) * iterations.period_s
@@ -130,7 +139,8 @@ def confidence(series: CounterSeries, iterations: Iterations, fold: Fold, segmen
         1.0 - 2.0 / int(iterations.seen.sum()),
         contrast / FULL_CONTRAST,
         1.0 - drift / DRIFT_LIMIT,
-        # Length and rate of what is shorter than a reading follow only from many exact iterations.
-        shortest_s / series.interval_s,
+        # Length and rate of what is shorter than a reading or the jitter cannot be told apart.
+        shortest_s / max(series.interval_s, RESOLVED_JITTER * iterations.spread_s),
+        iterations.period_s / (RESOLVED_READINGS * series.interval_s),
     )
     return float(np.prod(np.clip(factors, 0.0, 1.0)))

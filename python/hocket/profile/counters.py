@@ -5,16 +5,15 @@ Knows the counters' names, units and traps; what the traffic means is left to th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
-
 from hocket.errors import InputError
+from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -38,6 +37,9 @@ TIME_COLUMNS: Mapping[str, float] = {"time_s": 1.0, "time_ms": 1e-3, "time_us": 
 
 EPOCH_UNITS = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))
 """From which size a `timestamp` is taken for nanoseconds, microseconds or milliseconds since 1970."""
+
+# No column of a file can have this name: names are stripped of spaces.
+LINE = " line"
 
 INTERFACE_COLUMNS = ("interface", "device", "dev", "port")
 
@@ -86,11 +88,13 @@ def read_counters(
     """
     name = "data frame" if isinstance(source, pl.DataFrame) else str(source)
     frame = source if isinstance(source, pl.DataFrame) else read_csv(Path(source))
+    if column is not None and column not in frame.columns:
+        raise InputError(f"{name}: no column {column!r}; it has {listed(real_columns(frame))}")
+    # Lines as an editor counts them: the header is line 1.
+    frame = frame.with_row_index(LINE, offset=2)
     if interface is not None:
         frame = rows_of_interface(frame, interface, name)
     column = column if column is not None else counter_column(frame, name)
-    if column not in frame.columns:
-        raise InputError(f"{name}: no column {column!r}; it has {listed(frame.columns)}")
     unit = unit if unit is not None else COUNTER_UNITS.get(column, "bytes")
     if unit not in BYTES_PER_COUNT:
         raise InputError(f"{name}: unit {unit!r} of column {column!r}: it must be 'bytes' or 'words4'")
@@ -100,14 +104,18 @@ def read_counters(
     if frame.height < MINIMUM_READINGS:
         raise InputError(f"{name}: {frame.height} readings; a profile needs at least {MINIMUM_READINGS}")
     time_s = read_time(frame, name)
-    counts, reset = count_steps(read_counts(frame, column, name), wrap_bits, f"{name}: column {column!r}")
+    counts, reset = count_steps(
+        frame[LINE], read_counts(frame, column, name), wrap_bits, f"{name}: column {column!r}"
+    )
     return clean(name, column, time_s, counts * float(BYTES_PER_COUNT[unit]), reset, lifespan_s)
 
 
 def read_csv(path: Path) -> pl.DataFrame:
     """All columns as text, so that 64-bit counters keep every digit."""
     try:
-        frame = pl.read_csv(path, infer_schema=False, comment_prefix="#")
+        # Read here: given a path, polars would expand a folder or a `*` in it.
+        frame = pl.read_csv(path.read_bytes(), infer_schema=False)
+        return frame.rename({column: column.strip() for column in frame.columns})
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except OSError as error:
@@ -116,14 +124,15 @@ def read_csv(path: Path) -> pl.DataFrame:
         raise InputError(f"{path}: the file is empty") from None
     except pl.exceptions.PolarsError as error:
         raise InputError(f"{path}: not a CSV table: {str(error).splitlines()[0]}") from None
-    return frame.rename({column: column.strip() for column in frame.columns})
 
 
 def rows_of_interface(frame: pl.DataFrame, interface: str, name: str) -> pl.DataFrame:
     """The readings of one interface of a file that holds several."""
     columns = [column for column in INTERFACE_COLUMNS if column in frame.columns]
     if not columns:
-        raise InputError(f"{name}: no column tells interfaces apart; one of {listed(INTERFACE_COLUMNS)} would")
+        raise InputError(
+            f"{name}: no column tells interfaces apart; one of {listed(INTERFACE_COLUMNS)} would"
+        )
     for column in columns:
         rows = frame.filter(pl.col(column).cast(pl.String) == interface)
         if rows.height > 0:
@@ -138,14 +147,21 @@ def counter_column(frame: pl.DataFrame, name: str) -> str:
         if column in frame.columns:
             return column
     raise InputError(
-        f"{name}: no counter column; it has {listed(frame.columns)}, known are {listed(COUNTER_UNITS)}"
+        f"{name}: no counter column; it has {listed(real_columns(frame))}, known are {listed(COUNTER_UNITS)}"
     )
 
 
-def listed(names: object) -> str:
+def real_columns(frame: pl.DataFrame) -> list[str]:
+    """The columns that the input has."""
+    return [column for column in frame.columns if column != LINE]
+
+
+def listed(names: Iterable[str]) -> str:
     """Names for a message, the first dozen of them."""
-    quoted = [repr(name) for name in names] if hasattr(names, "__iter__") else []
-    return ", ".join(quoted[:12]) + (", …" if len(quoted) > 12 else "") if quoted else "none"
+    quoted = [repr(name) for name in names]
+    if len(quoted) > 12:
+        quoted[12:] = ["…"]
+    return ", ".join(quoted) if quoted else "none"
 
 
 def read_time(frame: pl.DataFrame, name: str) -> FloatArray:
@@ -153,23 +169,29 @@ def read_time(frame: pl.DataFrame, name: str) -> FloatArray:
     column = next((column for column in (*TIME_COLUMNS, "timestamp") if column in frame.columns), None)
     if column is None:
         raise InputError(
-            f"{name}: no time column; it has {listed(frame.columns)}, known are {listed([*TIME_COLUMNS, 'timestamp'])}"
+            f"{name}: no time column; it has {listed(real_columns(frame))}, "
+            f"known are {listed((*TIME_COLUMNS, 'timestamp'))}"
         )
     values = frame[column]
     if column == "timestamp" and (values.dtype.is_temporal() or is_text_date(values)):
-        time_s = seconds_of_dates(values, name)
+        time_s = seconds_of_dates(values, frame[LINE], name)
     else:
-        numbers = read_numbers(values, name)
+        numbers = read_numbers(values, frame[LINE], name)
         # Subtracted before the conversion: nanoseconds since 1970 do not fit in a float.
         scale = TIME_COLUMNS[column] if column in TIME_COLUMNS else epoch_unit(float(numbers[0]))
-        time_s = (numbers - numbers[0]).to_numpy().astype(np.float64) * scale
+        elapsed: FloatArray = (numbers - numbers[0]).to_numpy().astype(np.float64)
+        time_s = elapsed * scale
     steps = np.diff(time_s)
     if not np.all(steps > 0):
         row = int(np.argmin(steps > 0)) + 1
         raise InputError(
-            f"{name}: column {column!r}, line {row + 2}: time goes from {values[row - 1]} to {values[row]}; "
-            "it must increase"
-            + ("" if float(steps[row - 1]) < 0 else " (one interface per profile: choose it with `interface`)")
+            f"{name}: column {column!r}, line {frame[LINE][row]}: "
+            f"time goes from {values[row - 1]} to {values[row]}; it must increase"
+            + (
+                ""
+                if float(steps[row - 1]) < 0
+                else " (one interface per profile: choose it with `interface`)"
+            )
         )
     return time_s
 
@@ -181,10 +203,10 @@ def epoch_unit(value: float) -> float:
 
 def is_text_date(values: pl.Series) -> bool:
     """Whether the first value is text such as `2026-01-31T12:00:00.005`."""
-    return values.dtype == pl.String and "-" in (values[0] or "").strip()[1:] and ":" in values[0]
+    return values.dtype == pl.String and "-" in (values[0] or "") and ":" in values[0]
 
 
-def seconds_of_dates(values: pl.Series, name: str) -> FloatArray:
+def seconds_of_dates(values: pl.Series, lines: pl.Series, name: str) -> FloatArray:
     """Seconds since the first of a column of dates."""
     if values.dtype == pl.String:
         try:
@@ -192,11 +214,12 @@ def seconds_of_dates(values: pl.Series, name: str) -> FloatArray:
         except pl.exceptions.PolarsError:
             raise InputError(f"{name}: column 'timestamp' is not all dates such as '{values[0]}'") from None
     elapsed = values.cast(pl.Datetime("ns")).cast(pl.Int64)
-    refuse_missing(elapsed.is_null(), values, name)
-    return (elapsed - elapsed[0]).to_numpy().astype(np.float64) * 1e-9
+    refuse_missing(elapsed.is_null(), values, lines, name)
+    elapsed_ns: FloatArray = (elapsed - elapsed[0]).to_numpy().astype(np.float64)
+    return elapsed_ns * 1e-9
 
 
-def read_numbers(values: pl.Series, name: str) -> pl.Series:
+def read_numbers(values: pl.Series, lines: pl.Series, name: str) -> pl.Series:
     """A column as integers if all are integers, else as finite floats."""
     if values.dtype == pl.String:
         text = values.str.strip_chars()
@@ -212,34 +235,35 @@ def read_numbers(values: pl.Series, name: str) -> pl.Series:
     bad = numbers.is_null()
     if numbers.dtype.is_float():
         bad = bad | ~numbers.is_finite().fill_null(False)
-    refuse_missing(bad, values, name)
+    refuse_missing(bad, values, lines, name)
     return numbers
 
 
-def refuse_missing(bad: pl.Series, values: pl.Series, name: str) -> None:
+def refuse_missing(bad: pl.Series, values: pl.Series, lines: pl.Series, name: str) -> None:
     """Raise for the first value marked in `bad`."""
     if bad.any():
         row = int(bad.arg_max() or 0)
         raise InputError(
-            f"{name}: column {values.name!r}, line {row + 2}: {values[row]!r} is not a finite number"
+            f"{name}: column {values.name!r}, line {lines[row]}: {values[row]!r} is not a finite number"
         )
 
 
 def read_counts(frame: pl.DataFrame, column: str, name: str) -> NDArray[np.uint64]:
     """The counter's readings, checked not to be negative."""
-    numbers = read_numbers(frame[column], name)
+    numbers = read_numbers(frame[column], frame[LINE], name)
+    where = f"{name}: column {column!r}"
     low = float(numbers.min())  # type: ignore[arg-type]
     if low < 0:
         row = int(numbers.arg_min() or 0)
-        raise InputError(f"{name}: column {column!r}, line {row + 2}: {low:g}; a counter is not below 0")
+        raise InputError(f"{where}, line {frame[LINE][row]}: {low:g}; a counter is not below 0")
     if float(numbers.max()) >= 2.0**64:  # type: ignore[arg-type]
         row = int(numbers.arg_max() or 0)
-        raise InputError(f"{name}: column {column!r}, line {row + 2}: {numbers[row]:g}; a counter has 64 bits")
+        raise InputError(f"{where}, line {frame[LINE][row]}: {numbers[row]:g}; a counter has 64 bits")
     return numbers.to_numpy().astype(np.uint64)
 
 
 def count_steps(
-    counts: NDArray[np.uint64], wrap_bits: Literal[32, 64] | None, where: str
+    lines: pl.Series, counts: NDArray[np.uint64], wrap_bits: Literal[32, 64] | None, where: str
 ) -> tuple[FloatArray, BoolArray]:
     """Increase of the counter in each interval, and where it was reset instead (there the increase is 0).
 
@@ -248,7 +272,7 @@ def count_steps(
     """
     if wrap_bits == 32 and int(counts.max()) >= 2**32:
         row = int(np.argmax(counts >= 2**32))
-        raise InputError(f"{where}, line {row + 2}: {counts[row]} does not fit in a counter of 32 bits")
+        raise InputError(f"{where}, line {lines[row]}: {counts[row]} does not fit in a counter of 32 bits")
     # Unsigned subtraction is modulo 2^64, so a 64-bit wrap needs nothing more.
     steps = np.diff(counts)
     fell = counts[1:] < counts[:-1]
@@ -271,7 +295,12 @@ def count_steps(
 
 
 def clean(
-    name: str, column: str, time_s: FloatArray, step_bytes: FloatArray, reset: BoolArray, lifespan_s: float | None
+    name: str,
+    column: str,
+    time_s: FloatArray,
+    step_bytes: FloatArray,
+    reset: BoolArray,
+    lifespan_s: float | None,
 ) -> CounterSeries:
     """Merge cached readings, then mark what is unknown."""
     if lifespan_s is None:
@@ -284,8 +313,8 @@ def clean(
     known = (np.diff(resets) == 0) & (intervals_s <= GAP_INTERVALS * float(np.median(intervals_s)))
     if kept.size < MINIMUM_READINGS:
         raise InputError(
-            f"{name}: column {column!r}: {kept.size} fresh readings (cached ones of {lifespan_s * 1e3:g} ms "
-            f"merged); a profile needs at least {MINIMUM_READINGS}"
+            f"{name}: column {column!r}: {kept.size} fresh readings once those cached for "
+            f"{lifespan_s * 1e3:g} ms are merged; a profile needs at least {MINIMUM_READINGS}"
         )
     return CounterSeries(name, column, time_s, total_bytes, known)
 
@@ -318,7 +347,9 @@ def fresh_readings(
         return np.arange(time_s.size)
     kept = [0]
     last_s = float(time_s[0])
-    for index, (now_s, repeat) in enumerate(zip(time_s[1:].tolist(), repeated.tolist(), strict=True), start=1):
+    for index, (now_s, repeat) in enumerate(
+        zip(time_s[1:].tolist(), repeated.tolist(), strict=True), start=1
+    ):
         if not repeat or now_s - last_s >= lifespan_s:
             kept.append(index)
             last_s = now_s

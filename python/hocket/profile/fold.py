@@ -7,17 +7,20 @@ least-squares solution for the bytes in each bin of the iteration, not an averag
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-
 from hocket.profile.counters import FloatArray
 
 FEWEST_BINS = 16
 MOST_BINS = 240
+# Enough to tell whether iterations resemble each other, and solved many times as fast.
+COMPARISON_BINS = 96
 BINS_PER_READING = 4
 # Weight of neighbouring bins being alike, against the mean weight of the readings: it decides only where
 # the readings say nothing, such as between phases that are never sampled.
 SMOOTHNESS = 0.02
+GOLDEN_RATIO = (1 + 5**0.5) / 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,27 +37,37 @@ class Fold:
     square: float
     total: float
 
-    def explained(self, bin_bytes: FloatArray) -> float:
-        """Share of the readings' variance about an even rate that `bin_bytes` (n) explains."""
-        error = self.square - 2 * float(bin_bytes @ self.moment) + float(bin_bytes @ self.normal @ bin_bytes)
-        return 1.0 - error / self.total if self.total > 0 else 0.0
+    @cached_property
+    def moment_until(self) -> FloatArray:
+        """Running total of `moment`, from 0 (n + 1)."""
+        return np.concatenate([[0.0], np.cumsum(self.moment)])
+
+    @cached_property
+    def normal_until(self) -> FloatArray:
+        """Running total of `normal` along both axes, from 0 (n + 1, n + 1)."""
+        return np.pad(self.normal.cumsum(axis=0).cumsum(axis=1), ((1, 0), (1, 0)))
 
 
-def bin_count(readings_per_period: float, readings: int) -> int:
+def bin_count(readings_per_period: float, readings: int, most: int) -> int:
     """Bins of an iteration: finer than the readings, and fewer than a sixth of them."""
     wanted = int(BINS_PER_READING * readings_per_period)
-    return int(np.clip(min(wanted, readings // 6), FEWEST_BINS, MOST_BINS))
+    return int(np.clip(min(wanted, readings // 6), FEWEST_BINS, most))
 
 
 def fold_increments(
-    before: FloatArray, after: FloatArray, step_bytes: FloatArray, readings_per_period: float
+    before: FloatArray,
+    after: FloatArray,
+    step_bytes: FloatArray,
+    readings_per_period: float,
+    most_bins: int = MOST_BINS,
 ) -> Fold:
-    """Fold readings that saw `step_bytes` (n) pass between the phases `before` and `after` (n, in iterations)."""
-    bins = bin_count(readings_per_period, before.size)
+    """Fold readings that saw `step_bytes` (n) pass from the phases `before` to `after` (n, in iterations)."""
+    bins = bin_count(readings_per_period, before.size, most_bins)
     normal, moment = normal_equations(before, after, step_bytes, bins)
-    difference = np.eye(bins) - np.roll(np.eye(bins), 1, axis=1)
+    same = np.eye(bins)
+    unlike = 2 * same - np.roll(same, 1, axis=1) - np.roll(same, -1, axis=1)
     weight = SMOOTHNESS * float(np.trace(normal)) / bins + 1e-12
-    bin_bytes = np.linalg.solve(normal + weight * difference.T @ difference, moment)
+    bin_bytes = np.linalg.solve(normal + weight * unlike, moment).astype(np.float64)
     even = np.full(bins, float(moment.sum()) / max(float(normal.sum()), 1e-300))
     square = float(step_bytes @ step_bytes)
     total = square - 2 * float(even @ moment) + float(even @ normal @ even)
@@ -97,25 +110,33 @@ def predict(fold: Fold, before: FloatArray, after: FloatArray) -> FloatArray:
 
     def until(phase: FloatArray) -> FloatArray:
         whole = np.floor(phase)
-        return whole * total[-1] + np.interp(phase - whole, borders, total)
+        total_bytes: FloatArray = whole * total[-1] + np.interp(phase - whole, borders, total)
+        return total_bytes
 
     return until(after) - until(before)
 
 
 def explained_by_halves(
-    before: FloatArray, after: FloatArray, step_bytes: FloatArray, step_s: FloatArray, readings_per_period: float
+    increments: tuple[FloatArray, FloatArray, FloatArray, FloatArray], readings_per_period: float
 ) -> float:
-    """Share of the variance that every second iteration explains of the rest, both ways round.
+    """Share of the variance that either half of the iterations explains of the other half.
 
+    `increments` are, of n intervals between readings, the phases before and after (in iterations), bytes
+    and seconds.
     Iterations that have nothing in common explain less than an even rate does: the share is then below 0.
     It is 0 without enough readings in both halves.
     """
-    odd = (before.astype(np.int64) & 1) == 1
-    if min(int(odd.sum()), int((~odd).sum())) < FEWEST_BINS // 2:
+    before, after, step_bytes, step_s = increments
+    # Multiples of the golden ratio never fall into step with the readings. With every second iteration
+    # instead, 25.5 readings per iteration would put all readings of one half between those of the other.
+    one = before.astype(np.int64) * GOLDEN_RATIO % 1.0 >= 0.5
+    if min(int(one.sum()), int((~one).sum())) < FEWEST_BINS // 2:
         return 0.0
     error = 0.0
-    for known in (odd, ~odd):
-        fold = fold_increments(before[known], after[known], step_bytes[known], readings_per_period)
+    for known in (one, ~one):
+        fold = fold_increments(
+            before[known], after[known], step_bytes[known], readings_per_period, COMPARISON_BINS
+        )
         error += float(np.sum((step_bytes[~known] - predict(fold, before[~known], after[~known])) ** 2))
     even = step_s * (float(step_bytes.sum()) / float(step_s.sum()))
     total = float(np.sum((step_bytes - even) ** 2))

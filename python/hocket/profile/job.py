@@ -32,9 +32,11 @@ class JobProfile:
     The iteration starts with the Up phase after the longest Down phase, so no phase goes past its end.
     `confidence`, in [0, 1], is the share of the traffic's variance that iterations explain of each other,
     lowered for few iterations, a period that drifts and phases that hardly stand out; below 0.5 the profile
-    is a guess. Evidence: the readings as `time_s` (n + 1) and `rate_bps` (n), the starts of the iterations
-    in that series, `iteration_start_s` (`iterations_seen`), the standard deviation of their lengths, `jitter_s`, and
-    all of them on top of each other, `fold_s` (b, middles of bins) and `fold_rate_bps` (b).
+    is a guess.
+
+    Evidence: the readings as `time_s` (n + 1) and `rate_bps` (n); the starts of the iterations in that
+    series, `iteration_start_s` (`iterations_seen`), and the standard deviation of their lengths,
+    `jitter_s`; all of them on top of each other, `fold_s` (b, middles of bins) and `fold_rate_bps` (b).
     """
 
     name: str
@@ -98,8 +100,8 @@ class JobProfile:
         for number, phase in enumerate(self.phases, start=1):
             if phase.rate_bps > capacity_bps:
                 raise InputError(
-                    f"{path}: job {self.name!r}, phase {number}: a rate of {phase.rate_bps * 1e-9:.6g} Gbps is "
-                    f"above the link's capacity of {link_capacity}"
+                    f"{path}: job {self.name!r}, phase {number}: a rate of {phase.rate_bps * 1e-9:.6g} Gbps "
+                    f"is above the link's capacity of {link_capacity}"
                 )
 
 
@@ -116,7 +118,9 @@ def toml_text(document: dict[str, Any]) -> str:
     for job in document["jobs"]:
         lines += ["[[jobs]]", f"name = {quoted(job['name'])}", f"period = {quoted(job['period'])}", "up = ["]
         for phase in job["up"]:
-            lines.append("  { " + ", ".join(f"{key} = {quoted(value)}" for key, value in phase.items()) + " },")
+            lines.append(
+                "  { " + ", ".join(f"{key} = {quoted(value)}" for key, value in phase.items()) + " },"
+            )
         lines += ["]", ""]
     return "\n".join(lines).rstrip("\n") + "\n"
 

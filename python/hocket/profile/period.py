@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-
 from hocket.errors import InputError
 from hocket.profile.counters import BoolArray, CounterSeries, FloatArray
 from hocket.profile.fold import Fold, explained_by_halves, fold_increments
@@ -23,7 +22,7 @@ MINIMUM_PERIODS = 3
 # Two cells per reading keep the resolution that irregular readings have.
 CELLS_PER_READING = 2
 # The period is searched in this many readings from the middle of a long series, then tracked through all.
-SEARCH_READINGS = 40_000
+SEARCH_READINGS = 12_000
 # How far an iteration's start may be from one period after the last, as a share of the period.
 JITTER = 0.2
 # An iteration that looks less like the template than this was not seen: a stall, or another job's traffic.
@@ -32,12 +31,21 @@ LEAST_MATCH = 0.3
 EQUAL_RATIO = 1.15
 EQUAL_SHARE = 0.003
 LEAST_CORRELATION = 0.1
+# Following and folding are repeated until the period settles to this share of itself.
+SETTLED = 1e-4
+MOST_ROUNDS = 3
+# How well iterations explain each other is clear from so many readings.
+COMPARED_READINGS = 100_000
+# A template is sought in this many places along the series.
+TEMPLATE_PLACES = 40
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """The traffic on a uniform grid of `cell_s`: `rate` (bytes/s, mean subtracted, 0 where unknown) and the
-    share of each cell that is `known`."""
+    """The traffic on a uniform grid of `cell_s`.
+
+    `rate` (n) is in bytes/s, less its mean, and 0 where unknown; `known` (n) is the known share of each cell.
+    """
 
     cell_s: float
     rate: FloatArray
@@ -63,8 +71,10 @@ class Borders:
 
 
 class Step(NamedTuple):
-    """One step of the walk along the series: its place in cells, whether an iteration was seen there, and
-    whether the place was lost in a hole."""
+    """One step of the walk along the series, `at` a place in cells.
+
+    `seen` if an iteration was seen there, `lost` if the place was lost in a hole.
+    """
 
     at: float
     seen: bool
@@ -78,7 +88,7 @@ class Iterations:
     `start_s` (n + 1) are their borders, in seconds from the first reading; `seen` (n) says which of the n
     iterations look like the others. `period_s` is the mean length of those, stalls left out, `spread_s` the
     standard deviation of their lengths, and `halves_s` the mean lengths in either half of the series.
-    `explained` is the share of the variance of the rate that every second iteration explains of the rest.
+    `explained` is the share of the variance of the rate that either half of them explains of the other.
     """
 
     start_s: FloatArray
@@ -89,10 +99,11 @@ class Iterations:
     explained: float
 
     def phase(self, time_s: FloatArray) -> FloatArray:
-        """Iterations elapsed at `time_s`: 2.5 is in the middle of the third. Continues outside the borders."""
-        inside = np.interp(time_s, self.start_s, np.arange(self.start_s.size, dtype=np.float64))
-        before = np.minimum(time_s - self.start_s[0], 0.0) / self.period_s
-        after = np.maximum(time_s - self.start_s[-1], 0.0) / self.period_s
+        """Iterations elapsed at `time_s` (n): 2.5 is in the middle of the third; also beyond the borders."""
+        count = np.arange(self.start_s.size, dtype=np.float64)
+        inside: FloatArray = np.interp(time_s, self.start_s, count)
+        before: FloatArray = np.minimum(time_s - self.start_s[0], 0.0) / self.period_s
+        after: FloatArray = np.maximum(time_s - self.start_s[-1], 0.0) / self.period_s
         return inside + before + after
 
 
@@ -107,7 +118,9 @@ def find_iterations(series: CounterSeries) -> Iterations:
     candidates = [track(search, grid, period_s) for period_s in candidate_periods(search, grid)]
     found = [candidate for candidate in candidates if candidate is not None]
     if not found:
-        raise InputError(f"{series.source}: column {series.column!r}: no period of the traffic could be followed")
+        raise InputError(
+            f"{series.source}: column {series.column!r}: no period of the traffic could be followed"
+        )
     best = shortest_of_the_best(found)
     if search is series:
         return best
@@ -148,8 +161,8 @@ def candidate_periods(series: CounterSeries, grid: Grid) -> list[float]:
     shortest = READINGS_PER_PERIOD * CELLS_PER_READING
     if longest <= shortest:
         raise InputError(
-            f"{where}: {series.time_s.size} readings; {MINIMUM_PERIODS} periods of {READINGS_PER_PERIOD} readings "
-            f"each need {MINIMUM_PERIODS * READINGS_PER_PERIOD + 1}"
+            f"{where}: {series.time_s.size} readings; {MINIMUM_PERIODS} periods of {READINGS_PER_PERIOD} "
+            f"readings each need {MINIMUM_PERIODS * READINGS_PER_PERIOD + 1}"
         )
     mean_rate = float(series.total_bytes[-1] / series.time_s[-1])
     if float(np.std(grid.rate)) <= 1e-6 * mean_rate:
@@ -158,8 +171,8 @@ def candidate_periods(series: CounterSeries, grid: Grid) -> list[float]:
     peaks = peak_lags(correlation, shortest)
     if not peaks:
         raise InputError(
-            f"{where}: the traffic does not repeat within {series.time_s[-1] / MINIMUM_PERIODS:.3g} s, a third of the "
-            f"series; a period must be seen {MINIMUM_PERIODS} times"
+            f"{where}: the traffic does not repeat within {series.time_s[-1] / MINIMUM_PERIODS:.3g} s, "
+            f"a third of the series; a period must be seen {MINIMUM_PERIODS} times"
         )
     lags = distinct(with_fractions(peaks, correlation, shortest), longest)
     return [lag * grid.cell_s for lag in lags]
@@ -187,13 +200,13 @@ def peak_lags(correlation: FloatArray, shortest: int) -> list[float]:
     rises = correlation[lags] - lowest_before > 0.5 * LEAST_CORRELATION
     lags = lags[(lags >= shortest) & rises]
     lags = lags[np.argsort(-correlation[lags], kind="stable")]
-    return [float(lag) + vertex(correlation[lag - 1], correlation[lag], correlation[lag + 1]) for lag in lags]
+    return [lag + vertex(*correlation[lag - 1 : lag + 2].tolist()) for lag in lags.tolist()]
 
 
 def vertex(left: float, centre: float, right: float) -> float:
     """Offset of the top of the parabola through three neighbouring values from the middle one, in cells."""
     curvature = left - 2 * centre + right
-    return float(np.clip(0.5 * (left - right) / curvature, -0.5, 0.5)) if curvature < 0 else 0.0
+    return min(max(0.5 * (left - right) / curvature, -0.5), 0.5) if curvature < 0 else 0.0
 
 
 def with_fractions(peaks: list[float], correlation: FloatArray, shortest: int) -> Iterable[float]:
@@ -222,24 +235,36 @@ def track(series: CounterSeries, grid: Grid, period_s: float) -> Iterations | No
     Of three ways to place their borders, a strict period, borders smoothed over nine iterations and each
     border by itself, the stiffest is taken that predicts unseen iterations as well as the best.
     """
-    length = period_s / grid.cell_s
-    template = first_template(grid, length)
-    for _ in range(3):
-        borders = follow(grid, template, length)
-        if borders is None:
-            return None
-        length = mean_length(borders.lengths())
-        template = fold_cells(grid, borders.at, length)
+    borders = settled(grid, period_s / grid.cell_s)
+    if borders is None:
+        return None
     choices = [iterations_at(series, grid.cell_s, borders, width) for width in (borders.at.size, 9, 1)]
     best = max(choice.explained for choice in choices)
     return next(choice for choice in choices if choice.explained >= best - 0.01 * (1.0 - best) - 0.002)
 
 
+def settled(grid: Grid, length: float) -> Borders | None:
+    """Borders of iterations of about `length` cells, followed and folded in turn until that settles."""
+    borders = follow(grid, first_template(grid, length), length)
+    for _ in range(MOST_ROUNDS - 1):
+        if borders is None:
+            return None
+        previous, length = length, mean_length(borders.lengths())
+        if abs(length - previous) <= SETTLED * length:
+            break
+        borders = follow(grid, fold_cells(grid, borders.at, length), length)
+    return borders
+
+
 def first_template(grid: Grid, length: float) -> FloatArray:
     """One iteration (mean rate per cell), folded from the eight periods in which the fold is strongest."""
     span = int(8 * length)
-    starts = range(0, max(1, grid.rate.size - span), max(1, span))
-    folds = [fold_cells(grid, np.arange(start, min(start + span, grid.rate.size) + 1, length), length) for start in starts]
+    starts = range(0, max(1, grid.rate.size - span), max(span, grid.rate.size // TEMPLATE_PLACES))
+    ends = [min(start + span, grid.rate.size) + 1 for start in starts]
+    folds = [
+        fold_cells(grid, np.arange(start, end, length), length)
+        for start, end in zip(starts, ends, strict=True)
+    ]
     strongest = max(folds, key=lambda fold: float(np.sum(fold**2)))
     return anchored(strongest)
 
@@ -302,7 +327,9 @@ def correlate(rate: FloatArray, pattern: FloatArray) -> FloatArray:
     return products
 
 
-def walk(match: FloatArray, known: FloatArray, anchor: int, length: float, last: int, size: int) -> list[Step]:
+def walk(
+    match: FloatArray, known: FloatArray, anchor: int, length: float, last: int, size: int
+) -> list[Step]:
     """Steps of `length` cells (negative: backwards) from `anchor` up to the cell `last`.
 
     `match` is the likeness of what starts at each cell to a template of `size` cells, and `known` the count
@@ -310,15 +337,17 @@ def walk(match: FloatArray, known: FloatArray, anchor: int, length: float, last:
     """
     steps: list[Step] = []
     expected, lost = float(anchor), False
+    # A match a full span away has to be better by a tenth: noise alone is.
+    near, far = (0.1 * np.linspace(-1, 1, 2 * round(abs(length) * share) + 1) ** 2 for share in (JITTER, 0.5))
     while 0 <= round(expected) <= last:
-        span = abs(length) * (0.5 if lost else JITTER)
-        low, high = max(0, int(expected - span)), min(last, int(expected + span) + 1)
-        # A match a full span away has to be better by a tenth: noise alone is.
-        distance = (np.arange(low, high + 1) - expected) / span
-        best = low + int(np.argmax(match[low : high + 1] - 0.1 * distance**2))
+        handicap = far if lost else near
+        first = round(expected) - handicap.size // 2
+        low, high = max(0, first), min(last + 1, first + handicap.size)
+        best = low + int((match[low:high] - handicap[low - first : high - first]).argmax())
         complete = bool(known[best + size] - known[best] >= 0.75 * size)
         if complete and match[best] >= LEAST_MATCH:
-            at = best + (vertex(match[best - 1], match[best], match[best + 1]) if 0 < best < last else 0.0)
+            inside = 0 < best < last
+            at = best + (vertex(*match[best - 1 : best + 2].tolist()) if inside else 0.0)
             steps.append(Step(at, True, lost))
             lost = False
         else:
@@ -366,14 +395,19 @@ def iterations_at(series: CounterSeries, cell_s: float, borders: Borders, width:
     at, length = smoothed(borders, width)
     lengths_s = borders.lengths() * cell_s
     middle = lengths_s.size // 2
-    halves_s = (mean_length(lengths_s[:middle]), mean_length(lengths_s[middle:])) if middle else (0.0, lengths_s[0])
+    halves_s = (
+        (mean_length(lengths_s[:middle]), mean_length(lengths_s[middle:])) if middle else (0.0, lengths_s[0])
+    )
     found = Iterations(at * cell_s, borders.seen, length * cell_s, deviation(lengths_s), halves_s, 0.0)
-    explained = explained_by_halves(*increments(series, found), found.period_s / series.interval_s)
+    before, after, step_bytes, step_s = (values[:COMPARED_READINGS] for values in increments(series, found))
+    explained = explained_by_halves((before, after, step_bytes, step_s), found.period_s / series.interval_s)
     # What was not seen is not explained.
     return replace(found, explained=explained * float(np.mean(borders.seen)))
 
 
-def increments(series: CounterSeries, iterations: Iterations) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def increments(
+    series: CounterSeries, iterations: Iterations
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Of each known interval in a seen iteration: phase before and after, bytes, and seconds."""
     phase = iterations.phase(series.time_s)
     inside = (phase[:-1] >= 0) & (phase[1:] <= iterations.seen.size)

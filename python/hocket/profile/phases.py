@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-
 from hocket.profile.counters import FloatArray
 from hocket.profile.fold import Fold
 
@@ -20,14 +19,19 @@ RESOLUTION = 0.6
 LEAST_UP = 0.06
 # Neighbouring Up phases closer than this share of the busiest one's rate are one phase.
 SAME_RATE = 0.1
-# Edges are refined to this fraction of a bin.
+# Edges are refined to this fraction of a bin, and at each step while a round over them gains this much.
 EDGE_FRACTION = 64
+LEAST_REFINEMENT = 1e-5
+# So many segmentations in a row without a gain end the search for a better one.
+PATIENCE = 4
 
 
 @dataclass(frozen=True)
 class Segment:
-    """A stretch of constant rate in an iteration: `start` and `length` as shares of the iteration, its `share_bytes` per
-    whole iteration (the rate times the period), and whether it is `up`."""
+    """A stretch of constant rate: `start` and `length` as shares of the iteration, and whether it is `up`.
+
+    `share_bytes` is its rate times the period: what a whole iteration at this rate would send.
+    """
 
     start: float
     length: float
@@ -49,7 +53,7 @@ def find_segments(fold: Fold, explained: float, reading: float, spread: float) -
         return [Segment(0.0, 1.0, float(fold.bin_bytes.sum()), True)]
     heights = fit_heights(fold, edges)
     up = is_up(heights)
-    lengths = np.diff(np.append(edges, edges[0] + 1.0))
+    lengths = segment_lengths(edges)
     return [
         Segment(float(start) % 1.0, float(length), max(0.0, float(height)), bool(busy))
         for start, length, height, busy in zip(edges, lengths, heights, up, strict=True)
@@ -61,13 +65,16 @@ def best_edges(fold: Fold, shortest: float, least_gain: float) -> FloatArray:
     bins = fold.bin_bytes.size
     quiet = quietest_bin(fold.bin_bytes)
     shortest_bins = int(np.clip(np.ceil(shortest * bins), 1, bins // 8))
-    best, best_score = np.empty(0), least_gain
+    best, best_score, waited = np.empty(0), least_gain, 0
     for borders in segmentations(np.roll(fold.bin_bytes, -quiet), shortest_bins):
         # The first and the last segment meet in the quietest place: they are one.
         edges = refined(fold, (borders + quiet) / bins, min(shortest, 0.5 * shortest_bins / bins))
         score = explained_with(fold, edges) - least_gain * edges.size
+        waited += 1
         if score > best_score:
-            best, best_score = edges, score
+            best, best_score, waited = edges, score, 0
+        if waited == PATIENCE:
+            break
     return best
 
 
@@ -117,48 +124,60 @@ def refined(fold: Fold, edges: FloatArray, shortest: float) -> FloatArray:
     best = explained_with(fold, edges)
     step = 1.0 / bins
     while step * EDGE_FRACTION * bins >= 1.0:
-        moved = False
+        before = best
         for index in range(edges.size):
             for shift in (-step, step):
                 trial = edges.copy()
                 trial[index] += shift
-                if np.any(np.diff(np.append(trial, trial[0] + 1.0)) < shortest):
-                    continue
-                explained = explained_with(fold, trial)
-                if explained > best + 1e-9:
-                    edges, best, moved = trial, explained, True
-        if not moved:
+                lengths = segment_lengths(trial)
+                explained = explained_with(fold, trial) if lengths.min() >= shortest else -np.inf
+                if explained > best:
+                    edges, best = trial, explained
+        if best - before < LEAST_REFINEMENT:
             step /= 2
     return edges
 
 
+def segment_lengths(edges: FloatArray) -> FloatArray:
+    """Of the segments between the edges; the last one ends with the first edge of the next iteration."""
+    return np.diff(np.append(edges, edges[0] + 1.0))
+
+
 def explained_with(fold: Fold, edges: FloatArray) -> float:
     """Share of the variance that the best constant rates between these edges explain."""
-    return fold.explained(bytes_of(edges, fit_heights(fold, edges), fold.bin_bytes.size))
-
-
-def overlaps(edges: FloatArray, bins: int) -> FloatArray:
-    """How much of each bin lies in each segment, in shares of the iteration: (segments, bins)."""
-    # Segments may begin before 0 or end after 1: three iterations in a row hold all of them.
-    borders = np.arange(-bins, 2 * bins + 1) / bins
-    ends = np.append(edges[1:], edges[0] + 1.0)
-    covered = np.clip(borders[None, :], edges[:, None], ends[:, None])
-    return np.diff(covered, axis=1).reshape(edges.size, 3, bins).sum(axis=1)
+    heights, normal, moment = fit(fold, edges)
+    error = fold.square - 2 * float(heights @ moment) + float(heights @ normal @ heights)
+    return 1.0 - error / fold.total if fold.total > 0 else 0.0
 
 
 def fit_heights(fold: Fold, edges: FloatArray) -> FloatArray:
     """Bytes per whole iteration of each segment's rate, by least squares against the readings."""
-    share = overlaps(edges, fold.bin_bytes.size)
-    normal = share @ fold.normal @ share.T
+    return fit(fold, edges)[0]
+
+
+def fit(fold: Fold, edges: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Heights of the segments (k), and the normal equations (k, k) and (k) that they solve.
+
+    A segment weighs the bins by how much of them it covers, so its equations are differences of the
+    bins' running totals, read between the bins: O(k²) instead of O(bins²).
+    """
+    bins = fold.bin_bytes.size
+    borders = np.append(edges, edges[0] + 1.0)
+    whole = np.floor(borders)
+    position = (borders - whole) * bins
+    low = np.minimum(position.astype(np.intp), bins - 1)
+    part = position - low
+    # Until a border lie so many iterations, and then so much of one.
+    totals = fold.moment_until
+    moment = np.diff(whole * totals[-1] + totals[low] * (1 - part) + totals[low + 1] * part)
+    square = fold.normal_until
+    rows = square[low] * (1 - part)[:, None] + square[low + 1] * part[:, None] + whole[:, None] * square[-1]
+    grid = rows[:, low] * (1 - part) + rows[:, low + 1] * part + whole * rows[:, -1:]
+    normal = np.diff(np.diff(grid, axis=0), axis=1) / bins**2
+    moment = moment / bins
     ridge = 1e-9 * float(np.trace(normal)) / edges.size
-    heights: FloatArray = np.linalg.solve(normal + ridge * np.eye(edges.size), share @ fold.moment)
-    return heights
-
-
-def bytes_of(edges: FloatArray, heights: FloatArray, bins: int) -> FloatArray:
-    """Bytes in each bin if the segments have these heights."""
-    filled: FloatArray = heights @ overlaps(edges, bins)
-    return filled
+    heights: FloatArray = np.linalg.solve(normal + ridge * np.eye(edges.size), moment)
+    return heights, normal, moment
 
 
 def is_up(heights: FloatArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -184,7 +203,7 @@ def simplified(fold: Fold, edges: FloatArray, spread: float) -> FloatArray:
 def superfluous_edge(edges: FloatArray, heights: FloatArray, spread: float) -> int | None:
     """The first edge that `simplified` removes: the one at the start of a segment."""
     up = is_up(heights)
-    lengths = np.diff(np.append(edges, edges[0] + 1.0))
+    lengths = segment_lengths(edges)
     alike = SAME_RATE * float(heights.max())
     for index in range(edges.size):
         before, after = index - 1, (index + 1) % edges.size

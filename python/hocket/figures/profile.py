@@ -1,0 +1,88 @@
+"""The evidence for a job's profile as a figure: a stretch of the readings, and all iterations folded."""
+
+from __future__ import annotations
+
+import numpy as np
+from hocket.profile import JobProfile
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+# Enough to see iterations differ, few enough to see their phases.
+_PERIODS_SHOWN = 5
+_READINGS_COLOUR = "#5b6770"
+_PHASE_COLOUR = "#d1495b"
+
+
+def evidence_figure(profile: JobProfile) -> Figure:
+    """Rates (Gbps) over five iterations with the phases found in them, above the folded iteration (ms).
+
+    Source: the profile's own evidence arrays; nothing is computed anew.
+    """
+    figure = Figure(figsize=(8.0, 5.6), layout="constrained")
+    readings, fold = figure.subplots(2, 1)
+    figure.suptitle(
+        f"{profile.name}: period {profile.period_s * 1e3:.2f} ms, "
+        f"{profile.bytes_per_iteration / 1e6:.3g} MB per iteration, confidence {profile.confidence:.2f}"
+    )
+    _draw_readings(readings, profile)
+    _draw_fold(fold, profile)
+    for axes in (readings, fold):
+        axes.set_ylabel("rate (Gbps)")
+        axes.set_ylim(bottom=0)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, frameon=False, borderaxespad=0.2)
+    return figure
+
+
+def _draw_readings(axes: Axes, profile: JobProfile) -> None:
+    """Readings from the middle of the series, where tracking has settled."""
+    starts_s = profile.iteration_start_s
+    first = max(0, (starts_s.size - _PERIODS_SHOWN) // 2)
+    shown_s = starts_s[first : first + _PERIODS_SHOWN]
+    begin_s = shown_s[0] - 0.1 * profile.period_s
+    end_s = shown_s[-1] + profile.period_s
+    low, high = np.searchsorted(profile.time_s, (begin_s, end_s))
+    low, high = max(0, int(low) - 1), min(int(high), profile.rate_bps.size)
+    axes.stairs(
+        profile.rate_bps[low:high] * 1e-9,
+        profile.time_s[low : high + 1],
+        color=_READINGS_COLOUR,
+        label="readings",
+    )
+    for iteration, start_s in enumerate(shown_s):
+        _draw_phases(axes, profile, float(start_s), 1.0, labelled=iteration == 0)
+    axes.set_xlim(begin_s, end_s)
+    axes.set_xlabel("time in the series (s)")
+    axes.set_title(f"{shown_s.size} of {profile.iterations_seen} iterations", loc="left", fontsize="medium")
+
+
+def _draw_fold(axes: Axes, profile: JobProfile) -> None:
+    """The iteration with the resolution that folding gives."""
+    half_s = 0.5 * profile.period_s / profile.fold_s.size
+    order = np.argsort(profile.fold_s)
+    edges_s = np.append(profile.fold_s[order] - half_s, profile.fold_s[order][-1] + half_s)
+    axes.stairs(
+        profile.fold_rate_bps[order] * 1e-9, edges_s * 1e3, color=_READINGS_COLOUR, label="folded readings"
+    )
+    _draw_phases(axes, profile, 0.0, 1e3, labelled=True)
+    axes.set_xlim(0, profile.period_s * 1e3)
+    axes.set_xlabel("time in the iteration (ms)")
+    axes.set_title(
+        f"all {profile.iterations_seen} iterations folded, jitter {profile.jitter_s * 1e3:.2g} ms",
+        loc="left",
+        fontsize="medium",
+    )
+
+
+def _draw_phases(axes: Axes, profile: JobProfile, start_s: float, scale: float, *, labelled: bool) -> None:
+    """The Up phases of one iteration, `scale` axis units per second."""
+    for index, phase in enumerate(profile.phases):
+        begin_s = start_s + phase.start_s
+        axes.stairs(
+            [phase.rate_bps * 1e-9],
+            [begin_s * scale, (begin_s + phase.duration_s) * scale],
+            color=_PHASE_COLOUR,
+            fill=True,
+            alpha=0.3,
+            label="Up phase" if labelled and index == 0 else None,
+        )
