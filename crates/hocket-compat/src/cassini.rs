@@ -1,0 +1,768 @@
+//! The CASSINI module: of several placements that a scheduler holds equally good, which one lets jobs
+//! take turns best, and with which time-shift per job (NSDI'24 section 4.2, Algorithm 2).
+//!
+//! It departs from Algorithm 2 where the algorithm as printed would throw away what works: links that
+//! carry the same jobs count as one before loops are looked for, and a loop costs a candidate its place
+//! only if the shifts around it do not agree.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+use hocket_des::{Duration, Rate};
+use hocket_scenario::Profile;
+use rayon::prelude::*;
+use thiserror::Error;
+
+use crate::affinity::{AffinityGraph, AffinityJob, Component, Loop, Traversal, collapse};
+use crate::problem::{CompatError, JointLink, JointProblem};
+use crate::solver::{Solution, SolveOptions, solve_joint};
+
+pub mod cluster;
+mod demand;
+
+use cluster::{ClusterSolution, solve_cluster};
+use demand::Demand;
+
+/// A job that competes for links.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// What people call it.
+    pub name: String,
+    /// What one of its flows asks of a link.
+    pub profile: Profile,
+    /// Among jobs that share links directly or through others, the one of highest priority is never
+    /// delayed.
+    pub priority: i64,
+}
+
+/// A link in one direction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// What people call it.
+    pub name: String,
+    /// What it carries.
+    pub capacity: Rate,
+}
+
+/// A job's flows on a link. Several crossings of one job on one link add up; none of 0 flows counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Crossing {
+    /// Index of the job.
+    pub job: usize,
+    /// Index of the link.
+    pub link: usize,
+    /// The job loads the link with its profile's rate × this.
+    pub flows: u32,
+}
+
+/// One placement of all jobs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// What people call it.
+    pub name: String,
+    /// Which links each job crosses then.
+    pub crossings: Vec<Crossing>,
+    /// How many running jobs would have to move; decides between equal scores.
+    pub moved_jobs: usize,
+}
+
+/// What becomes of a candidate whose affinity graph has a loop that does not close.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Loops {
+    /// It is discarded (Algorithm 2, line 15).
+    #[default]
+    Discard,
+    /// The jobs of that component are solved together, one shift per job, for the highest mean score.
+    Solve,
+}
+
+/// How the scores of links become the score of a candidate. Every link that several jobs cross counts
+/// once, also where several were solved as one.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Aggregate {
+    /// The mean, as in the paper.
+    #[default]
+    Mean,
+    /// The worst link.
+    Min,
+    /// The link such that this share of links score lower or the same (nearest rank): 0.05 looks at the
+    /// worst twentieth.
+    Tail {
+        /// Above 0, at most 1.
+        quantile: f64,
+    },
+}
+
+/// How to rank.
+pub struct CassiniOptions<'a> {
+    /// How each link is solved. An answer that ran into the time limit may differ between runs;
+    /// any other does not.
+    pub solve: SolveOptions<'a>,
+    /// From links to candidates.
+    pub aggregate: Aggregate,
+    /// What becomes of loops that do not close.
+    pub loops: Loops,
+    /// Picks the reference among jobs of equal priority.
+    pub seed: u64,
+    /// By what share of the shortest iteration time around a loop the shifts may disagree.
+    pub closure_tolerance: f64,
+    /// Below this mean score, the links of a component win nothing from time-shifts.
+    pub shift_threshold: f64,
+}
+
+impl Default for CassiniOptions<'_> {
+    fn default() -> Self {
+        Self {
+            solve: SolveOptions::default(),
+            aggregate: Aggregate::Mean,
+            loops: Loops::Discard,
+            seed: 0,
+            // A fifth of the drift of 5% from which section 5.7 adjusts a time-shift.
+            closure_tolerance: 0.01,
+            // NSDI'24 section 5.5 and Table 2, snapshot 5: around a score of 0.6 the gain is gone.
+            shift_threshold: 0.6,
+        }
+    }
+}
+
+/// All candidates, judged.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ranking {
+    /// Highest score first; of equals (to 1e-9) the one that moves fewer running jobs, then the one
+    /// given first.
+    pub placements: Vec<Placement>,
+    /// The others, in the order given.
+    pub discarded: Vec<Discarded>,
+    /// How many problems on links there were after links with the same jobs became one.
+    pub problems: usize,
+    /// How many of these differed, and were solved.
+    pub problems_solved: usize,
+}
+
+/// A candidate with its score and the time-shifts that reach it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Placement {
+    /// Index of the candidate.
+    pub candidate: usize,
+    /// The aggregate of `links`; 1 if no link is shared.
+    pub score: f64,
+    /// The links that several jobs cross, ascending.
+    pub links: Vec<LinkScore>,
+    /// Jobs that share links with each other, directly or through others.
+    pub components: Vec<ComponentShifts>,
+    /// By job: the delay of its next iteration; none for a job that shares no link.
+    pub time_shifts: Vec<Option<Duration>>,
+}
+
+/// A link under the time-shifts of its placement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkScore {
+    /// Index of the link.
+    pub link: usize,
+    /// The jobs on it, ascending.
+    pub jobs: Vec<usize>,
+    /// Its score (Equation 2) under these time-shifts.
+    pub score: f64,
+    /// Whether no other shifts (of those that the options allow) score higher on this link alone,
+    /// or on the tightest of those that carry the same jobs.
+    pub proven_optimal: bool,
+}
+
+/// What holds for a connected part of the cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ComponentShifts {
+    /// The job that is not delayed.
+    pub reference: usize,
+    /// Its jobs, ascending.
+    pub jobs: Vec<usize>,
+    /// Its links, ascending.
+    pub links: Vec<usize>,
+    /// The mean score of its links.
+    pub score: f64,
+    /// Whether the score reaches the threshold. If not, leave these jobs alone: priorities or adaptive
+    /// unfairness do more for them.
+    pub shifts_advised: bool,
+    /// Where the time-shifts come from.
+    pub origin: Origin,
+}
+
+/// Where a component's time-shifts come from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Origin {
+    /// Every link was solved alone, and Algorithm 1 carried the shifts along a loop-free graph.
+    LoopFree,
+    /// The same, with loops that all close.
+    ClosedLoops,
+    /// All links were solved together, because a loop does not close.
+    Joint {
+        /// Whether no shifts reach a higher mean score.
+        proven_optimal: bool,
+        /// No shifts reach a higher mean score than this.
+        bound: f64,
+    },
+}
+
+/// A candidate that got no score.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Discarded {
+    /// Index of the candidate.
+    pub candidate: usize,
+    /// Why.
+    pub reason: DiscardReason,
+}
+
+/// Why a candidate got no score.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[expect(missing_docs, reason = "each variant's message says what it is")]
+pub enum DiscardReason {
+    #[error(
+        "jobs {} form a loop over links {}, around which their time-shifts miss each other by {gap} \
+         (modulo {modulus})",
+        .jobs.join(", "), .links.join(", ")
+    )]
+    OpenLoop { jobs: Vec<String>, links: Vec<String>, gap: Duration, modulus: Duration },
+    #[error("jobs {} on link {link}: {source}", .jobs.join(", "))]
+    Unsolvable { jobs: Vec<String>, link: String, source: CompatError },
+}
+
+/// Why nothing could be ranked. Jobs, links and candidates are named by their names.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[expect(missing_docs, reason = "each variant's message says what it is")]
+pub enum CassiniError {
+    #[error("there is no candidate to rank")]
+    NoCandidates,
+    #[error("candidate {candidate}: job {job} is named, but there are only {jobs}, counted from 0")]
+    UnknownJob { candidate: String, job: usize, jobs: usize },
+    #[error(
+        "candidate {candidate}: link {link} is named, but there are only {links}, counted from 0"
+    )]
+    UnknownLink { candidate: String, link: usize, links: usize },
+    #[error("link {link}: its capacity is 0; it must be higher")]
+    ZeroCapacity { link: String },
+    #[error("candidate {candidate}, link {link}: the flows ask for more than 2^64 bits per second")]
+    Demand { candidate: String, link: String },
+    #[error("{option} is {value}, which is not {limit}")]
+    Option { option: &'static str, value: String, limit: &'static str },
+    #[error("stopped before an answer was found")]
+    Stopped,
+}
+
+/// Scores every candidate and finds one time-shift per job for each (Algorithm 2).
+///
+/// Links of a candidate that carry the same jobs are solved as one: those among them that another one
+/// dominates, by no more capacity and no fewer flows of any job, do not influence the shifts; if several
+/// are left, the shifts maximise the mean over them. Each link then gets its own score. Links with
+/// equal problems are solved once for all candidates, different ones in parallel.
+///
+/// Periods must have a small common multiple on each link, see [`crate::commensurate()`]; a candidate in
+/// which they have none is discarded.
+///
+/// # Errors
+/// If there is no candidate, a crossing names a job or link that does not exist, a link that is crossed has
+/// no capacity, demands do not fit in 64 bits, an option is out of range, or `interrupted` said stop.
+pub fn rank(
+    jobs: &[Job],
+    links: &[Link],
+    candidates: &[Candidate],
+    options: &CassiniOptions<'_>,
+) -> Result<Ranking, CassiniError> {
+    check_options(options)?;
+    if candidates.is_empty() {
+        return Err(CassiniError::NoCandidates);
+    }
+    let cluster = Cluster { jobs, links, kinds: kinds(jobs), options };
+    let layouts = candidates
+        .par_iter()
+        .map(|candidate| cluster.groups(candidate))
+        .collect::<Result<Vec<Vec<Group>>, CassiniError>>()?;
+    let (problems, solved) = cluster.solve_all(&layouts);
+    let judged: Vec<Result<Placement, DiscardReason>> = layouts
+        .par_iter()
+        .zip(&problems)
+        .enumerate()
+        .map(|(index, (groups, problems))| {
+            let solved: Vec<_> = problems.iter().map(|problem| &solved[*problem]).collect();
+            cluster.judge(index, groups, &solved)
+        })
+        .collect();
+    if (options.solve.interrupted)() {
+        return Err(CassiniError::Stopped);
+    }
+    let mut ranking = Ranking {
+        placements: Vec::new(),
+        discarded: Vec::new(),
+        problems: problems.iter().map(Vec::len).sum(),
+        problems_solved: solved.len(),
+    };
+    for (candidate, result) in judged.into_iter().enumerate() {
+        match result {
+            Ok(placement) => ranking.placements.push(placement),
+            Err(reason) => ranking.discarded.push(Discarded { candidate, reason }),
+        }
+    }
+    ranking.placements.sort_by_key(|placement| {
+        let moved = candidates[placement.candidate].moved_jobs;
+        (Reverse(in_billionths(placement.score)), moved, placement.candidate)
+    });
+    Ok(ranking)
+}
+
+/// Scores are compared after rounding, so that the order of a sum decides no ranking.
+fn in_billionths(score: f64) -> i64 {
+    (score * 1e9).round() as i64
+}
+
+fn check_options(options: &CassiniOptions<'_>) -> Result<(), CassiniError> {
+    let out = |option, value: f64, limit| {
+        Err(CassiniError::Option { option, value: value.to_string(), limit })
+    };
+    match options.aggregate {
+        Aggregate::Tail { quantile } if !(quantile > 0.0 && quantile <= 1.0) => {
+            return out("the tail's quantile", quantile, "above 0 and at most 1");
+        }
+        _ => {}
+    }
+    if !(0.0..=0.5).contains(&options.closure_tolerance) {
+        return out("the closure tolerance", options.closure_tolerance, "between 0 and 0.5");
+    }
+    if !options.shift_threshold.is_finite() {
+        return out("the shift threshold", options.shift_threshold, "a finite number");
+    }
+    Ok(())
+}
+
+/// Links of one candidate that carry the same jobs.
+struct Group {
+    /// Ascending.
+    jobs: Vec<usize>,
+    variants: Vec<Variant>,
+}
+
+/// Links of a group that differ in nothing.
+struct Variant {
+    capacity: Rate,
+    /// By position in the group's jobs.
+    flows: Vec<u32>,
+    links: Vec<usize>,
+    /// What the variant counts when the group is solved; 0 if another variant dominates it.
+    weight: u32,
+}
+
+/// What decides the answer for a group, with its jobs in an order of their own.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    kinds: Vec<usize>,
+    /// Capacity in bits per second, flows, weight.
+    variants: Vec<(u64, Vec<u32>, u32)>,
+}
+
+/// The answer for a key.
+struct Solved {
+    /// By place in the key.
+    time_shifts: Vec<Duration>,
+    /// By variant.
+    scores: Vec<f64>,
+    proven_optimal: bool,
+}
+
+impl Variant {
+    fn dominates(&self, other: &Self) -> bool {
+        let flows = self.flows.iter().zip(&other.flows);
+        self.capacity <= other.capacity && flows.into_iter().all(|(own, others)| own >= others)
+    }
+
+    fn joint_link(&self, jobs: impl Iterator<Item = usize>, multiplicity: u32) -> JointLink {
+        let crossings = jobs.zip(self.flows.iter().copied()).collect();
+        JointLink { capacity: self.capacity, crossings, multiplicity }
+    }
+}
+
+impl Group {
+    fn new(jobs: Vec<usize>, by_demand: BTreeMap<(Rate, Vec<u32>), Vec<usize>>) -> Self {
+        let mut variants: Vec<Variant> = by_demand
+            .into_iter()
+            .map(|((capacity, flows), links)| Variant { capacity, flows, links, weight: 0 })
+            .collect();
+        let binding: Vec<usize> = (0..variants.len())
+            .filter(|own| {
+                let dominated = |other: usize| variants[other].dominates(&variants[*own]);
+                (0..variants.len()).all(|other| other == *own || !dominated(other))
+            })
+            .collect();
+        for &variant in &binding {
+            // Alone, its weight changes nothing, and links that differ in number share their answer.
+            let links = u32::try_from(variants[variant].links.len()).unwrap_or(u32::MAX);
+            variants[variant].weight = if binding.len() == 1 { 1 } else { links };
+        }
+        Self { jobs, variants }
+    }
+
+    /// Positions of jobs in the order of the key.
+    fn key_order(&self, kinds: &[usize]) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.jobs.len()).collect();
+        order.sort_by_key(|position| {
+            let flows: Vec<u32> = self.variants.iter().map(|v| v.flows[*position]).collect();
+            (kinds[self.jobs[*position]], flows)
+        });
+        order
+    }
+
+    fn key(&self, kinds: &[usize]) -> Key {
+        let order = self.key_order(kinds);
+        let in_order = |flows: &[u32]| order.iter().map(|position| flows[*position]).collect();
+        Key {
+            kinds: order.iter().map(|position| kinds[self.jobs[*position]]).collect(),
+            variants: self
+                .variants
+                .iter()
+                .map(|v| (v.capacity.as_bps(), in_order(&v.flows), v.weight))
+                .collect(),
+        }
+    }
+
+    /// The link that stands for all of the group.
+    fn tightest_link(&self) -> usize {
+        let binding = self.variants.iter().find(|variant| variant.weight > 0);
+        binding.expect("of finitely many variants, one is not dominated").links[0]
+    }
+}
+
+struct Cluster<'a> {
+    jobs: &'a [Job],
+    links: &'a [Link],
+    /// By job: jobs with equal profiles are of one kind.
+    kinds: Vec<usize>,
+    options: &'a CassiniOptions<'a>,
+}
+
+fn kinds(jobs: &[Job]) -> Vec<usize> {
+    let mut first: HashMap<&Profile, usize> = HashMap::new();
+    jobs.iter().enumerate().map(|(job, spec)| *first.entry(&spec.profile).or_insert(job)).collect()
+}
+
+impl Cluster<'_> {
+    /// The shared links of a candidate, those with the same jobs together.
+    fn groups(&self, candidate: &Candidate) -> Result<Vec<Group>, CassiniError> {
+        let flows = self.flows_by_link(candidate)?;
+        let shared: Vec<(usize, &BTreeMap<usize, u32>)> =
+            flows.iter().map(|(link, flows)| (*link, flows)).collect();
+        let jobs_by_link: Vec<Vec<usize>> =
+            shared.iter().map(|(_, flows)| flows.keys().copied().collect()).collect();
+        let group_of = |members: Vec<usize>| {
+            let mut by_demand: BTreeMap<(Rate, Vec<u32>), Vec<usize>> = BTreeMap::new();
+            let jobs = jobs_by_link[members[0]].clone();
+            for member in members {
+                let (link, flows) = shared[member];
+                let demand = (self.links[link].capacity, flows.values().copied().collect());
+                by_demand.entry(demand).or_default().push(link);
+            }
+            Group::new(jobs, by_demand)
+        };
+        Ok(collapse(&jobs_by_link).into_iter().map(group_of).collect())
+    }
+
+    /// By link and job, the number of flows.
+    fn flows_by_link(
+        &self,
+        candidate: &Candidate,
+    ) -> Result<BTreeMap<usize, BTreeMap<usize, u32>>, CassiniError> {
+        let named = || candidate.name.clone();
+        let mut flows: BTreeMap<usize, BTreeMap<usize, u32>> = BTreeMap::new();
+        for &Crossing { job, link, flows: added } in &candidate.crossings {
+            if job >= self.jobs.len() {
+                let jobs = self.jobs.len();
+                return Err(CassiniError::UnknownJob { candidate: named(), job, jobs });
+            }
+            let Some(spec) = self.links.get(link) else {
+                let links = self.links.len();
+                return Err(CassiniError::UnknownLink { candidate: named(), link, links });
+            };
+            if spec.capacity.is_zero() {
+                return Err(CassiniError::ZeroCapacity { link: spec.name.clone() });
+            }
+            if added > 0 {
+                let sum = flows.entry(link).or_default().entry(job).or_default();
+                *sum = sum.saturating_add(added);
+            }
+        }
+        for (&link, by_job) in &flows {
+            if self.peak_bps(by_job).is_none() {
+                let link = self.links[link].name.clone();
+                return Err(CassiniError::Demand { candidate: named(), link });
+            }
+        }
+        Ok(flows)
+    }
+
+    fn peak_bps(&self, flows: &BTreeMap<usize, u32>) -> Option<u64> {
+        flows.iter().try_fold(0u64, |sum, (job, flows)| {
+            let phases = self.jobs[*job].profile.phases().iter();
+            let peak = phases.map(|phase| phase.rate.as_bps()).max().unwrap_or(0);
+            sum.checked_add(peak.checked_mul(u64::from(*flows))?)
+        })
+    }
+
+    /// Solves every different problem once. Returns, by candidate and group, which problem it is.
+    fn solve_all(
+        &self,
+        layouts: &[Vec<Group>],
+    ) -> (Vec<Vec<usize>>, Vec<Result<Solved, CompatError>>) {
+        let mut place: BTreeMap<Key, usize> = BTreeMap::new();
+        let mut examples: Vec<&Group> = Vec::new();
+        let mut index_of = |group| {
+            *place.entry(Group::key(group, &self.kinds)).or_insert_with(|| {
+                examples.push(group);
+                examples.len() - 1
+            })
+        };
+        let problems =
+            layouts.iter().map(|groups| groups.iter().map(&mut index_of).collect()).collect();
+        (problems, examples.par_iter().map(|group| self.solve(group)).collect())
+    }
+
+    fn solve(&self, group: &Group) -> Result<Solved, CompatError> {
+        let order = group.key_order(&self.kinds);
+        let mut places = vec![0; order.len()];
+        for (place, position) in order.iter().enumerate() {
+            places[*position] = place;
+        }
+        let jobs = order.iter().map(|position| self.jobs[group.jobs[*position]].profile.clone());
+        let link = |variant: &Variant, multiplicity| {
+            variant.joint_link(places.iter().copied(), multiplicity)
+        };
+        let binding = group.variants.iter().filter(|variant| variant.weight > 0);
+        let problem = JointProblem {
+            jobs: jobs.collect(),
+            links: binding.map(|variant| link(variant, variant.weight)).collect(),
+            gpu_groups: Vec::new(),
+        };
+        let Solution { time_shifts, proven_optimal, .. } =
+            solve_joint(&problem, &self.options.solve)?;
+        let shifts_ps: Vec<u64> = places.iter().map(|place| time_shifts[*place].as_ps()).collect();
+        let score = |variant| self.score_under(&problem.jobs, &link(variant, 1), &shifts_ps);
+        let scores = group.variants.iter().map(score).collect::<Result<_, _>>()?;
+        Ok(Solved { time_shifts, scores, proven_optimal })
+    }
+
+    /// Turns the answers for the links of candidate `index` into one time-shift per job, or says why
+    /// that cannot be done.
+    fn judge(
+        &self,
+        index: usize,
+        groups: &[Group],
+        solved: &[&Result<Solved, CompatError>],
+    ) -> Result<Placement, DiscardReason> {
+        let mut answers = Vec::with_capacity(groups.len());
+        for (group, solved) in groups.iter().zip(solved) {
+            let solved = solved.as_ref();
+            answers.push(solved.map_err(|error| self.unsolvable(group, error.clone()))?);
+        }
+        let Traversal { mut time_shifts, components: found } = self
+            .graph(groups, &answers)
+            .traverse(self.options.seed, self.options.closure_tolerance);
+        let mut links = Vec::new();
+        let mut components = Vec::new();
+        for component in &found {
+            let (scores, origin) = if component.loops.is_empty() {
+                (solved_scores(component, groups, &answers), Origin::LoopFree)
+            } else {
+                self.close(component, groups, &mut time_shifts)?
+            };
+            components.push(self.summary(component, &scores, origin));
+            links.extend(scores);
+        }
+        links.sort_by_key(|link| link.link);
+        let score = aggregate(links.iter().map(|link| link.score), self.options.aggregate);
+        Ok(Placement { candidate: index, score, links, components, time_shifts })
+    }
+
+    fn unsolvable(&self, group: &Group, source: CompatError) -> DiscardReason {
+        DiscardReason::Unsolvable {
+            jobs: self.job_names(&group.jobs),
+            link: self.links[group.tightest_link()].name.clone(),
+            source,
+        }
+    }
+
+    fn job_names(&self, jobs: &[usize]) -> Vec<String> {
+        jobs.iter().map(|job| self.jobs[*job].name.clone()).collect()
+    }
+
+    fn graph(&self, groups: &[Group], answers: &[&Solved]) -> AffinityGraph {
+        let jobs = self
+            .jobs
+            .iter()
+            .map(|job| AffinityJob { iteration: job.profile.period(), priority: job.priority });
+        let edges = groups.iter().zip(answers).map(|(group, answer)| {
+            let order = group.key_order(&self.kinds);
+            let weight = |(position, shift): (usize, Duration)| (group.jobs[position], shift);
+            order.into_iter().zip(answer.time_shifts.iter().copied()).map(weight).collect()
+        });
+        AffinityGraph::new(jobs.collect(), edges.collect())
+            .expect("crossings were checked, and a profile has a period")
+    }
+
+    /// The scores of a component with loops, and where its shifts come from; replaces its
+    /// `time_shifts` if they have to be solved for together.
+    fn close(
+        &self,
+        component: &Component,
+        groups: &[Group],
+        time_shifts: &mut [Option<Duration>],
+    ) -> Result<(Vec<LinkScore>, Origin), DiscardReason> {
+        let open = component.loops.iter().find(|found| !found.closes);
+        let origin = match (open, self.options.loops) {
+            (None, _) => Origin::ClosedLoops,
+            (Some(open), Loops::Discard) => return Err(self.open_loop(open, groups)),
+            (Some(_), Loops::Solve) => {
+                let solution = self.solve_together(component, groups)?;
+                self.set_shifts(component, &solution.time_shifts, time_shifts);
+                let ClusterSolution { proven_optimal, bound, .. } = solution;
+                Origin::Joint { proven_optimal, bound }
+            }
+        };
+        let mut scores = Vec::new();
+        for &group in &component.links {
+            scores.extend(self.scores_under(&groups[group], time_shifts)?);
+        }
+        Ok((scores, origin))
+    }
+
+    /// Writes what a joint solution found for `component`, turned so that the reference is not delayed.
+    fn set_shifts(
+        &self,
+        component: &Component,
+        found: &[Duration],
+        time_shifts: &mut [Option<Duration>],
+    ) {
+        let reference = component.jobs.iter().position(|job| *job == component.reference);
+        let origin_ps = found[reference.expect("the reference is of the component")].as_ps();
+        for (job, shift) in component.jobs.iter().zip(found) {
+            let period_ps = self.jobs[*job].profile.period().as_ps();
+            let turned = shift.as_ps() + (period_ps - origin_ps % period_ps);
+            time_shifts[*job] = Some(Duration::from_ps(turned % period_ps));
+        }
+    }
+
+    fn open_loop(&self, open: &Loop, groups: &[Group]) -> DiscardReason {
+        let link_name = |group: &usize| self.links[groups[*group].tightest_link()].name.clone();
+        DiscardReason::OpenLoop {
+            jobs: self.job_names(&open.jobs),
+            links: open.links.iter().map(link_name).collect(),
+            gap: open.gap,
+            modulus: open.modulus,
+        }
+    }
+
+    fn solve_together(
+        &self,
+        component: &Component,
+        groups: &[Group],
+    ) -> Result<ClusterSolution, DiscardReason> {
+        let place = |job: &usize| {
+            component.jobs.binary_search(job).expect("a component has all jobs of its links")
+        };
+        let mut links = Vec::new();
+        for group in component.links.iter().map(|group| &groups[*group]) {
+            for variant in &group.variants {
+                let multiplicity = u32::try_from(variant.links.len()).unwrap_or(u32::MAX);
+                links.push(variant.joint_link(group.jobs.iter().map(place), multiplicity));
+            }
+        }
+        let jobs = component.jobs.iter().map(|job| self.jobs[*job].profile.clone()).collect();
+        let problem = JointProblem { jobs, links, gpu_groups: Vec::new() };
+        solve_cluster(&problem, &self.options.solve)
+            .map_err(|error| self.unsolvable(&groups[component.links[0]], error))
+    }
+
+    /// The scores of a group's links when all jobs are shifted by `time_shifts`.
+    fn scores_under(
+        &self,
+        group: &Group,
+        time_shifts: &[Option<Duration>],
+    ) -> Result<Vec<LinkScore>, DiscardReason> {
+        let shift =
+            |job: &usize| time_shifts[*job].expect("the traversal shifts every job on a link");
+        let shifts_ps: Vec<u64> = group.jobs.iter().map(|job| shift(job).as_ps()).collect();
+        let profiles: Vec<Profile> =
+            group.jobs.iter().map(|job| self.jobs[*job].profile.clone()).collect();
+        let mut scores = Vec::new();
+        for variant in &group.variants {
+            let score = self
+                .score_under(&profiles, &variant.joint_link(0..profiles.len(), 1), &shifts_ps)
+                .map_err(|error| self.unsolvable(group, error))?;
+            scores.extend(link_scores(group, variant, score, false));
+        }
+        Ok(scores)
+    }
+
+    /// The score of `link`, with shifts by place in its crossings.
+    fn score_under(
+        &self,
+        profiles: &[Profile],
+        link: &JointLink,
+        shifts_ps: &[u64],
+    ) -> Result<f64, CompatError> {
+        Ok(Demand::on_link(profiles, link, self.options.solve.strict)?.score(shifts_ps))
+    }
+
+    fn summary(
+        &self,
+        component: &Component,
+        scores: &[LinkScore],
+        origin: Origin,
+    ) -> ComponentShifts {
+        let score = aggregate(scores.iter().map(|link| link.score), Aggregate::Mean);
+        let mut links: Vec<usize> = scores.iter().map(|link| link.link).collect();
+        links.sort_unstable();
+        ComponentShifts {
+            reference: component.reference,
+            jobs: component.jobs.clone(),
+            links,
+            score,
+            shifts_advised: in_billionths(score) >= in_billionths(self.options.shift_threshold),
+            origin,
+        }
+    }
+}
+
+/// What the solver found for the links of a loop-free component: by Theorem 1, it holds for all at once.
+fn solved_scores(component: &Component, groups: &[Group], answers: &[&Solved]) -> Vec<LinkScore> {
+    let of_group = |group: &usize| {
+        let (group, answer) = (&groups[*group], answers[*group]);
+        let variants = group.variants.iter().zip(&answer.scores);
+        variants
+            .flat_map(|(variant, score)| link_scores(group, variant, *score, answer.proven_optimal))
+    };
+    component.links.iter().flat_map(of_group).collect()
+}
+
+fn link_scores(
+    group: &Group,
+    variant: &Variant,
+    score: f64,
+    proven_optimal: bool,
+) -> impl Iterator<Item = LinkScore> {
+    variant.links.iter().map(move |link| LinkScore {
+        link: *link,
+        jobs: group.jobs.clone(),
+        score,
+        proven_optimal,
+    })
+}
+
+fn aggregate(scores: impl Iterator<Item = f64>, by: Aggregate) -> f64 {
+    let mut scores: Vec<f64> = scores.collect();
+    if scores.is_empty() {
+        return 1.0;
+    }
+    scores.sort_by(f64::total_cmp);
+    match by {
+        Aggregate::Mean => scores.iter().sum::<f64>() / scores.len() as f64,
+        Aggregate::Min => scores[0],
+        Aggregate::Tail { quantile } => {
+            let rank = (quantile * scores.len() as f64).ceil() as usize;
+            scores[rank.clamp(1, scores.len()) - 1]
+        }
+    }
+}

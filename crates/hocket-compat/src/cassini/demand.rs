@@ -1,0 +1,160 @@
+//! What jobs ask of one link, or of one GPU, over its unified circle, and how much of that exceeds
+//! what there is under given time-shifts: exact, in integers, with shifts in picoseconds.
+
+use hocket_des::{Duration, Rate};
+use hocket_scenario::Profile;
+
+use crate::circle::unified_perimeter;
+use crate::problem::{CompatError, JointLink};
+
+/// The demand of the jobs on one link or GPU. Jobs are named by their place here.
+pub(super) struct Demand {
+    perimeter_ps: u64,
+    /// Bits per second, or a number of jobs.
+    capacity: u64,
+    jobs: Vec<JobDemand>,
+}
+
+struct JobDemand {
+    period_ps: u64,
+    arcs: Vec<Arc>,
+}
+
+/// `height` from `start_ps` to `end_ps` of each period.
+#[derive(Clone, Copy)]
+struct Arc {
+    start_ps: u64,
+    end_ps: u64,
+    height: u64,
+}
+
+impl Demand {
+    /// On `link`, by place in its crossings; `strict` counts jobs instead of demand.
+    ///
+    /// # Errors
+    /// If the capacity is zero, a job does not exist, the periods have no usable common multiple, or
+    /// demands do not add up within 64 bits.
+    pub(super) fn on_link(
+        jobs: &[Profile],
+        link: &JointLink,
+        strict: bool,
+    ) -> Result<Self, CompatError> {
+        if link.capacity.is_zero() {
+            return Err(CompatError::ZeroCapacity);
+        }
+        let mut profiles = Vec::new();
+        let mut demands = Vec::new();
+        for &(job, flows) in &link.crossings {
+            let profile = known(jobs, job)?;
+            demands.push(link_demand(profile, flows, strict)?);
+            profiles.push(profile.clone());
+        }
+        let peaks = demands.iter().map(|job| job.arcs.iter().map(|arc| arc.height).max());
+        peaks.flatten().try_fold(0u64, u64::checked_add).ok_or(CompatError::Overflow)?;
+        let capacity = if strict { 1 } else { link.capacity.as_bps() };
+        Ok(Self { perimeter_ps: unified_perimeter(&profiles)?.as_ps(), capacity, jobs: demands })
+    }
+
+    /// On a GPU that the jobs of `group` share, by place in the group: one of them can compute at a
+    /// time.
+    ///
+    /// # Errors
+    /// If a job does not exist, or the periods have no usable common multiple.
+    pub(super) fn on_gpu(jobs: &[Profile], group: &[usize]) -> Result<Self, CompatError> {
+        let profiles: Vec<Profile> =
+            group.iter().map(|job| known(jobs, *job).cloned()).collect::<Result<_, _>>()?;
+        Ok(Self {
+            perimeter_ps: unified_perimeter(&profiles)?.as_ps(),
+            capacity: 1,
+            jobs: profiles.iter().map(gpu_demand).collect(),
+        })
+    }
+
+    /// The score (Equation 2) when the job at place j is delayed by `shifts_ps[j]`.
+    pub(super) fn score(&self, shifts_ps: &[u64]) -> f64 {
+        1.0 - self.shortfall(shifts_ps)
+    }
+
+    /// By how much the score falls short of 1.
+    pub(super) fn shortfall(&self, shifts_ps: &[u64]) -> f64 {
+        let circle = self.perimeter_ps as f64 * self.capacity as f64;
+        self.excess(shifts_ps) as f64 / circle
+    }
+
+    /// Equation 1 integrated over the circle: a sweep over the edges of all arcs.
+    pub(super) fn excess(&self, shifts_ps: &[u64]) -> u128 {
+        let mut edges: Vec<(u64, bool, u64)> = Vec::new();
+        for (job, shift_ps) in self.jobs.iter().zip(shifts_ps) {
+            job.push_edges(*shift_ps, self.perimeter_ps, &mut edges);
+        }
+        // At equal places falls sort before rises, and every fall has its rise at an earlier place.
+        edges.sort_unstable();
+        let mut demand = 0u64;
+        let mut position = 0u64;
+        let mut total = 0u128;
+        for (at, rises, height) in edges {
+            total += u128::from(at - position) * u128::from(demand.saturating_sub(self.capacity));
+            position = at;
+            demand = if rises { demand + height } else { demand - height };
+        }
+        total
+    }
+
+    /// Where the demand of the job at `place` changes, within its period.
+    pub(super) fn edges_ps(&self, place: usize) -> Vec<u64> {
+        let arcs = self.jobs[place].arcs.iter();
+        let mut edges: Vec<u64> = arcs.flat_map(|arc| [arc.start_ps, arc.end_ps]).collect();
+        edges.sort_unstable();
+        edges.dedup();
+        edges
+    }
+}
+
+impl JobDemand {
+    fn push_edges(&self, shift_ps: u64, perimeter_ps: u64, edges: &mut Vec<(u64, bool, u64)>) {
+        let mut push = |start: u64, end: u64, height: u64| {
+            edges.push((start, true, height));
+            edges.push((end, false, height));
+        };
+        for arc in &self.arcs {
+            let first = (arc.start_ps + shift_ps % self.period_ps) % self.period_ps;
+            for round in 0..perimeter_ps / self.period_ps {
+                let start = first + round * self.period_ps;
+                let end = start + (arc.end_ps - arc.start_ps);
+                push(start, end.min(perimeter_ps), arc.height);
+                if end > perimeter_ps {
+                    push(0, end - perimeter_ps, arc.height);
+                }
+            }
+        }
+    }
+}
+
+fn known(jobs: &[Profile], job: usize) -> Result<&Profile, CompatError> {
+    jobs.get(job).ok_or(CompatError::UnknownJob { job, jobs: jobs.len() })
+}
+
+fn link_demand(profile: &Profile, flows: u32, strict: bool) -> Result<JobDemand, CompatError> {
+    let height = |rate: Rate| match strict {
+        true => Some(1),
+        false => rate.as_bps().checked_mul(u64::from(flows)),
+    };
+    let arcs = profile.phases().iter().map(|phase| {
+        let height = height(phase.rate).ok_or(CompatError::Overflow)?;
+        Ok(Arc { start_ps: phase.start.as_ps(), end_ps: phase.end().as_ps(), height })
+    });
+    Ok(JobDemand { period_ps: profile.period().as_ps(), arcs: arcs.collect::<Result<_, _>>()? })
+}
+
+/// All that is not an Up phase is compute.
+fn gpu_demand(profile: &Profile) -> JobDemand {
+    let phases = profile.phases();
+    let starts = [Duration::ZERO].into_iter().chain(phases.iter().map(|phase| phase.end()));
+    let ends = phases.iter().map(|phase| phase.start).chain([profile.period()]);
+    let arcs = starts.zip(ends).filter(|(start, end)| start < end).map(|(start, end)| Arc {
+        start_ps: start.as_ps(),
+        end_ps: end.as_ps(),
+        height: 1,
+    });
+    JobDemand { period_ps: profile.period().as_ps(), arcs: arcs.collect() }
+}
