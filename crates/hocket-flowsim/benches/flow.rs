@@ -1,5 +1,6 @@
 //! What limits the flow engine: the cost of an event, which must not depend on links without
-//! traffic, and the thousand iterations of two jobs that a user waits for.
+//! traffic and grows with the jobs that meet, and the thousand iterations of two jobs that a user
+//! waits for.
 
 use std::hint::black_box;
 use std::ops::ControlFlow;
@@ -23,6 +24,22 @@ fn two_jobs(fabric: Fabric, share: Share, jitter: f64) -> Scenario {
     let job = |name| Job { share, jitter, ..Job::new(name, profile.clone(), crossings.clone()) };
     let stop = Stop { iterations: Some(1_000), until: None };
     Scenario::new(fabric, vec![job("a"), job("b")], 1, 1, stop).expect("both jobs cross link 0")
+}
+
+fn many_jobs(jobs: u32) -> Scenario {
+    let fabric = Fabric::one_link(Rate::from_gbps(50), Duration::ZERO).expect("50 Gbps is a rate");
+    let job = |index| {
+        let up = Phase {
+            start: Duration::ZERO,
+            duration: Duration::from_us(120_000 / u64::from(jobs)),
+            rate: Rate::from_gbps(40),
+        };
+        let profile = Profile::new(Duration::from_ms(240), vec![up]).expect("120 of 240 ms fit");
+        let crossings = vec![Crossing { link: LinkId::new(0), flows: 1 }];
+        Job { jitter: 0.01, ..Job::new(format!("job{index}"), profile, crossings) }
+    };
+    let stop = Stop { iterations: Some(10), until: None };
+    Scenario::new(fabric, (0..jobs).map(job).collect(), 1, 1, stop).expect("all cross link 0")
 }
 
 fn star(links: u32) -> Fabric {
@@ -72,5 +89,21 @@ fn idle_links(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, thousand_iterations, idle_links);
+fn crowded_link(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("event_on_one_crowded_link");
+    for jobs in [10, 100, 1_000] {
+        let scenario = many_jobs(jobs);
+        group.throughput(Throughput::Elements(simulate(&scenario)));
+        group.bench_with_input(
+            BenchmarkId::from_parameter(jobs),
+            &scenario,
+            |bencher, scenario| {
+                bencher.iter(|| simulate(black_box(scenario)));
+            },
+        );
+    }
+    group.finish();
+}
+
+criterion_group!(benches, thousand_iterations, idle_links, crowded_link);
 criterion_main!(benches);

@@ -12,7 +12,8 @@ use crate::{LinkId, Profile};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Weight(u32);
 
-/// How a job shares a link with others of its queue.
+/// How each flow of a job shares a link with the flows of others in its queue: a job with two flows
+/// on a link takes twice what one with a single flow of the same weight takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Share {
     /// As much as every other: weight 1.

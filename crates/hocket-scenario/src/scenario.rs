@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use hocket_des::{Duration, Rate, Time};
 use thiserror::Error;
 
-use crate::{Fabric, Job, JobId, MAX_RATE};
+use crate::{Fabric, Job, JobId, MAX_RATE, Phase};
 
 /// The most jobs of one run.
 pub const MAX_JOBS: usize = 1 << 16;
@@ -55,6 +55,8 @@ pub enum ScenarioError {
     FlowsOutOfRange { job: String, link: String, flows: u32 },
     #[error("job {job:?}: phase {phase} has a rate of {rate}; at most {MAX_RATE} is possible")]
     RateTooHigh { job: String, phase: usize, rate: Rate },
+    #[error("job {job:?} sends {bytes} bytes in an iteration; at most 2^63 are possible")]
+    TooManyBytes { job: String, bytes: u128 },
     #[error("job {job:?} has a jitter of {jitter}; it must lie between 0 and 1")]
     JitterOutOfRange { job: String, jitter: f64 },
     #[error("job {job:?} re-adjusts but has no time-shift to keep; give it one, 0 if need be")]
@@ -179,6 +181,10 @@ fn check_policy(job: &Job) -> Result<(), ScenarioError> {
         let (phase, rate) = (index + 1, phases[index].rate);
         return Err(ScenarioError::RateTooHigh { job: name(), phase, rate });
     }
+    let bytes = bytes_per_iteration(job);
+    if bytes > 1 << 63 {
+        return Err(ScenarioError::TooManyBytes { job: name(), bytes });
+    }
     if !(0.0..=1.0).contains(&job.jitter) {
         return Err(ScenarioError::JitterOutOfRange { job: name(), jitter: job.jitter });
     }
@@ -194,10 +200,18 @@ fn check_policy(job: &Job) -> Result<(), ScenarioError> {
     }
 }
 
+// Wider than `Profile::bytes_per_iteration`, which holds only what this has let through.
+fn bytes_per_iteration(job: &Job) -> u128 {
+    let picobits_per_byte = 8_000_000_000_000;
+    let picobits =
+        |phase: &Phase| u128::from(phase.rate.as_bps()) * u128::from(phase.duration.as_ps());
+    job.profile.phases().iter().map(|phase| picobits(phase).div_ceil(picobits_per_byte)).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Crossing, LinkId, Phase, Profile};
+    use crate::{Crossing, LinkId, Profile};
 
     fn job(name: &str) -> Job {
         let up = Phase {
@@ -255,6 +269,17 @@ mod tests {
         assert_eq!(
             error(|job| job.readjust = true),
             "job \"a\" re-adjusts but has no time-shift to keep; give it one, 0 if need be"
+        );
+    }
+
+    #[test]
+    fn an_iteration_of_more_bytes_than_can_be_counted_is_refused() {
+        let (start, duration) = (Duration::ZERO, Duration::from_secs(10_000_000));
+        let profile = Profile::new(duration, vec![Phase { start, duration, rate: MAX_RATE }]);
+        let endless = Job { profile: profile.unwrap(), ..job("a") };
+        assert_eq!(
+            scenario(vec![endless]).unwrap_err().to_string(),
+            "job \"a\" sends 1250000000000000000000 bytes in an iteration; at most 2^63 are possible"
         );
     }
 

@@ -1,11 +1,13 @@
 //! What holds for every scenario: bytes, determinism, and that names and order mean nothing.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use hocket_des::{Duration, Rate, Time};
-use hocket_flowsim::{Options, Outcome};
+use hocket_flowsim::{Options, Outcome, RunError, run};
 use hocket_scenario::{
-    Cable, Crossing, Fabric, Job, LinkId, Node, NodeId, NodeKind, Scenario, Share, Stop, Weight,
+    Cable, Crossing, Fabric, Job, LinkId, MAX_RATE, Node, NodeId, NodeKind, Phase, Profile,
+    Scenario, Share, Stop, Weight,
 };
 use proptest::prelude::*;
 
@@ -69,9 +71,39 @@ fn any_job() -> impl Strategy<Value = Job> {
 }
 
 fn any_jobs() -> impl Strategy<Value = Vec<Job>> {
-    prop::collection::vec(any_job(), 1..5).prop_map(|jobs| {
-        let named = jobs.into_iter().zip(0..);
-        named.map(|(job, index): (Job, u32)| Job { name: format!("job{index}"), ..job }).collect()
+    prop::collection::vec(any_job(), 1..5).prop_map(named)
+}
+
+fn named(jobs: Vec<Job>) -> Vec<Job> {
+    let numbered = jobs.into_iter().enumerate();
+    numbered.map(|(index, job)| Job { name: format!("job{index}"), ..job }).collect()
+}
+
+fn extreme_job() -> impl Strategy<Value = Job> {
+    let magnitude = || (0_u32..64, any::<u64>()).prop_map(|(shift, bits)| bits >> shift);
+    let phase = (magnitude(), magnitude(), magnitude(), 1_u64..=MAX_RATE.as_bps());
+    let share = (0.02..1_000.0_f64).prop_map(|weight| {
+        Share::Adaptive(Weight::new(weight).expect("the range lies within the limits"))
+    });
+    let policy = (0.0..=1.0_f64, magnitude(), magnitude(), magnitude(), 1_u32..=1 << 16);
+    (phase, share, policy).prop_filter_map("the phase fits", |(phase, share, policy)| {
+        let (start, duration, tail, bps) = phase;
+        let (jitter, arrival, time_shift, clock_error, flows) = policy;
+        let start = Duration::from_ps(start);
+        let duration = Duration::from_ps(duration);
+        let end = start.checked_add(duration)?.checked_add(Duration::from_ps(tail))?;
+        let phase = Phase { start, duration, rate: Rate::from_bps(bps) };
+        let profile = Profile::new(end, vec![phase]).ok()?;
+        let crossings = vec![Crossing { link: LinkId::new(0), flows }];
+        Some(Job {
+            share,
+            jitter,
+            arrival: Time::from_ps(arrival),
+            time_shift: Some(Duration::from_ps(time_shift)),
+            clock_error: Duration::from_ps(clock_error),
+            readjust: true,
+            ..Job::new("", profile, crossings)
+        })
     })
 }
 
@@ -144,5 +176,25 @@ proptest! {
             })
             .collect();
         prop_assert_eq!(simulate(noisy.clone()), simulate(noisy));
+    }
+
+    #[test]
+    fn a_scenario_at_the_limits_runs_or_says_why_not(
+        jobs in prop::collection::vec(extreme_job(), 1..4),
+        bps in 1_u64..=MAX_RATE.as_bps(),
+        shift in 0_u32..50,
+    ) {
+        let rate = Rate::from_bps((bps >> shift).max(1));
+        let fabric = Fabric::one_link(rate, Duration::ZERO).expect("the rate is above zero");
+        let stop = Stop { iterations: Some(3), until: None };
+        if let Ok(scenario) = Scenario::new(fabric, named(jobs), 1, 3, stop) {
+            match run(&scenario, &Options::default(), |_| ControlFlow::Continue(())) {
+                Ok(outcome) => prop_assert!(outcome.tables.iterations.rows() >= 3),
+                Err(error) => prop_assert!(matches!(
+                    error,
+                    RunError::Stalled { .. } | RunError::TooLong { .. }
+                ), "{error}"),
+            }
+        }
     }
 }
