@@ -49,8 +49,8 @@ fn links() -> Vec<Link> {
 }
 
 /// Candidates in which each group of `size` jobs, drawn anew, shares links in a chain; every pair
-/// crosses two links, one in each direction. `closed` joins the ends of each chain.
-fn candidates(size: usize, closed: bool) -> Vec<Candidate> {
+/// crosses `directions` links. `closed` joins the ends of each chain.
+fn candidates(size: usize, directions: usize, closed: bool) -> Vec<Candidate> {
     let candidate = |index: usize| {
         let mut draw = stream(2, "placement", index as u64);
         let mut order: Vec<usize> = (0..JOBS).collect();
@@ -61,8 +61,9 @@ fn candidates(size: usize, closed: bool) -> Vec<Candidate> {
             let ends = group.first().zip(group.last()).filter(|_| closed && group.len() > 2);
             group.windows(2).map(|pair| (pair[0], pair[1])).chain(ends.map(|(a, b)| (*a, *b)))
         });
-        let crossings = pairs.take(LINKS / 2).enumerate().flat_map(|(place, (a, b))| {
-            [(a, 2 * place), (b, 2 * place), (a, 2 * place + 1), (b, 2 * place + 1)]
+        let crossings = pairs.take(LINKS / directions).enumerate().flat_map(|(place, (a, b))| {
+            let links = directions * place..directions * (place + 1);
+            links.flat_map(move |link| [(a, link), (b, link)])
         });
         Candidate {
             name: format!("candidate {index}"),
@@ -78,9 +79,10 @@ fn ranking(criterion: &mut Criterion) {
     group.sample_size(10).throughput(Throughput::Elements((CANDIDATES * LINKS) as u64));
     let links = links();
     let cases = [
-        ("13 kinds of jobs", jobs(13, 1_000), candidates(8, false), Loops::Discard),
-        ("no two jobs alike", jobs(JOBS, 1_000), candidates(8, false), Loops::Discard),
-        ("loops solved", jobs(13, 1_000), candidates(3, true), Loops::Solve),
+        ("13 kinds of jobs", jobs(13, 1_000), candidates(8, 2, false), Loops::Discard),
+        ("no two jobs alike", jobs(JOBS, 1_000), candidates(8, 2, false), Loops::Discard),
+        ("no two links alike", jobs(JOBS, 1_000), candidates(JOBS, 1, false), Loops::Discard),
+        ("loops solved", jobs(13, 1_000), candidates(3, 2, true), Loops::Solve),
     ];
     for (name, jobs, candidates, loops) in &cases {
         let options = CassiniOptions { loops: *loops, ..CassiniOptions::default() };

@@ -419,6 +419,44 @@ fn the_batch_size_that_fits_beside_the_others_is_chosen() {
     assert_eq!((choice.combinations, choice.solved), (3, 1));
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn no_combination_of_batch_sizes_beats_the_one_chosen(
+        choices in prop::collection::vec(
+            prop::collection::vec(
+                (prop::sample::select(vec![40u64, 60, 120]), 1u64..40, 1u64..50), 1..4),
+            2..4),
+    ) {
+        let of_job = |shapes: &Vec<(u64, u64, u64)>| -> Vec<Profile> {
+            shapes.iter().map(|(period, up, gbps)| profile(*period, *up, *gbps)).collect()
+        };
+        let problem = BatchProblem {
+            jobs: choices.iter().map(of_job).collect(),
+            links: shared_link(choices.len(), 40),
+            gpu_groups: Vec::new(),
+        };
+        let chosen = choose_batch_sizes(&problem, &SolveOptions::default()).unwrap();
+        for number in 0..chosen.combinations {
+            let mut rest = number;
+            let pick = problem.jobs.iter().map(|profiles| {
+                let place = rest % profiles.len();
+                rest /= profiles.len();
+                profiles[place].clone()
+            });
+            let joint = JointProblem {
+                jobs: pick.collect(),
+                links: problem.links.clone(),
+                gpu_groups: Vec::new(),
+            };
+            let other = solve_cluster(&joint, &SolveOptions::default()).unwrap();
+            prop_assert!(other.score <= chosen.solution.score + TOLERANCE);
+        }
+        prop_assert_eq!(chosen.combinations, choices.iter().map(Vec::len).product::<usize>());
+    }
+}
+
 #[test]
 fn too_many_batch_sizes_are_refused_with_the_limit() {
     let problem = BatchProblem {

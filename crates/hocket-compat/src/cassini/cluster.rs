@@ -222,21 +222,36 @@ fn combinations(jobs: &[Vec<Profile>]) -> Result<Vec<Vec<usize>>, BatchError> {
     Ok(all)
 }
 
-/// Links with the same capacity and crossings as one, with their multiplicities added.
+/// The same problem with nothing said twice: a job's flows on a link added up, equal links as one with
+/// their multiplicities added, and links that nobody crosses left out.
 fn merged(problem: &JointProblem) -> JointProblem {
     let mut multiplicity: BTreeMap<(Rate, Vec<(usize, u32)>), u32> = BTreeMap::new();
     for link in problem.links.iter().filter(|link| link.multiplicity > 0) {
-        let mut crossings = link.crossings.clone();
-        crossings.sort_unstable();
-        let sum = multiplicity.entry((link.capacity, crossings)).or_default();
-        *sum = sum.saturating_add(link.multiplicity);
+        let mut flows_of: BTreeMap<usize, u32> = BTreeMap::new();
+        for &(job, flows) in link.crossings.iter().filter(|(_, flows)| *flows > 0) {
+            let sum = flows_of.entry(job).or_default();
+            *sum = sum.saturating_add(flows);
+        }
+        if !flows_of.is_empty() {
+            let same = multiplicity.entry((link.capacity, flows_of.into_iter().collect()));
+            let sum = same.or_default();
+            *sum = sum.saturating_add(link.multiplicity);
+        }
     }
-    let links = multiplicity.into_iter().map(|((capacity, crossings), multiplicity)| JointLink {
-        capacity,
-        crossings,
-        multiplicity,
-    });
-    JointProblem { links: links.collect(), ..problem.clone() }
+    let links = multiplicity
+        .into_iter()
+        .map(|((capacity, crossings), multiplicity)| JointLink {
+            capacity,
+            crossings,
+            multiplicity,
+        })
+        .collect();
+    let mut gpu_groups = problem.gpu_groups.clone();
+    for group in &mut gpu_groups {
+        group.sort_unstable();
+        group.dedup();
+    }
+    JointProblem { jobs: problem.jobs.clone(), links, gpu_groups }
 }
 
 /// What the bound by load takes for granted.
@@ -450,5 +465,54 @@ impl Piece {
     fn edges(&self, job: usize) -> Vec<u64> {
         let places = self.jobs.iter().enumerate().filter(|(_, other)| **other == job);
         places.flat_map(|(place, _)| self.demand.edges_ps(place)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hocket_scenario::Phase;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::solver::Method;
+
+    fn problem() -> impl Strategy<Value = JointProblem> {
+        let job = (prop::sample::select(vec![8u64, 12, 24]), 1u64..8, 1u64..40);
+        let job = job.prop_map(|(period_ms, up_ms, gbps)| {
+            let phase = Phase {
+                start: Duration::ZERO,
+                duration: Duration::from_ms(up_ms),
+                rate: Rate::from_gbps(gbps),
+            };
+            Profile::new(Duration::from_ms(period_ms), vec![phase]).unwrap()
+        });
+        let jobs = prop::collection::vec(job, 2..5);
+        let link = (prop::collection::vec((0usize..5, 0u32..3), 1..4), 20u64..60, 1u32..3);
+        (jobs, prop::collection::vec(link, 1..5)).prop_map(|(jobs, wishes)| {
+            let links = wishes.into_iter().map(|(mut crossings, gbps, multiplicity)| {
+                crossings.retain(|(job, _)| *job < jobs.len());
+                JointLink { capacity: Rate::from_gbps(gbps), crossings, multiplicity }
+            });
+            JointProblem { links: links.collect(), jobs, gpu_groups: Vec::new() }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_climb_stays_below_the_optimum_over_all_shifts_and_the_bound_of_the_load(
+            problem in problem(),
+        ) {
+            let problem = merged(&problem);
+            let options = SolveOptions { method: Method::Exact, ..SolveOptions::default() };
+            let Ok(ascent) = Ascent::new(&problem, &options) else {
+                prop_assert!(problem.links.is_empty());
+                return Ok(());
+            };
+            let climbed = ascent.climb(&problem, None, &options).unwrap();
+            let optimum = solve_cluster(&problem, &options).unwrap();
+            prop_assert!(optimum.proven_optimal);
+            prop_assert!(climbed.score <= optimum.score + 1e-9, "{climbed:?} {optimum:?}");
+            prop_assert!(optimum.score <= load_bound(&problem, false) + 1e-9);
+        }
     }
 }
