@@ -86,6 +86,8 @@ fn ranking(criterion: &mut Criterion) {
     ];
     for (name, jobs, candidates, loops) in &cases {
         let options = CassiniOptions { loops: *loops, ..CassiniOptions::default() };
+        let ranking = rank(jobs, &links, candidates, &options).expect("the cluster is valid");
+        assert_eq!(ranking.placements.len(), CANDIDATES, "{name}: all candidates get a score");
         group.bench_function(*name, |bencher| {
             bencher.iter(|| rank(black_box(jobs), &links, candidates, &options));
         });
