@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,17 +100,15 @@ def refuse(message: str, code: int) -> int:
 
 def record(options: argparse.Namespace) -> None:
     """Run poller and workers in fresh namespaces, then write both workers' events as one file."""
-    with shaped_link(options.rate) as namespaces, ExitStack() as children:
+    with shaped_link(options.rate) as namespaces, ended() as children:
         origin_s = time.monotonic()
-        workers = [
-            children.enter_context(child(namespace, ["--role", "worker", "--rank", str(rank)], origin_s))
-            for rank, namespace in enumerate(namespaces)
-        ]
-        assert workers[0].stdout is not None, "children are started with a pipe"
-        if workers[0].stdout.readline().strip() != READY:
+        for rank, namespace in enumerate(namespaces):
+            children.append(start(namespace, ["--role", "worker", "--rank", str(rank)], origin_s))
+        first_word = children[0].stdout.readline().strip() if children[0].stdout else ""
+        if first_word != READY:
             raise SystemExit("record.py: a worker ended before its first iteration; its message is above")
-        poller = children.enter_context(child(namespaces[0], ["--role", "poller"], origin_s))
-        for process in [*workers, poller]:
+        children.append(start(namespaces[0], ["--role", "poller"], origin_s))
+        for process in children:
             if process.wait() != 0:
                 raise SystemExit("record.py: a worker or the poller failed; its message is above")
     merge_truth(options.out)
@@ -155,19 +153,27 @@ def ip(*arguments: str) -> None:
     subprocess.run(["ip", *arguments], check=True)
 
 
-@contextmanager
-def child(namespace: str, role: list[str], origin_s: float) -> Iterator[subprocess.Popen[str]]:
-    """This script with the same options and another role, inside `namespace`; ended on exit."""
+def start(namespace: str, role: list[str], origin_s: float) -> subprocess.Popen[str]:
+    """This script with the same options and another role, inside `namespace`."""
     command = ["ip", "netns", "exec", namespace, sys.executable, __file__, *sys.argv[1:], *role]
     # In a session of its own, Ctrl-C reaches only the recorder, which then ends it.
-    process = subprocess.Popen(
+    return subprocess.Popen(
         [*command, "--origin-s", repr(origin_s)], stdout=subprocess.PIPE, text=True, start_new_session=True
     )
+
+
+@contextmanager
+def ended() -> Iterator[list[subprocess.Popen[str]]]:
+    """A list for processes, all of which are ended on exit."""
+    processes: list[subprocess.Popen[str]] = []
     try:
-        yield process
+        yield processes
     finally:
-        process.kill()
-        process.wait()
+        # All before any is waited for: a worker without its peer would complain.
+        for process in processes:
+            process.kill()
+        for process in processes:
+            process.wait()
 
 
 def poll_counters(options: argparse.Namespace) -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hocket.errors import InputError
-from hocket.profile import profile_counters
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from hocket.errors import InputError
+from hocket.profile import profile_counters
 
 # Twenty readings of a counter that grows by 10 bytes in each.
 LINES = [f"{index / 100},{index * 10}" for index in range(20)]

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from numpy.typing import NDArray
+
 from hocket.errors import InputError
 from hocket.figures.profile import evidence_figure
 from hocket.profile import JobProfile, profile_counters
 from hocket.units import parse_duration, parse_rate
-from numpy.typing import NDArray
 
 RECORDED = Path(__file__).parents[2] / "experiments" / "recorded-allreduce"
 # Ethernet, IP and TCP headers, and acknowledgements, on top of the tensor: at most this share.

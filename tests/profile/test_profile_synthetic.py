@@ -10,11 +10,12 @@ from typing import Literal
 import numpy as np
 import polars as pl
 import pytest
-from hocket.errors import InputError
-from hocket.profile import JobProfile, profile_counters
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+
+from hocket.errors import InputError
+from hocket.profile import JobProfile, profile_counters
 
 Phase = tuple[float, float, float]
 """Start and duration in seconds, rate in bits/s."""

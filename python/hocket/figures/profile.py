@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from hocket.profile import JobProfile
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from hocket.profile import JobProfile
 
 # Enough to see iterations differ, few enough to see their phases.
 _PERIODS_SHOWN = 5

@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 import polars as pl
+
 from hocket.profile.counters import CounterSeries, Unit, read_counters
 from hocket.profile.fold import Fold
 from hocket.profile.job import JobProfile, UpPhase

@@ -12,8 +12,9 @@ from typing import Literal
 
 import numpy as np
 import polars as pl
-from hocket.errors import InputError
 from numpy.typing import NDArray
+
+from hocket.errors import InputError
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+
 from hocket.profile.counters import FloatArray
 
 FEWEST_BINS = 16

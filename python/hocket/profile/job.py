@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+
 from hocket.errors import InputError
 from hocket.profile.counters import FloatArray
 from hocket.units import format_duration, format_rate, parse_rate
@@ -86,7 +88,7 @@ class JobProfile:
         if link_capacity is not None:
             self._check_capacity(path, link_capacity)
             document = {"link": {"capacity": link_capacity}, **document}
-        text = json.dumps(document, indent=2) + "\n" if path.suffix == ".json" else toml_text(document)
+        text = json.dumps(document, indent=2) + "\n" if path.suffix == ".json" else tomli_w.dumps(document)
         try:
             path.write_text(text, encoding="utf-8")
         except OSError as error:
@@ -108,23 +110,3 @@ class JobProfile:
 def duration_text(duration_us: int) -> str:
     """Microseconds as milliseconds or seconds with a unit."""
     return format_duration(duration_us * _PS_PER_US) if duration_us > 0 else "0 ms"
-
-
-def toml_text(document: dict[str, Any]) -> str:
-    """A `[link]`, if there is one, and `[[jobs]]` as TOML."""
-    lines = []
-    if "link" in document:
-        lines += ["[link]", f"capacity = {quoted(document['link']['capacity'])}", ""]
-    for job in document["jobs"]:
-        lines += ["[[jobs]]", f"name = {quoted(job['name'])}", f"period = {quoted(job['period'])}", "up = ["]
-        for phase in job["up"]:
-            lines.append(
-                "  { " + ", ".join(f"{key} = {quoted(value)}" for key, value in phase.items()) + " },"
-            )
-        lines += ["]", ""]
-    return "\n".join(lines).rstrip("\n") + "\n"
-
-
-def quoted(text: str) -> str:
-    """A TOML basic string: JSON's escapes are among TOML's, once DEL is escaped too."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

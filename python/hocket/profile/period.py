@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+
 from hocket.errors import InputError
 from hocket.profile.counters import BoolArray, CounterSeries, FloatArray
 from hocket.profile.fold import Fold, explained_by_halves, fold_increments
@@ -27,16 +28,30 @@ SEARCH_READINGS = 12_000
 JITTER = 0.2
 # An iteration that looks less like the template than this was not seen: a stall, or another job's traffic.
 LEAST_MATCH = 0.3
+# One that looks like this many templates at once has somebody else's burst on top.
+ORDINARY_MATCH = 1.25
+# What is less known than this cannot be compared with the template.
+COMPLETE = 0.75
+# A match as far away as can be has to be better by this: noise alone is.
+DISTANT_HANDICAP = 0.1
+# Borders smoothed over so many iterations still follow a drift.
+SMOOTHED_BORDERS = 9
+# Borders that move more freely have to explain this much more of the variance: they also follow noise.
+STIFFNESS = 0.003
 # Two periods predict equally well if what they leave unexplained differs by less than these.
 EQUAL_RATIO = 1.15
 EQUAL_SHARE = 0.003
 LEAST_CORRELATION = 0.1
+# The period may be any autocorrelation peak of this share of the highest, or one of these fractions of it.
+HIGH_PEAK = 0.6
+FRACTIONS = (2, 3, 4)
 # Following and folding are repeated until the period settles to this share of itself.
 SETTLED = 1e-4
 MOST_ROUNDS = 3
 # How well iterations explain each other is clear from so many readings.
 COMPARED_READINGS = 100_000
-# A template is sought in this many places along the series.
+# A template is folded from few periods, since jitter adds up, in one of so many places along the series.
+TEMPLATE_PERIODS = 8
 TEMPLATE_PLACES = 40
 
 
@@ -210,14 +225,14 @@ def vertex(left: float, centre: float, right: float) -> float:
 
 
 def with_fractions(peaks: list[float], correlation: FloatArray, shortest: int) -> Iterable[float]:
-    """The earliest of the high peaks, the highest ones, and their halves and thirds."""
+    """The earliest of the high peaks, the highest ones, and their halves, thirds and quarters."""
     height = [float(correlation[round(lag)]) for lag in peaks]
-    high = [lag for lag, value in zip(peaks, height, strict=True) if value >= 0.6 * height[0]]
+    high = [lag for lag, value in zip(peaks, height, strict=True) if value >= HIGH_PEAK * height[0]]
     first = sorted(high)[:4]
     yield from first
     yield from peaks[:3]
     for lag in (first[0], peaks[0]):
-        yield from (lag / divisor for divisor in (2, 3, 4) if lag / divisor >= shortest)
+        yield from (lag / divisor for divisor in FRACTIONS if lag / divisor >= shortest)
 
 
 def distinct(lags: Iterable[float], longest: int) -> list[float]:
@@ -232,15 +247,17 @@ def distinct(lags: Iterable[float], longest: int) -> list[float]:
 def track(series: CounterSeries, grid: Grid, period_s: float) -> Iterations | None:
     """Follow iterations of about `period_s` through the series; None if there are none to follow.
 
-    Of three ways to place their borders, a strict period, borders smoothed over nine iterations and each
+    Of three ways to place their borders, a strict period, borders smoothed over some iterations and each
     border by itself, the stiffest is taken that predicts unseen iterations as well as the best.
     """
     borders = settled(grid, period_s / grid.cell_s)
     if borders is None:
         return None
-    choices = [iterations_at(series, grid.cell_s, borders, width) for width in (borders.at.size, 9, 1)]
+    choices = [
+        iterations_at(series, grid.cell_s, borders, width) for width in (borders.at.size, SMOOTHED_BORDERS, 1)
+    ]
     best = max(choice.explained for choice in choices)
-    return next(choice for choice in choices if choice.explained >= best - 0.01 * (1.0 - best) - 0.002)
+    return next(choice for choice in choices if choice.explained >= best - STIFFNESS)
 
 
 def settled(grid: Grid, length: float) -> Borders | None:
@@ -257,8 +274,8 @@ def settled(grid: Grid, length: float) -> Borders | None:
 
 
 def first_template(grid: Grid, length: float) -> FloatArray:
-    """One iteration (mean rate per cell), folded from the eight periods in which the fold is strongest."""
-    span = int(8 * length)
+    """One iteration (mean rate per cell), folded from the few periods in which the fold is strongest."""
+    span = int(TEMPLATE_PERIODS * length)
     starts = range(0, max(1, grid.rate.size - span), max(span, grid.rate.size // TEMPLATE_PLACES))
     ends = [min(start + span, grid.rate.size) + 1 for start in starts]
     folds = [
@@ -305,7 +322,7 @@ def follow(grid: Grid, template: FloatArray, length: float) -> Borders | None:
     if last <= 0:
         return None
     # The best match among the ordinary ones: the highest of all may be somebody else's burst on top.
-    anchor = int(np.argmax(np.where(match[: last + 1] <= 1.25, match[: last + 1], -np.inf)))
+    anchor = int(np.argmax(np.where(match[: last + 1] <= ORDINARY_MATCH, match[: last + 1], -np.inf)))
     forward = walk(match, known, anchor, length, last, pattern.size)
     backward = walk(match, known, anchor, -length, last, pattern.size)
     steps = [*backward[:0:-1], *forward]
@@ -337,14 +354,16 @@ def walk(
     """
     steps: list[Step] = []
     expected, lost = float(anchor), False
-    # A match a full span away has to be better by a tenth: noise alone is.
-    near, far = (0.1 * np.linspace(-1, 1, 2 * round(abs(length) * share) + 1) ** 2 for share in (JITTER, 0.5))
+    near, far = (
+        DISTANT_HANDICAP * np.linspace(-1, 1, 2 * round(abs(length) * share) + 1) ** 2
+        for share in (JITTER, 0.5)
+    )
     while 0 <= round(expected) <= last:
         handicap = far if lost else near
         first = round(expected) - handicap.size // 2
         low, high = max(0, first), min(last + 1, first + handicap.size)
         best = low + int((match[low:high] - handicap[low - first : high - first]).argmax())
-        complete = bool(known[best + size] - known[best] >= 0.75 * size)
+        complete = bool(known[best + size] - known[best] >= COMPLETE * size)
         if complete and match[best] >= LEAST_MATCH:
             inside = 0 < best < last
             at = best + (vertex(*match[best - 1 : best + 2].tolist()) if inside else 0.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+
 from hocket.profile.counters import FloatArray
 from hocket.profile.fold import Fold
 
