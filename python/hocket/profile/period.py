@@ -354,10 +354,7 @@ def walk(
     """
     steps: list[Step] = []
     expected, lost = float(anchor), False
-    near, far = (
-        DISTANT_HANDICAP * np.linspace(-1, 1, 2 * round(abs(length) * share) + 1) ** 2
-        for share in (JITTER, 0.5)
-    )
+    near, far = handicaps(JITTER * abs(length)), handicaps(0.5 * abs(length))
     while 0 <= round(expected) <= last:
         handicap = far if lost else near
         first = round(expected) - handicap.size // 2
@@ -375,6 +372,12 @@ def walk(
             steps.append(Step(at, False, lost))
         expected = at + length
     return steps
+
+
+def handicaps(reach: float) -> FloatArray:
+    """What a match has to be better by, from `reach` cells before the expected place to as many after it."""
+    shape: FloatArray = np.linspace(-1.0, 1.0, 2 * round(reach) + 1) ** 2
+    return DISTANT_HANDICAP * shape
 
 
 def mean_length(lengths: FloatArray) -> float:
