@@ -310,6 +310,6 @@ def test_a_million_readings_take_seconds() -> None:
     assert frame.height == 1_000_000
     start = time.process_time()
     profile = profile_counters(frame)
-    # 1.6 s on one core of 2020; thrice that fails, since a quadratic step would take minutes.
+    # Measured: 1.7 s on one core. A quadratic step would take minutes.
     assert time.process_time() - start < 5
     assert profile.iterations_seen > 39_900
