@@ -1,0 +1,49 @@
+"""A quantity against a parameter that was swept."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from matplotlib.figure import Figure
+
+from hocket.figures.style import LINE_COLOUR, job_colour, label, new_figure
+
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
+
+@dataclass(frozen=True)
+class LinesPanel:
+    """Series over a common `x`; `reference` is drawn as a dashed line where the paper gives a value."""
+
+    title: str
+    x_label: str
+    y_label: str
+    x: Sequence[float]
+    series: Mapping[str, Sequence[float]]
+    reference: float | None = None
+    log_y: bool = False
+
+
+def lines_figure(panels: Sequence[LinesPanel], title: str = "") -> Figure:
+    """One panel beside the other, each with its own axes and a marker at every value that was measured."""
+    figure = new_figure(4.8 * len(panels), 3.7)
+    if title:
+        figure.suptitle(title)
+    for position, panel in enumerate(panels):
+        axes = figure.add_subplot(1, len(panels), position + 1)
+        for index, (name, values) in enumerate(panel.series.items()):
+            axes.plot(
+                panel.x,
+                values,
+                color=job_colour(index),
+                marker=_MARKERS[index % len(_MARKERS)],
+                markersize=4,
+                label=name,
+            )
+        if panel.reference is not None:
+            axes.axhline(panel.reference, color=LINE_COLOUR, linestyle="--", linewidth=1.0, label="paper")
+        if panel.log_y:
+            axes.set_yscale("log")
+        axes.grid(True, alpha=0.25)
+        label(axes, panel.x_label, panel.y_label, panel.title)
+        axes.legend(frameon=False, fontsize="small")
+    return figure

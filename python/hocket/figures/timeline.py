@@ -1,0 +1,101 @@
+"""What jobs put on a link over time, as areas on top of each other."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from hocket.figures.style import (
+    BPS_PER_GBPS,
+    LINE_COLOUR,
+    PS_PER_MS,
+    PS_PER_S,
+    job_colour,
+    label,
+    new_figure,
+)
+
+# At most so many panels abreast, so that each is wide enough to read.
+_MOST_COLUMNS = 2
+
+
+@dataclass(frozen=True)
+class TimelinePanel:
+    """A stretch of one run: its `rates` table (`job, start_ps, rate_bps`) from `begin_s` to `end_s`."""
+
+    title: str
+    rates: pl.DataFrame
+    begin_s: float
+    end_s: float
+
+
+def timeline_figure(panels: Sequence[TimelinePanel], capacity_bps: int, title: str = "") -> Figure:
+    """Stacked rates (Gbps) over time (ms from the begin of each panel), with the capacity as a dashed line.
+
+    Every job crosses the link with one flow. Panels fill rows of two.
+    """
+    columns = min(_MOST_COLUMNS, len(panels))
+    rows = -(-len(panels) // columns)
+    figure = new_figure(5.4 * columns, 0.5 + 2.4 * rows)
+    if title:
+        figure.suptitle(title)
+    for position, panel in enumerate(panels):
+        _draw(figure.add_subplot(rows, columns, position + 1), panel, capacity_bps)
+    return figure
+
+
+def rates_over(
+    rates: pl.DataFrame, jobs: Sequence[str], begin_ps: int, end_ps: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """The step functions of `rates` from `begin_ps` to `end_ps`: edges in ps, and rates in bits/s.
+
+    Rates have a row per job of `jobs`; column k holds from edge k to edge k + 1, and a job has rate 0 before
+    its first row.
+
+    >>> table = pl.DataFrame({"job": ["a", "a"], "start_ps": [10, 30], "rate_bps": [5, 0]})
+    >>> edges, steps = rates_over(table, ["a"], 0, 40)
+    >>> edges.tolist(), steps.tolist()
+    ([0, 10, 30, 40], [[0.0, 5.0, 0.0]])
+    """
+    starts = rates.filter(pl.col("start_ps").is_between(begin_ps, end_ps, closed="none"))["start_ps"]
+    edges_ps = np.array(sorted({begin_ps, end_ps, *starts.to_list()}), dtype=np.int64)
+    steps = np.zeros((len(jobs), edges_ps.size - 1))
+    for row, job in enumerate(jobs):
+        # A job may change its rate twice at one instant; the last row of the instant holds.
+        own = rates.filter(pl.col("job") == job)
+        before = np.searchsorted(own["start_ps"].to_numpy(), edges_ps[:-1], side="right") - 1
+        values = own["rate_bps"].to_numpy()
+        if values.size:
+            steps[row] = np.where(before >= 0, values[np.maximum(before, 0)], 0)
+    return edges_ps, steps
+
+
+def _draw(axes: Axes, panel: TimelinePanel, capacity_bps: int) -> None:
+    jobs = panel.rates["job"].unique(maintain_order=True).sort().to_list()
+    begin_ps, end_ps = round(panel.begin_s * PS_PER_S), round(panel.end_s * PS_PER_S)
+    edges_ps, steps = rates_over(panel.rates, jobs, begin_ps, end_ps)
+    times_ms = (edges_ps - begin_ps) / PS_PER_MS
+    closed = np.concatenate([steps, steps[:, -1:]], axis=1) / BPS_PER_GBPS
+    base = np.zeros(times_ms.size)
+    for index, job in enumerate(jobs):
+        top = base + closed[index]
+        axes.fill_between(times_ms, base, top, step="post", color=job_colour(index), linewidth=0, label=job)
+        base = top
+    axes.axhline(capacity_bps / BPS_PER_GBPS, color=LINE_COLOUR, linestyle="--", linewidth=1.0)
+    axes.set_xlim(0, times_ms[-1])
+    axes.set_ylim(0, 1.08 * capacity_bps / BPS_PER_GBPS)
+    label(axes, "time (ms)", "rate (Gbps)", panel.title)
+    axes.legend(
+        loc="lower right",
+        bbox_to_anchor=(1.0, 1.0),
+        ncols=len(jobs),
+        frameon=False,
+        fontsize="small",
+        borderaxespad=0.1,
+        handlelength=1.0,
+        columnspacing=0.8,
+    )
