@@ -159,11 +159,10 @@ fn holds_for(given: &[Duration], rounds: &[u64]) -> Option<Duration> {
     let mut soonest: Option<u128> = None;
     for (j, lap) in laps.iter().enumerate() {
         for (k, other) in laps.iter().enumerate().take(j) {
+            let shorter = u128::from(given[j].min(given[k]).as_ps());
+            let limit = shorter * u128::from(DRIFT_LIMIT_PERCENT) / 100;
             let drift = lap.abs_diff(*other);
-            if drift > 0 {
-                let shorter = u128::from(given[j].min(given[k]).as_ps());
-                let limit = shorter * u128::from(DRIFT_LIMIT_PERCENT) / 100;
-                let time = limit.saturating_mul(*lap.min(other)) / drift;
+            if let Some(time) = limit.saturating_mul(*lap.min(other)).checked_div(drift) {
                 soonest = Some(soonest.map_or(time, |soonest| soonest.min(time)));
             }
         }

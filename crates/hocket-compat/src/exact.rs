@@ -66,8 +66,8 @@ pub(crate) fn solve(problem: &Problem, budget: &mut Budget<'_>) -> Result<Found,
     let open = search.grow(&start);
     search.centre();
     Ok(Found {
-        objective: search.best,
-        bound: open.map_or(search.best, |open| open.min(search.best)),
+        objective: search.best as f64,
+        bound: open.map_or(search.best, |open| open.min(search.best)) as f64,
         proven: open.is_none(),
         shifts: search.best_shifts,
     })
@@ -465,7 +465,7 @@ mod tests {
             let ticks = grid::solve(&problem, problem.perimeter, &mut Budget::new(&options)).unwrap();
             let trees = solve(&problem, &mut Budget::new(&options)).unwrap();
             prop_assert!(trees.proven && ticks.proven);
-            prop_assert_eq!(trees.objective, ticks.objective);
+            prop_assert!((trees.objective - ticks.objective).abs() < 0.5, "excess is whole here");
         }
     }
 }

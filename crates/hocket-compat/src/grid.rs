@@ -263,8 +263,8 @@ impl<'a, 'b, W: Amount> Search<'a, 'b, W> {
         let open = self.descend(1, base, &mut rest);
         self.centre(root);
         let objective = |value: W| {
-            let units = value.to_u128().expect("an excess is not negative");
-            units * unit.0 / unit.1
+            let units = value.to_f64().expect("integers have a nearest float");
+            units * unit.0 as f64 / unit.1 as f64
         };
         Found {
             shifts: self.best_rotation.iter().map(|rotation| *rotation as u64).collect(),

@@ -1,6 +1,8 @@
 //! The one form in which every question of compatibility is solved: jobs with periods, and resources
 //! (links, or GPUs that jobs share) on which each job occupies arcs of its circle.
 
+use std::collections::BTreeMap;
+
 use hocket_des::{Duration, Rate};
 use hocket_scenario::Profile;
 use num_integer::Integer;
@@ -152,12 +154,14 @@ impl JointProblem {
             .ok_or(CompatError::Overflow)?;
         let mut resources: Vec<Resource> = links
             .iter()
-            .map(|link| Resource {
-                capacity: capacity(link),
-                weight: u128::from(link.multiplicity) * common / u128::from(capacity(link)),
-                arcs: link_arcs(jobs, link, tick_ps, heights),
+            .map(|link| {
+                Ok(Resource {
+                    capacity: capacity(link),
+                    weight: u128::from(link.multiplicity) * common / u128::from(capacity(link)),
+                    arcs: link_arcs(jobs, link, tick_ps, heights)?,
+                })
             })
-            .collect();
+            .collect::<Result<_, CompatError>>()?;
         let perimeter = perimeter / tick_ps;
         let links_in_all: u128 = links.iter().map(|link| u128::from(link.multiplicity)).sum();
         let scale = common
@@ -202,8 +206,8 @@ impl Problem {
         self.perimeter / self.periods[job]
     }
 
-    pub(crate) fn score(&self, objective: u128) -> f64 {
-        1.0 - objective as f64 / self.scale as f64
+    pub(crate) fn score(&self, objective: f64) -> f64 {
+        1.0 - objective / self.scale as f64
     }
 
     pub(crate) fn jobs(&self) -> usize {
@@ -233,20 +237,23 @@ fn link_arcs(
     link: &JointLink,
     tick_ps: u64,
     height: impl Fn(Rate) -> u64,
-) -> Vec<Vec<Arc>> {
+) -> Result<Vec<Vec<Arc>>, CompatError> {
     let mut arcs = vec![Vec::new(); jobs.len()];
+    // Arcs of one job never overlap, so a job that stands twice is one with more flows.
+    let mut flows_by_job: BTreeMap<usize, u64> = BTreeMap::new();
     for &(job, flows) in &link.crossings {
-        arcs[job] = jobs[job]
-            .phases()
-            .iter()
-            .map(|phase| Arc {
+        *flows_by_job.entry(job).or_default() += u64::from(flows);
+    }
+    for (job, flows) in flows_by_job.into_iter().filter(|(_, flows)| *flows > 0) {
+        for phase in jobs[job].phases() {
+            arcs[job].push(Arc {
                 start: phase.start.as_ps() / tick_ps,
                 end: phase.end().as_ps() / tick_ps,
-                height: height(phase.rate) * u64::from(flows),
-            })
-            .collect();
+                height: height(phase.rate).checked_mul(flows).ok_or(CompatError::Overflow)?,
+            });
+        }
     }
-    arcs
+    Ok(arcs)
 }
 
 fn gpu_arcs(jobs: &[Profile], group: &[usize], tick_ps: u64) -> Vec<Vec<Arc>> {

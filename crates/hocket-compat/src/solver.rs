@@ -61,8 +61,9 @@ pub struct Solution {
 pub(crate) struct Found {
     /// By job, below its period.
     pub(crate) shifts: Vec<u64>,
-    pub(crate) objective: u128,
-    pub(crate) bound: u128,
+    /// Excess in the problem's units; between two ticks a shift may leave a fraction.
+    pub(crate) objective: f64,
+    pub(crate) bound: f64,
     pub(crate) proven: bool,
 }
 
@@ -143,7 +144,7 @@ fn solve_problem(problem: &Problem, options: &SolveOptions<'_>) -> Result<Soluti
         }
         Method::Exact => (exact::solve(problem, &mut budget)?, problem.perimeter),
     };
-    if found.objective >= problem.forbidden {
+    if found.objective >= problem.forbidden as f64 {
         return Err(if found.proven { CompatError::GpuConflict } else { CompatError::Stopped });
     }
     Ok(Solution {

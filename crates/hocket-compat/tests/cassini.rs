@@ -411,6 +411,7 @@ fn the_batch_size_that_fits_beside_the_others_is_chosen() {
         ],
         links: shared_link(2, 40),
         gpu_groups: Vec::new(),
+        tolerance: 0.0,
     };
     let choice = choose_batch_sizes(&problem, &SolveOptions::default()).unwrap();
     assert_eq!(choice.profiles, [1, 0]);
@@ -436,6 +437,7 @@ proptest! {
             jobs: choices.iter().map(of_job).collect(),
             links: shared_link(choices.len(), 40),
             gpu_groups: Vec::new(),
+        tolerance: 0.0,
         };
         let chosen = choose_batch_sizes(&problem, &SolveOptions::default()).unwrap();
         for number in 0..chosen.combinations {
@@ -463,6 +465,7 @@ fn too_many_batch_sizes_are_refused_with_the_limit() {
         jobs: vec![vec![profile(100, 50, 40); 10]; 4],
         links: shared_link(4, 40),
         gpu_groups: Vec::new(),
+        tolerance: 0.0,
     };
     let error = choose_batch_sizes(&problem, &SolveOptions::default()).unwrap_err();
     assert_eq!(error, BatchError::TooManyCombinations { found: 10_000 });

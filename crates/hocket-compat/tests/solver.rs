@@ -1,5 +1,7 @@
 //! The solvers on cases that can be checked by hand, and against a search of all shifts.
 
+#![expect(clippy::float_cmp, reason = "without any excess the score is exactly 1")]
+
 use hocket_compat::problem::CompatError;
 use hocket_compat::{
     JointLink, JointProblem, LinkProblem, Method, Solution, SolveOptions, score_of, solve,
@@ -15,7 +17,7 @@ fn job(period_ms: u64, phases: &[(u64, u64, u64)]) -> Profile {
         duration: Duration::from_ms(duration_ms),
         rate: Rate::from_gbps(gbps),
     });
-    Profile::new(Duration::from_ms(period_ms), phases.collect()).unwrap()
+    Profile::new(Duration::from_ms(period_ms), phases.collect()).expect("the test's phases fit")
 }
 
 fn link(jobs: Vec<Profile>) -> LinkProblem {
@@ -27,7 +29,7 @@ fn exactly() -> SolveOptions<'static> {
 }
 
 fn rescored(link: &LinkProblem, solution: &Solution) -> f64 {
-    score_of(link.capacity, &link.jobs, &solution.time_shifts).unwrap()
+    score_of(link.capacity, &link.jobs, &solution.time_shifts).expect("a solution can be scored")
 }
 
 #[test]
@@ -179,7 +181,7 @@ fn best_by_trying_all(link: &LinkProblem) -> f64 {
     let mut best = f64::NEG_INFINITY;
     loop {
         let tried: Vec<Duration> = shifts.iter().map(|ms| Duration::from_ms(*ms)).collect();
-        best = best.max(score_of(link.capacity, &link.jobs, &tried).unwrap());
+        best = best.max(score_of(link.capacity, &link.jobs, &tried).expect("it has a circle"));
         let Some(job) = (0..shifts.len())
             .find(|job| Duration::from_ms(shifts[*job] + 1) < link.jobs[*job].period())
         else {

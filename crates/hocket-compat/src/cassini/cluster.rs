@@ -17,6 +17,7 @@ use thiserror::Error;
 
 use super::demand::Demand;
 use crate::circle::unified_perimeter;
+use crate::commensurate::{commensurate, stretched};
 use crate::problem::{CompatError, JointLink, JointProblem};
 use crate::solver::{Budget, Solution, SolveOptions, solve_joint};
 
@@ -47,7 +48,7 @@ pub struct ClusterSolution {
 }
 
 /// Jobs of which each has profiles to choose from, one per batch size.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct BatchProblem {
     /// By job, by batch size.
     pub jobs: Vec<Vec<Profile>>,
@@ -55,6 +56,9 @@ pub struct BatchProblem {
     pub links: Vec<JointLink>,
     /// As in [`JointProblem::gpu_groups`].
     pub gpu_groups: Vec<Vec<usize>>,
+    /// How far the periods of a combination may be stretched to fit on one circle, as in
+    /// [`commensurate()`].
+    pub tolerance: f64,
 }
 
 /// The best batch sizes.
@@ -144,18 +148,22 @@ pub fn choose_batch_sizes(
     problem: &BatchProblem,
     options: &SolveOptions<'_>,
 ) -> Result<BatchChoice, BatchError> {
-    let mut bounded = combinations(&problem.jobs)?
-        .into_iter()
-        .map(|profiles| {
-            let joint = problem.with(&profiles);
-            let bound = check_load(&joint).map(|()| load_bound(&joint, options.strict))?;
-            Ok((in_billionths(bound), profiles))
-        })
-        .collect::<Result<Vec<(i64, Vec<usize>)>, CompatError>>()?;
-    bounded.sort_by_key(|(bound, _)| std::cmp::Reverse(*bound));
-    let combinations = bounded.len();
-    let mut best: Option<(i64, Vec<usize>, ClusterSolution)> = None;
+    let choices = combinations(&problem.jobs)?;
+    let combinations = choices.len();
     let mut failure = None;
+    let mut bounded: Vec<(i64, Vec<usize>)> = Vec::new();
+    for profiles in choices {
+        let bound = problem.with(&profiles).and_then(|joint| {
+            check_load(&joint)?;
+            Ok(load_bound(&joint, options.strict))
+        });
+        match bound {
+            Ok(bound) => bounded.push((in_billionths(bound), profiles)),
+            Err(error) => failure = failure.or(Some(error)),
+        }
+    }
+    bounded.sort_by_key(|(bound, _)| std::cmp::Reverse(*bound));
+    let mut best: Option<(i64, Vec<usize>, ClusterSolution)> = None;
     let mut solved = 0;
     for (bound, profiles) in bounded {
         // What may only draw level still counts if its choices come first.
@@ -166,7 +174,7 @@ pub fn choose_batch_sizes(
             continue;
         }
         solved += 1;
-        match solve_cluster(&problem.with(&profiles), options) {
+        match problem.with(&profiles).and_then(|joint| solve_cluster(&joint, options)) {
             Err(error) => failure = failure.or(Some(error)),
             Ok(solution) => {
                 let score = in_billionths(solution.score);
@@ -193,13 +201,20 @@ fn in_billionths(score: f64) -> i64 {
 }
 
 impl BatchProblem {
-    fn with(&self, profiles: &[usize]) -> JointProblem {
-        let chosen = self.jobs.iter().zip(profiles);
-        JointProblem {
-            jobs: chosen.map(|(choices, index)| choices[*index].clone()).collect(),
+    fn with(&self, profiles: &[usize]) -> Result<JointProblem, CompatError> {
+        let chosen: Vec<&Profile> =
+            self.jobs.iter().zip(profiles).map(|(choices, index)| &choices[*index]).collect();
+        let periods: Vec<Duration> = chosen.iter().map(|profile| profile.period()).collect();
+        let fit = commensurate(&periods, self.tolerance)?;
+        Ok(JointProblem {
+            jobs: chosen
+                .iter()
+                .zip(fit.periods)
+                .map(|(job, period)| stretched(job, period))
+                .collect(),
             links: self.links.clone(),
             gpu_groups: self.gpu_groups.clone(),
-        }
+        })
     }
 }
 

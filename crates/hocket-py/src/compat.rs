@@ -1,0 +1,292 @@
+//! Circles, scores and placements.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration as Wall;
+
+use hocket_compat::cassini::cluster::{self, BatchProblem};
+use hocket_compat::cassini::{
+    self, Aggregate, Candidate, CassiniOptions, ComponentShifts, Crossing, Job, Link, LinkScore,
+    Loops, Origin, Placement,
+};
+use hocket_compat::{JointLink, LinkProblem, Method, SolveOptions};
+use hocket_des::{Duration, Rate};
+use pyo3::prelude::*;
+
+use crate::convert::{
+    PlainCrossings, PlainProfile, PyFabric, in_ps, plain_profile, profile, profiles, value_error,
+};
+
+/// How to search.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Search {
+    /// None for all shifts.
+    precision_deg: Option<f64>,
+    strict: bool,
+    time_limit_s: f64,
+}
+
+#[derive(IntoPyObject)]
+pub(crate) struct Solved {
+    score: f64,
+    bound: f64,
+    proven_optimal: bool,
+    perimeter_ps: Option<u64>,
+    time_shifts_ps: Vec<u64>,
+    rotations_deg: Option<Vec<f64>>,
+    precision_deg: f64,
+    nodes: u64,
+    interrupted: bool,
+}
+
+/// Watches for Ctrl-C from inside a search that runs without the interpreter's lock.
+struct Interrupt(AtomicBool);
+
+impl Interrupt {
+    fn new() -> Self {
+        Self(AtomicBool::new(false))
+    }
+
+    fn seen(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn poll(&self) -> bool {
+        if !self.seen() && Python::attach(|py| py.check_signals()).is_err() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+        self.seen()
+    }
+}
+
+impl Search {
+    fn options<'a>(&self, interrupted: &'a (dyn Fn() -> bool + Sync)) -> SolveOptions<'a> {
+        SolveOptions {
+            method: match self.precision_deg {
+                Some(degrees) => Method::Precision { degrees },
+                None => Method::Exact,
+            },
+            strict: self.strict,
+            time_limit: Wall::try_from_secs_f64(self.time_limit_s).unwrap_or(Wall::MAX),
+            interrupted,
+        }
+    }
+}
+
+#[pyfunction]
+pub(crate) fn solve_link(
+    py: Python<'_>,
+    capacity_bps: u64,
+    jobs: Vec<PlainProfile>,
+    gpu_groups: Vec<Vec<usize>>,
+    search: Search,
+) -> PyResult<Solved> {
+    let link =
+        LinkProblem { capacity: Rate::from_bps(capacity_bps), jobs: profiles(jobs)?, gpu_groups };
+    let interrupt = Interrupt::new();
+    let poll = || interrupt.poll();
+    let solution =
+        py.detach(|| hocket_compat::solve(&link, &search.options(&poll))).map_err(value_error)?;
+    Ok(Solved {
+        score: solution.score,
+        bound: solution.bound,
+        proven_optimal: solution.proven_optimal,
+        perimeter_ps: Some(solution.perimeter.as_ps()),
+        time_shifts_ps: in_ps(&solution.time_shifts),
+        rotations_deg: Some(solution.rotations_deg),
+        precision_deg: solution.precision_deg,
+        nodes: solution.nodes,
+        interrupted: interrupt.seen(),
+    })
+}
+
+/// Which of its profiles each job should have, and the shifts for these.
+#[pyfunction]
+pub(crate) fn choose_batch_sizes(
+    py: Python<'_>,
+    capacity_bps: u64,
+    jobs: Vec<Vec<PlainProfile>>,
+    gpu_groups: Vec<Vec<usize>>,
+    tolerance: f64,
+    search: Search,
+) -> PyResult<(Vec<usize>, usize)> {
+    let link = JointLink {
+        capacity: Rate::from_bps(capacity_bps),
+        crossings: (0..jobs.len()).map(|job| (job, 1)).collect(),
+        multiplicity: 1,
+    };
+    let jobs = jobs.into_iter().map(profiles).collect::<PyResult<_>>()?;
+    let problem = BatchProblem { jobs, links: vec![link], gpu_groups, tolerance };
+    let interrupt = Interrupt::new();
+    let poll = || interrupt.poll();
+    let choice = py
+        .detach(|| cluster::choose_batch_sizes(&problem, &search.options(&poll)))
+        .map_err(value_error)?;
+    Ok((choice.profiles, choice.combinations))
+}
+
+#[pyfunction]
+pub(crate) fn score(
+    capacity_bps: u64,
+    jobs: Vec<PlainProfile>,
+    time_shifts_ps: Vec<u64>,
+) -> PyResult<f64> {
+    let shifts: Vec<Duration> = time_shifts_ps.into_iter().map(Duration::from_ps).collect();
+    hocket_compat::score_of(Rate::from_bps(capacity_bps), &profiles(jobs)?, &shifts)
+        .map_err(value_error)
+}
+
+#[derive(IntoPyObject)]
+pub(crate) struct Fitted {
+    perimeter_ps: u64,
+    rounds: Vec<u64>,
+    periods_ps: Vec<u64>,
+    error: f64,
+    holds_for_ps: Option<u64>,
+    padded_periods_ps: Vec<u64>,
+}
+
+#[pyfunction]
+pub(crate) fn commensurate(periods_ps: Vec<u64>, tolerance: f64) -> PyResult<Fitted> {
+    let periods: Vec<Duration> = periods_ps.into_iter().map(Duration::from_ps).collect();
+    let fit = hocket_compat::commensurate(&periods, tolerance).map_err(value_error)?;
+    Ok(Fitted {
+        perimeter_ps: fit.perimeter.as_ps(),
+        periods_ps: in_ps(&fit.periods),
+        error: fit.error,
+        holds_for_ps: fit.holds_for.map(Duration::as_ps),
+        padded_periods_ps: in_ps(&fit.padded_periods),
+        rounds: fit.rounds,
+    })
+}
+
+#[pyfunction]
+pub(crate) fn stretched(job: PlainProfile, period_ps: u64) -> PyResult<PlainProfile> {
+    let period = Duration::from_ps(period_ps);
+    Ok(plain_profile(&hocket_compat::commensurate::stretched(&profile(job)?, period)))
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct RankOptions {
+    aggregate: String,
+    solve_loops: bool,
+    seed: u64,
+}
+
+#[derive(IntoPyObject)]
+pub(crate) struct Ranked {
+    placements: Vec<PlacementRow>,
+    discarded: Vec<(usize, String)>,
+}
+
+#[derive(IntoPyObject)]
+struct PlacementRow {
+    candidate: usize,
+    score: f64,
+    links: Vec<LinkRow>,
+    components: Vec<ComponentRow>,
+    time_shifts_ps: Vec<Option<u64>>,
+}
+
+#[derive(IntoPyObject)]
+struct LinkRow {
+    link: usize,
+    jobs: Vec<usize>,
+    score: f64,
+    proven_optimal: bool,
+}
+
+#[derive(IntoPyObject)]
+struct ComponentRow {
+    reference: usize,
+    jobs: Vec<usize>,
+    links: Vec<usize>,
+    score: f64,
+    shifts_advised: bool,
+    origin: &'static str,
+    proven_optimal: bool,
+}
+
+/// Jobs as (name, profile, priority); candidates as (name, by job its crossings, moved jobs).
+#[pyfunction]
+pub(crate) fn rank(
+    py: Python<'_>,
+    fabric: &Bound<'_, PyFabric>,
+    jobs: Vec<(String, PlainProfile, i64)>,
+    candidates: Vec<(String, Vec<PlainCrossings>, usize)>,
+    search: Search,
+    options: RankOptions,
+) -> PyResult<Ranked> {
+    let jobs = jobs
+        .into_iter()
+        .map(|(name, plain, priority)| Ok(Job { name, profile: profile(plain)?, priority }))
+        .collect::<PyResult<Vec<Job>>>()?;
+    let links: Vec<Link> = fabric
+        .get()
+        .0
+        .links()
+        .iter()
+        .map(|link| Link { name: link.name.clone(), capacity: link.rate })
+        .collect();
+    let candidates: Vec<Candidate> = candidates.into_iter().map(candidate).collect();
+    let interrupt = Interrupt::new();
+    let poll = || interrupt.poll();
+    let options = CassiniOptions {
+        solve: search.options(&poll),
+        aggregate: aggregate(&options.aggregate),
+        loops: if options.solve_loops { Loops::Solve } else { Loops::Discard },
+        seed: options.seed,
+        ..CassiniOptions::default()
+    };
+    let ranking =
+        py.detach(|| cassini::rank(&jobs, &links, &candidates, &options)).map_err(value_error)?;
+    let discarded = ranking.discarded.into_iter().map(|d| (d.candidate, d.reason.to_string()));
+    Ok(Ranked {
+        placements: ranking.placements.into_iter().map(placement_row).collect(),
+        discarded: discarded.collect(),
+    })
+}
+
+fn aggregate(name: &str) -> Aggregate {
+    match name {
+        "min" => Aggregate::Min,
+        // The worst twentieth of the links: the usual tail of a distribution.
+        "tail" => Aggregate::Tail { quantile: 0.05 },
+        _ => Aggregate::Mean,
+    }
+}
+
+fn candidate((name, by_job, moved_jobs): (String, Vec<PlainCrossings>, usize)) -> Candidate {
+    let crossings = by_job.into_iter().enumerate().flat_map(|(job, crossings)| {
+        let crossing = move |(link, flows)| Crossing { job, link: link as usize, flows };
+        crossings.into_iter().map(crossing)
+    });
+    Candidate { name, crossings: crossings.collect(), moved_jobs }
+}
+
+fn placement_row(placement: Placement) -> PlacementRow {
+    let shifts = placement.time_shifts.iter();
+    PlacementRow {
+        candidate: placement.candidate,
+        score: placement.score,
+        time_shifts_ps: shifts.map(|shift| shift.map(Duration::as_ps)).collect(),
+        links: placement.links.into_iter().map(link_row).collect(),
+        components: placement.components.into_iter().map(component_row).collect(),
+    }
+}
+
+fn link_row(link: LinkScore) -> LinkRow {
+    let LinkScore { link, jobs, score, proven_optimal } = link;
+    LinkRow { link, jobs, score, proven_optimal }
+}
+
+fn component_row(component: ComponentShifts) -> ComponentRow {
+    let (origin, proven_optimal) = match component.origin {
+        Origin::LoopFree => ("loop-free", true),
+        Origin::ClosedLoops => ("closed loops", true),
+        Origin::Joint { proven_optimal, .. } => ("joint", proven_optimal),
+    };
+    let ComponentShifts { reference, jobs, links, score, shifts_advised, .. } = component;
+    ComponentRow { reference, jobs, links, score, shifts_advised, origin, proven_optimal }
+}

@@ -1,0 +1,90 @@
+//! Python's plain values to Hocket's nouns and back; errors to `ValueError`.
+
+use hocket_des::{Duration, Rate};
+use hocket_scenario::{
+    Cable, Crossing, Fabric, LinkId, Node, NodeId, NodeKind, Phase, Profile, Routing,
+    ring_crossings,
+};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// (period_ps, [(start_ps, duration_ps, rate_bps), …])
+pub(crate) type PlainProfile = (u64, Vec<(u64, u64, u64)>);
+
+/// By job: [(link, flows), …]
+pub(crate) type PlainCrossings = Vec<(u32, u32)>;
+
+pub(crate) fn value_error(error: impl std::fmt::Display) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+pub(crate) fn profile(plain: PlainProfile) -> PyResult<Profile> {
+    let phases = plain.1.into_iter().map(|(start_ps, duration_ps, rate_bps)| Phase {
+        start: Duration::from_ps(start_ps),
+        duration: Duration::from_ps(duration_ps),
+        rate: Rate::from_bps(rate_bps),
+    });
+    Profile::new(Duration::from_ps(plain.0), phases.collect()).map_err(value_error)
+}
+
+pub(crate) fn profiles(plain: Vec<PlainProfile>) -> PyResult<Vec<Profile>> {
+    plain.into_iter().map(profile).collect()
+}
+
+pub(crate) fn plain_profile(profile: &Profile) -> PlainProfile {
+    let phases = profile.phases().iter();
+    let plain = phases.map(|p| (p.start.as_ps(), p.duration.as_ps(), p.rate.as_bps()));
+    (profile.period().as_ps(), plain.collect())
+}
+
+pub(crate) fn in_ps(durations: &[Duration]) -> Vec<u64> {
+    durations.iter().map(|duration| duration.as_ps()).collect()
+}
+
+pub(crate) fn crossings(plain: PlainCrossings) -> Vec<Crossing> {
+    plain.into_iter().map(|(link, flows)| Crossing { link: LinkId::new(link), flows }).collect()
+}
+
+/// Nodes and directed links.
+#[pyclass(name = "Fabric", frozen, module = "hocket._hocket")]
+pub(crate) struct PyFabric(pub(crate) Fabric);
+
+#[pymethods]
+impl PyFabric {
+    /// Nodes as (name, whether it is a switch), cables as (node, node, rate in bits/s, delay in ps).
+    #[new]
+    fn new(nodes: Vec<(String, bool)>, cables: Vec<(u32, u32, u64, u64)>) -> PyResult<Self> {
+        let nodes = nodes.into_iter().map(|(name, is_switch)| Node {
+            name,
+            kind: if is_switch { NodeKind::Switch } else { NodeKind::Host },
+        });
+        let cables = cables.into_iter().map(|(a, b, rate_bps, delay_ps)| Cable {
+            a: NodeId::new(a),
+            b: NodeId::new(b),
+            rate: Rate::from_bps(rate_bps),
+            delay: Duration::from_ps(delay_ps),
+        });
+        let cables: Vec<Cable> = cables.collect();
+        Fabric::new(nodes.collect(), &cables).map(Self).map_err(value_error)
+    }
+
+    /// One directed link, number 0.
+    #[staticmethod]
+    fn one_link(rate_bps: u64) -> PyResult<Self> {
+        let rate = Rate::from_bps(rate_bps);
+        Fabric::one_link(rate, Duration::ZERO).map(Self).map_err(value_error)
+    }
+
+    /// (name, rate in bits/s) of every directed link; cable i is links 2i and 2i + 1.
+    fn links(&self) -> Vec<(String, u64)> {
+        self.0.links().iter().map(|link| (link.name.clone(), link.rate.as_bps())).collect()
+    }
+
+    /// The links that a ring over `workers` (nodes) crosses, as (link, flows).
+    fn ring(&self, workers: Vec<u32>, first_label: u64) -> PyResult<PlainCrossings> {
+        let workers: Vec<NodeId> = workers.into_iter().map(NodeId::new).collect();
+        let mut routing = Routing::new(&self.0);
+        let ring = ring_crossings(&workers, &mut routing, first_label).map_err(value_error)?;
+        Ok(ring.into_iter().map(|crossing| (crossing.link.code(), crossing.flows)).collect())
+    }
+}

@@ -1,0 +1,24 @@
+//! The private Python module `hocket._hocket`: convert, call, convert back. Quantities cross the
+//! boundary as integers in the unit that their name says; what they mean is documented in
+//! `hocket`, and every check is done on one of the two sides, not here.
+
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "PyO3 hands extracted arguments to functions by value"
+)]
+
+mod compat;
+mod convert;
+mod simulate;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _hocket {
+    #[pymodule_export]
+    use crate::compat::{choose_batch_sizes, commensurate, rank, score, solve_link, stretched};
+    #[pymodule_export]
+    use crate::convert::PyFabric;
+    #[pymodule_export]
+    use crate::simulate::simulate;
+}

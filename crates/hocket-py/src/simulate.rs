@@ -1,0 +1,147 @@
+//! Runs of the flow engine.
+
+use std::num::NonZeroU64;
+use std::ops::ControlFlow;
+
+use hocket_des::{Duration, Time};
+use hocket_flowsim::{Options, Progress, Status};
+use hocket_scenario::{Column, Job, Scenario, Share, Stop, Table, Weight};
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::convert::{PlainCrossings, PlainProfile, PyFabric, crossings, profile, value_error};
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct JobSpec {
+    name: String,
+    profile: PlainProfile,
+    crossings: PlainCrossings,
+    arrival_ps: u64,
+    iterations: Option<u64>,
+    /// "fair", "weighted" or "adaptive", and the weight.
+    share: (String, f64),
+    priority: u8,
+    time_shift_ps: Option<u64>,
+    clock_error_ps: u64,
+    readjust: bool,
+    jitter: f64,
+    pad_to_ps: Option<u64>,
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct RunSpec {
+    priority_queues: u8,
+    seed: u64,
+    iterations: Option<u64>,
+    until_ps: Option<u64>,
+    record_rates_until_ps: u64,
+}
+
+impl JobSpec {
+    fn job(self) -> PyResult<Job> {
+        let weight = Weight::new(self.share.1).map_err(value_error)?;
+        Ok(Job {
+            arrival: Time::from_ps(self.arrival_ps),
+            iterations: self.iterations,
+            share: match self.share.0.as_str() {
+                "adaptive" => Share::Adaptive(weight),
+                "weighted" => Share::Weighted(weight),
+                _ => Share::Fair,
+            },
+            priority: self.priority,
+            time_shift: self.time_shift_ps.map(Duration::from_ps),
+            clock_error: Duration::from_ps(self.clock_error_ps),
+            readjust: self.readjust,
+            jitter: self.jitter,
+            pad_to: self.pad_to_ps.map(Duration::from_ps),
+            ..Job::new(self.name, profile(self.profile)?, crossings(self.crossings))
+        })
+    }
+}
+
+/// Returns (tables, counters, interrupted, end in ps). `progress` is called with (simulated ps,
+/// iterations done, iterations in total or None); Ctrl-C, or an error in it, ends the run early.
+#[pyfunction]
+pub(crate) fn simulate<'py>(
+    py: Python<'py>,
+    fabric: &Bound<'py, PyFabric>,
+    jobs: Vec<JobSpec>,
+    run: RunSpec,
+    progress: Bound<'py, PyAny>,
+) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>, bool, u64)> {
+    let jobs = jobs.into_iter().map(JobSpec::job).collect::<PyResult<Vec<Job>>>()?;
+    let stop = Stop { iterations: run.iterations, until: run.until_ps.map(Time::from_ps) };
+    let fabric = fabric.get().0.clone();
+    let scenario =
+        Scenario::new(fabric, jobs, run.priority_queues, run.seed, stop).map_err(value_error)?;
+    let options = Options {
+        rates_until: Time::from_ps(run.record_rates_until_ps),
+        progress_every: NonZeroU64::new(1 << 16).expect("65,536 is not zero"),
+        ..Options::default()
+    };
+    let progress = progress.unbind();
+    let mut failure: Option<PyErr> = None;
+    let mut report = |at: &Progress| match tell(&progress, at) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => {
+            failure = Some(error);
+            ControlFlow::Break(())
+        }
+    };
+    let outcome =
+        py.detach(|| hocket_flowsim::run(&scenario, &options, &mut report)).map_err(value_error)?;
+    if let Some(error) = failure
+        && !error.is_instance_of::<pyo3::exceptions::PyKeyboardInterrupt>(py)
+    {
+        return Err(error);
+    }
+    let tables = PyDict::new(py);
+    for table in outcome.tables.all() {
+        tables.set_item(table.name, columns(py, table)?)?;
+    }
+    let counters = PyDict::new(py);
+    counters.set_item("events", outcome.counters.events)?;
+    counters.set_item("reallocations", outcome.counters.reallocations)?;
+    counters.set_item("rates", outcome.counters.rates)?;
+    Ok((tables, counters, outcome.status == Status::Interrupted, outcome.ended.as_ps()))
+}
+
+fn tell(progress: &Py<PyAny>, at: &Progress) -> PyResult<()> {
+    Python::attach(|py| {
+        py.check_signals()?;
+        progress.call1(py, (at.time.as_ps(), at.iterations_done, at.iterations_total))?;
+        Ok(())
+    })
+}
+
+/// By name: (NumPy type, buffer), or for text (codes as `u4`, buffer, dictionary).
+fn columns<'py>(py: Python<'py>, table: &Table) -> PyResult<Bound<'py, PyDict>> {
+    let columns = PyDict::new(py);
+    for (name, column) in &table.columns {
+        columns.set_item(*name, buffer(py, column)?)?;
+    }
+    Ok(columns)
+}
+
+fn buffer<'py>(py: Python<'py>, column: &Column) -> PyResult<Bound<'py, PyAny>> {
+    fn bytes<'py, T: Copy, const N: usize>(
+        py: Python<'py>,
+        values: &[T],
+        to_bytes: impl Fn(T) -> [u8; N],
+    ) -> Bound<'py, PyBytes> {
+        let flat: Vec<u8> = values.iter().flat_map(|value| to_bytes(*value)).collect();
+        PyBytes::new(py, &flat)
+    }
+    match column {
+        Column::U64(values) => ("<u8", bytes(py, values, u64::to_le_bytes)).into_bound_py_any(py),
+        Column::I64(values) => ("<i8", bytes(py, values, i64::to_le_bytes)).into_bound_py_any(py),
+        Column::U32(values) => ("<u4", bytes(py, values, u32::to_le_bytes)).into_bound_py_any(py),
+        Column::F64(values) => ("<f8", bytes(py, values, f64::to_le_bytes)).into_bound_py_any(py),
+        Column::Str { codes, dictionary } => {
+            ("<u4", bytes(py, codes, u32::to_le_bytes), dictionary).into_bound_py_any(py)
+        }
+    }
+}

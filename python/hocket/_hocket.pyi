@@ -1,0 +1,124 @@
+# What `crates/hocket-py` exports. Quantities are integers in the unit that their name says.
+from collections.abc import Callable, Sequence
+from typing import TypedDict, final
+
+# A period in ps, and Up phases as (start_ps, duration_ps, rate_bps).
+_Profile = tuple[int, Sequence[tuple[int, int, int]]]
+# (link, flows)
+_Crossings = Sequence[tuple[int, int]]
+
+class _Search(TypedDict):
+    precision_deg: float | None
+    strict: bool
+    time_limit_s: float
+
+class _Solved(TypedDict):
+    score: float
+    bound: float
+    proven_optimal: bool
+    perimeter_ps: int
+    time_shifts_ps: list[int]
+    rotations_deg: list[float]
+    precision_deg: float
+    nodes: int
+    interrupted: bool
+
+class _Fitted(TypedDict):
+    perimeter_ps: int
+    rounds: list[int]
+    periods_ps: list[int]
+    error: float
+    holds_for_ps: int | None
+    padded_periods_ps: list[int]
+
+class _RankOptions(TypedDict):
+    aggregate: str
+    solve_loops: bool
+    seed: int
+
+class _LinkRow(TypedDict):
+    link: int
+    jobs: list[int]
+    score: float
+    proven_optimal: bool
+
+class _ComponentRow(TypedDict):
+    reference: int
+    jobs: list[int]
+    links: list[int]
+    score: float
+    shifts_advised: bool
+    origin: str
+    proven_optimal: bool
+
+class _PlacementRow(TypedDict):
+    candidate: int
+    score: float
+    links: list[_LinkRow]
+    components: list[_ComponentRow]
+    time_shifts_ps: list[int | None]
+
+class _Ranked(TypedDict):
+    placements: list[_PlacementRow]
+    discarded: list[tuple[int, str]]
+
+class _JobSpec(TypedDict):
+    name: str
+    profile: _Profile
+    crossings: _Crossings
+    arrival_ps: int
+    iterations: int | None
+    share: tuple[str, float]
+    priority: int
+    time_shift_ps: int | None
+    clock_error_ps: int
+    readjust: bool
+    jitter: float
+    pad_to_ps: int | None
+
+class _RunSpec(TypedDict):
+    priority_queues: int
+    seed: int
+    iterations: int | None
+    until_ps: int | None
+    record_rates_until_ps: int
+
+# A NumPy type and a buffer; for text the codes and their dictionary.
+_Column = tuple[str, bytes] | tuple[str, bytes, list[str]]
+
+@final
+class Fabric:
+    def __new__(
+        cls, nodes: Sequence[tuple[str, bool]], cables: Sequence[tuple[int, int, int, int]]
+    ) -> Fabric: ...
+    @staticmethod
+    def one_link(rate_bps: int) -> Fabric: ...
+    def links(self) -> list[tuple[str, int]]: ...
+    def ring(self, workers: Sequence[int], first_label: int) -> list[tuple[int, int]]: ...
+
+def solve_link(
+    capacity_bps: int, jobs: Sequence[_Profile], gpu_groups: Sequence[Sequence[int]], search: _Search
+) -> _Solved: ...
+def choose_batch_sizes(
+    capacity_bps: int,
+    jobs: Sequence[Sequence[_Profile]],
+    gpu_groups: Sequence[Sequence[int]],
+    tolerance: float,
+    search: _Search,
+) -> tuple[list[int], int]: ...
+def score(capacity_bps: int, jobs: Sequence[_Profile], time_shifts_ps: Sequence[int]) -> float: ...
+def commensurate(periods_ps: Sequence[int], tolerance: float) -> _Fitted: ...
+def stretched(job: _Profile, period_ps: int) -> tuple[int, list[tuple[int, int, int]]]: ...
+def rank(
+    fabric: Fabric,
+    jobs: Sequence[tuple[str, _Profile, int]],
+    candidates: Sequence[tuple[str, Sequence[_Crossings], int]],
+    search: _Search,
+    options: _RankOptions,
+) -> _Ranked: ...
+def simulate(
+    fabric: Fabric,
+    jobs: Sequence[_JobSpec],
+    run: _RunSpec,
+    progress: Callable[[int, int, int | None], object],
+) -> tuple[dict[str, dict[str, _Column]], dict[str, int], bool, int]: ...

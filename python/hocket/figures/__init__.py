@@ -1,0 +1,25 @@
+"""Pictures of results: one module per figure, each a function from tables or values to a Figure."""
+
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from hocket.errors import InputError
+
+FORMATS = (".svg", ".png", ".pdf")
+
+
+def save(figure: Figure, path: str | Path) -> Path:
+    """Writes `figure` to `path` in the format of its suffix, `.svg`, `.png` or `.pdf`; returns the path.
+
+    Raises `InputError` for any other suffix, or if the file cannot be written.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in FORMATS:
+        raise InputError(f"{path}: a figure is one of {', '.join(FORMATS)}: got {path.suffix or 'no suffix'!r}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+    return path
