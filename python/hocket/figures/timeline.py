@@ -18,6 +18,7 @@ from hocket.figures.style import (
     label,
     new_figure,
 )
+from hocket.results import Run
 
 # At most so many panels abreast, so that each is wide enough to read.
 _MOST_COLUMNS = 2
@@ -28,9 +29,16 @@ class TimelinePanel:
     """A stretch of one run: its `rates` table (`job, start_ps, rate_bps`) from `begin_s` to `end_s`."""
 
     title: str
+    jobs: tuple[str, ...]
+    """From bottom to top."""
     rates: pl.DataFrame
     begin_s: float
     end_s: float
+
+
+def panel_of(run: Run, title: str, begin_s: float, end_s: float) -> TimelinePanel:
+    """A stretch of `run`, which recorded its rates up to `end_s`, with its jobs in the plan's order."""
+    return TimelinePanel(title, tuple(run.tables["jobs"]["job"]), run.tables["rates"], begin_s, end_s)
 
 
 def timeline_figure(panels: Sequence[TimelinePanel], capacity_bps: int, title: str = "") -> Figure:
@@ -75,13 +83,12 @@ def rates_over(
 
 
 def _draw(axes: Axes, panel: TimelinePanel, capacity_bps: int) -> None:
-    jobs = panel.rates["job"].unique(maintain_order=True).sort().to_list()
     begin_ps, end_ps = round(panel.begin_s * PS_PER_S), round(panel.end_s * PS_PER_S)
-    edges_ps, steps = rates_over(panel.rates, jobs, begin_ps, end_ps)
+    edges_ps, steps = rates_over(panel.rates, panel.jobs, begin_ps, end_ps)
     times_ms = (edges_ps - begin_ps) / PS_PER_MS
     closed = np.concatenate([steps, steps[:, -1:]], axis=1) / BPS_PER_GBPS
     base = np.zeros(times_ms.size)
-    for index, job in enumerate(jobs):
+    for index, job in enumerate(panel.jobs):
         top = base + closed[index]
         axes.fill_between(times_ms, base, top, step="post", color=job_colour(index), linewidth=0, label=job)
         base = top
@@ -92,7 +99,7 @@ def _draw(axes: Axes, panel: TimelinePanel, capacity_bps: int) -> None:
     axes.legend(
         loc="lower right",
         bbox_to_anchor=(1.0, 1.0),
-        ncols=len(jobs),
+        ncols=len(panel.jobs),
         frameon=False,
         fontsize="small",
         borderaxespad=0.1,

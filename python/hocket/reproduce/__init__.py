@@ -1,0 +1,42 @@
+"""Reruns of what the papers show: each target's values beside the paper's, and its figure.
+
+The ids are those of docs/validation.md; `hocket reproduce --list` prints them.
+"""
+
+from collections.abc import Iterable
+
+from hocket.errors import InputError
+from hocket.reproduce import c17
+from hocket.reproduce.target import Progress, Reproduction, Row, Target
+
+__all__ = ["TARGETS", "Progress", "Reproduction", "Row", "Target", "reproduce"]
+
+TARGETS: dict[str, Target] = {
+    target.id: target
+    for target in (Target("C17", "Snapshots: score, time-shift, communication time", c17.reproduce),)
+}
+"""Every target that can be rerun, in the order of the papers."""
+
+
+def reproduce(ids: Iterable[str], progress: Progress | None = None) -> list[Reproduction]:
+    """Reruns the targets `ids`, in any case, each once; `progress` is told what is being done.
+
+    Raises `InputError` for an id that is not in `TARGETS`.
+
+    >>> reproduce(["c99"])
+    Traceback (most recent call last):
+    hocket.errors.InputError: 'c99' is not a target; known are C17
+    """
+    names = [name.upper() for name in dict.fromkeys(ids)]
+    for name in names:
+        if name not in TARGETS:
+            raise InputError(f"{name.lower()!r} is not a target; known are {', '.join(TARGETS)}")
+    return [_rerun(TARGETS[name], progress) for name in dict.fromkeys(names)]
+
+
+def _rerun(target: Target, progress: Progress | None) -> Reproduction:
+    def told(doing: str) -> None:
+        if progress is not None:
+            progress(f"{target.id}: {doing}")
+
+    return target.run(told)

@@ -1,0 +1,123 @@
+"""Reproductions as a table on the terminal, as JSON, and as the results table of docs/validation.md."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from hocket.errors import InputError
+from hocket.reproduce.target import Reproduction, Row
+
+BEGIN = "<!-- results: made by `hocket reproduce --all --write docs/validation.md` -->"
+END = "<!-- end of results -->"
+
+
+def print_table(reproduction: Reproduction, console: Console) -> None:
+    """Prints the rows with the paper's values beside ours, and what was assumed."""
+    table = Table(
+        "quantity",
+        "paper",
+        "ours",
+        "difference",
+        "comment",
+        title=f"{reproduction.id}  {reproduction.title}",
+        title_justify="left",
+    )
+    for column in table.columns[1:4]:
+        column.justify = "right"
+    for row in reproduction.rows:
+        style = "yellow" if row.differs else ""
+        table.add_row(
+            row.quantity,
+            _value(row.paper, row.unit),
+            _value(row.ours, row.unit),
+            _difference(row),
+            row.comment,
+            style=style,
+        )
+    console.print(table)
+    for note in reproduction.notes:
+        console.print(f"  {note}", style="dim", highlight=False)
+
+
+def as_json(reproductions: Sequence[Reproduction]) -> list[dict[str, Any]]:
+    """The same rows as JSON takes them; `difference` is relative, `null` where there is none."""
+    return [
+        {
+            "id": each.id,
+            "title": each.title,
+            "rows": [
+                {
+                    "quantity": row.quantity,
+                    "paper": row.paper,
+                    "ours": row.ours,
+                    "unit": row.unit,
+                    "difference": row.difference,
+                    "comment": row.comment,
+                }
+                for row in each.rows
+            ],
+            "notes": list(each.notes),
+        }
+        for each in reproductions
+    ]
+
+
+def write_validation(path: str | Path, reproductions: Sequence[Reproduction]) -> None:
+    """Replaces the results in the Markdown file at `path`, between their two markers.
+
+    Raises `InputError` if the file cannot be read or written, or lacks a marker.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
+        raise InputError(f"{path}: cannot be read: {reason}") from None
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise InputError(f"{path}: has no results to replace; they stand between {BEGIN!r} and {END!r}")
+    sections = "\n".join(markdown(each) for each in reproductions)
+    try:
+        path.write_text(f"{before}{BEGIN}\n\n{sections}\n{END}{after}", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def markdown(reproduction: Reproduction) -> str:
+    """A section with the rows as a table, then the notes as a list."""
+    lines = [
+        f"### {reproduction.id}: {reproduction.title}",
+        "",
+        "| quantity | paper | ours | difference | comment |",
+        "|---|---:|---:|---:|---|",
+    ]
+    for row in reproduction.rows:
+        cells = (
+            row.quantity,
+            _value(row.paper, row.unit),
+            _value(row.ours, row.unit),
+            _difference(row),
+            row.comment,
+        )
+        lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
+    notes = [f"- {note}" for note in reproduction.notes]
+    return "\n".join([*lines, "", *notes, ""])
+
+
+def _value(value: float | str | None, unit: str) -> str:
+    if value is None:
+        return "–"
+    shown = value if isinstance(value, str) else f"{value:.4g}"
+    return f"{shown} {unit}".rstrip()
+
+
+def _difference(row: Row) -> str:
+    if row.difference is not None:
+        return f"{row.difference:+.1%}"
+    if isinstance(row.paper, str) and isinstance(row.ours, str):
+        return "differs" if row.differs else "same"
+    return "–"

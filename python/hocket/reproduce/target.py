@@ -1,0 +1,65 @@
+"""What a reproduction consists of: rows that hold the paper's value beside ours, and a figure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from matplotlib.figure import Figure
+
+NOTABLE_DIFFERENCE = 0.10
+"""A row that differs from the paper by more than this says why."""
+
+Progress: TypeAlias = Callable[[str], object]
+"""Called with a sentence whenever a reproduction starts on something."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One quantity as the paper gives it, and as we find it.
+
+    `paper` is `None` where the paper gives no value. `comment` says what ours rests on, and why it differs
+    where it differs notably.
+
+    >>> Row("score", 0.8, 0.9).difference
+    0.125
+    """
+
+    quantity: str
+    paper: float | str | None
+    ours: float | str
+    unit: str = ""
+    comment: str = ""
+
+    @property
+    def difference(self) -> float | None:
+        """Ours relative to the paper's, minus 1, rounded to 1/1,000; `None` unless both are numbers."""
+        if isinstance(self.paper, str) or isinstance(self.ours, str) or not self.paper:
+            return None
+        return round(self.ours / self.paper - 1, 3)
+
+    @property
+    def differs(self) -> bool:
+        """Whether ours is more than 10% away from the paper's, or another word than the paper's."""
+        if isinstance(self.paper, str) and isinstance(self.ours, str):
+            return self.paper != self.ours
+        return abs(self.difference or 0.0) > NOTABLE_DIFFERENCE
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A target that was rerun; `figure` draws it, `notes` say which parameters were used and from where."""
+
+    id: str
+    title: str
+    rows: tuple[Row, ...]
+    figure: Callable[[], Figure] | None = None
+    notes: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class Target:
+    """A figure or a table of a paper that can be rerun; `id` is its name in docs/validation.md."""
+
+    id: str
+    title: str
+    run: Callable[[Progress], Reproduction]
