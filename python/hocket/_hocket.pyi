@@ -35,6 +35,7 @@ class _RankOptions(TypedDict):
     aggregate: str
     solve_loops: bool
     seed: int
+    tolerance: float
 
 class _LinkRow(TypedDict):
     link: int
@@ -57,6 +58,7 @@ class _PlacementRow(TypedDict):
     links: list[_LinkRow]
     components: list[_ComponentRow]
     time_shifts_ps: list[int | None]
+    groups: list[tuple[list[int], _Fitted]]
 
 class _Ranked(TypedDict):
     placements: list[_PlacementRow]

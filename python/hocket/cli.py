@@ -31,8 +31,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-# Width is the reader's; output into a file is never wrapped to a guess of 80 columns.
-out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+# A terminal has its own width; what goes into a file or a pipe is never cut to a guess of 80 columns.
+out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 200)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
@@ -319,12 +319,12 @@ def _print_shifts(answer: Compatibility) -> None:
 
 
 def _print_prediction(answer: Compatibility) -> None:
-    labels = {"alone": "alone", "sharing": "sharing", "shifted": "shifted", "padded": "shifted, padded"}
+    labels = ("alone", "sharing", "shifted", "padded")
     present = [label for label in labels if f"{label}_mean_s" in answer.prediction.columns]
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("iteration time (ms)", no_wrap=True)
+    table.add_column("iteration\ntime (ms)", no_wrap=True)
     for label in present:
-        table.add_column(f"{labels[label]}\nmean", justify="right", no_wrap=True)
+        table.add_column(f"{label}\nmean", justify="right", no_wrap=True)
         table.add_column("\np99", justify="right", no_wrap=True)
     for row in answer.prediction.to_dicts():
         cells = [_ms(row[f"{label}_{figure}_s"]) for label in present for figure in ("mean", "p99")]

@@ -92,6 +92,7 @@ class Compatibility:
     """No shifts score higher than this."""
     proven_optimal: bool
     perimeter_s: float
+    """Of the unified circle; on a fabric the longest among groups of jobs that share links."""
     time_shifts_s: dict[str, float]
     rotations_deg: dict[str, float]
     precision_deg: float
@@ -236,18 +237,17 @@ def _on_fabric(plan: Plan, search: "_hocket._Search") -> Compatibility:
     placements = {each.name: each.placement for each in plan.candidates} or {"as placed": {}}
     crossings = {name: network.crossings(plan, placement) for name, placement in placements.items()}
     started = time.perf_counter()
-    fitted = _hocket.commensurate([each.period_ps for each in given], plan.compat.tolerance)
-    profiles = _on_circle(given, fitted)
     ranked = _hocket.rank(
         network.fabric,
         # The scheduler's highest priority is never delayed; a plan serves the lowest number first.
-        [(job.name, plain(each), -job.priority) for job, each in zip(plan.jobs, profiles, strict=True)],
+        [(job.name, plain(each), -job.priority) for job, each in zip(plan.jobs, given, strict=True)],
         [(name, crossed, _moved(plan, placements[name])) for name, crossed in crossings.items()],
         search,
         {
             "aggregate": plan.compat.aggregate,
             "solve_loops": plan.compat.loops == "solve",
             "seed": plan.seed,
+            "tolerance": plan.compat.tolerance,
         },
     )
     solve_s = time.perf_counter() - started
@@ -256,28 +256,29 @@ def _on_fabric(plan: Plan, search: "_hocket._Search") -> Compatibility:
         reasons = "; ".join(f"{names[number]!r}: {reason}" for number, reason in ranked["discarded"])
         raise InputError(f"candidates: all were discarded: {reasons}")
     best = ranked["placements"][0]
+    fitted = _merged(given, best["groups"])
     shifts_ps = [shift or 0 for shift in best["time_shifts_ps"]]
-    jobs = _circle_jobs(plan, [0] * len(given), given, profiles, fitted, shifts_ps)
     links = tuple(_link(plan, network, row) for row in best["links"])
-    proven = all(component["proven_optimal"] for component in best["components"]) and all(
-        row["proven_optimal"] for row in best["links"]
-    )
-    perimeter_ps = fitted["perimeter_ps"]
+    proven = all(row["proven_optimal"] for row in (*best["components"], *best["links"]))
+    tightest_bps = min(rate for _, rate in network.links)
     return Compatibility(
         score=best["score"],
         bound=best["score"] if proven else 1.0,
         proven_optimal=proven,
-        perimeter_s=perimeter_ps / 1e12,
-        time_shifts_s={job.name: job.time_shift_ps / 1e12 for job in jobs},
-        rotations_deg={job.name: job.time_shift_ps / perimeter_ps * 360 for job in jobs},
+        perimeter_s=fitted["perimeter_ps"] / 1e12,
+        time_shifts_s=dict(zip((job.name for job in plan.jobs), _in_seconds(shifts_ps), strict=True)),
+        rotations_deg={
+            job.name: shift / (period * rounds) * 360
+            for job, shift, period, rounds in zip(
+                plan.jobs, shifts_ps, fitted["periods_ps"], fitted["rounds"], strict=True
+            )
+        },
         precision_deg=search["precision_deg"] or 0.0,
         solve_s=solve_s,
-        jobs=jobs,
-        capacity_bps=min((link.capacity_bps for link in links), default=min(rate for _, rate in network.links)),
+        jobs=_circle_jobs(plan, [0] * len(given), given, _on_circle(given, fitted), fitted, shifts_ps),
+        capacity_bps=min((link.capacity_bps for link in links), default=tightest_bps),
         fit=_period_fit([job.name for job in plan.jobs], given, fitted),
-        prediction=_predict(
-            plan, network, placements[names[best["candidate"]]], given, fitted, shifts_ps
-        ),
+        prediction=_predict(plan, network, placements[names[best["candidate"]]], given, fitted, shifts_ps),
         interrupted=False,
         links=links,
         candidates=(
@@ -285,6 +286,29 @@ def _on_fabric(plan: Plan, search: "_hocket._Search") -> Compatibility:
             *(CandidateScore(names[number], None, reason) for number, reason in ranked["discarded"]),
         ),
     )
+
+
+def _merged(
+    given: Sequence[WorkloadProfile], groups: "Sequence[tuple[list[int], _hocket._Fitted]]"
+) -> "_hocket._Fitted":
+    """The fits of groups of jobs as one; a job in no group keeps its period. The perimeter is the longest."""
+    periods_ps = [each.period_ps for each in given]
+    padded_ps = list(periods_ps)
+    rounds = [1] * len(given)
+    for numbers, fit in groups:
+        for place, number in enumerate(numbers):
+            rounds[number] = fit["rounds"][place]
+            periods_ps[number] = fit["periods_ps"][place]
+            padded_ps[number] = fit["padded_periods_ps"][place]
+    fits = [fit for _, fit in groups]
+    return {
+        "perimeter_ps": max((fit["perimeter_ps"] for fit in fits), default=max(periods_ps)),
+        "rounds": rounds,
+        "periods_ps": periods_ps,
+        "error": max((fit["error"] for fit in fits), default=0.0),
+        "holds_for_ps": min((f["holds_for_ps"] for f in fits if f["holds_for_ps"] is not None), default=None),
+        "padded_periods_ps": padded_ps,
+    }
 
 
 def _link(plan: Plan, network: Network, row: "_hocket._LinkRow") -> LinkCompatibility:

@@ -147,7 +147,7 @@ ShareField = Annotated[
                 *(
                     {
                         "type": "object",
-                        "properties": {kind: {"type": "number", "minimum": 0.001, "maximum": 1000}},
+                        "properties": {kind: {"type": "number", "minimum": 1 / 64, "maximum": 1024}},
                         "required": [kind],
                         "additionalProperties": False,
                     }

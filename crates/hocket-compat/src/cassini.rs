@@ -19,7 +19,10 @@ use crate::solver::{Solution, SolveOptions, solve_joint};
 
 pub mod cluster;
 mod demand;
+mod fitted;
 mod group;
+
+pub use fitted::{FittedRanking, GroupFit, rank_fitted};
 
 use cluster::{ClusterSolution, solve_cluster};
 use demand::Demand;
@@ -245,6 +248,8 @@ pub enum CassiniError {
     Demand { candidate: String, link: String },
     #[error("{option} is {value}, which is not {limit}")]
     Option { option: &'static str, value: String, limit: &'static str },
+    #[error(transparent)]
+    Periods(CompatError),
     #[error("stopped before an answer was found")]
     Stopped,
 }

@@ -35,18 +35,21 @@ struct Band<W> {
     arcs: Vec<(usize, usize)>,
 }
 
+/// The most sectors. Every node of the search looks at all their cells, so that on finer circles the
+/// search over all shifts, which looks at edges alone, is the better one.
+const MAX_SECTORS: u64 = 1 << 13;
+
 /// Sectors on the unified circle for an asked precision: no fewer than asked, and a multiple of
 /// every job's rounds so that each rotation below 2π/r_j (Equation 4) is a whole number of sectors.
-pub(crate) fn sectors(problem: &Problem, precision_deg: f64) -> Result<u64, CompatError> {
+/// `None` if those would be more than [`MAX_SECTORS`] and more than asked.
+pub(crate) fn sectors(problem: &Problem, precision_deg: f64) -> Option<u64> {
     let asked = (360.0 / precision_deg - 1e-9).ceil().max(1.0) as u64;
-    let rounds = (0..problem.jobs())
-        .try_fold(1u64, |lcm, job| {
-            let rounds = problem.rounds(job);
-            (lcm / lcm.gcd(&rounds)).checked_mul(rounds)
-        })
-        .filter(|lcm| *lcm <= 1 << 20)
-        .ok_or(CompatError::Overflow)?;
-    Ok(asked.div_ceil(rounds) * rounds)
+    let rounds = (0..problem.jobs()).try_fold(1u64, |lcm, job| {
+        let rounds = problem.rounds(job);
+        (lcm / lcm.gcd(&rounds)).checked_mul(rounds).filter(|lcm| *lcm <= MAX_SECTORS)
+    })?;
+    let sectors = asked.div_ceil(rounds) * rounds;
+    (sectors <= MAX_SECTORS || rounds == 1).then_some(sectors)
 }
 
 /// The best rotations on a circle of `sectors` sectors, in sectors by job.

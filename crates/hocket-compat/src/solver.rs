@@ -15,7 +15,8 @@ const FINE_GRID: u64 = 360;
 /// Over which shifts the optimum is sought.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Method {
-    /// Rotations in steps of at most this many degrees of the unified circle (NSDI'24 uses 5).
+    /// Rotations in steps of at most this many degrees of the unified circle (NSDI'24 uses 5). Where
+    /// no usable number of steps is a multiple of every job's rounds, all shifts are considered.
     Precision {
         /// The step, in degrees.
         degrees: f64,
@@ -132,17 +133,22 @@ pub fn solve_joint(
 fn solve_problem(problem: &Problem, options: &SolveOptions<'_>) -> Result<Solution, CompatError> {
     let mut budget = Budget::new(options);
     // Shifts are found in steps of 1/`steps` of the perimeter.
-    let (found, steps) = match options.method {
+    let steps = match options.method {
         Method::Precision { degrees } => {
             check_precision(degrees)?;
-            let sectors = grid::sectors(problem, degrees)?;
-            (grid::solve(problem, sectors, &mut budget)?, sectors)
+            grid::sectors(problem, degrees)
         }
         // An optimum over all shifts puts edges on edges, so it lies on the grid of ticks.
-        Method::Exact if problem.perimeter <= FINE_GRID => {
-            (grid::solve(problem, problem.perimeter, &mut budget)?, problem.perimeter)
+        Method::Exact => Some(problem.perimeter).filter(|ticks| *ticks <= FINE_GRID),
+    };
+    let (found, steps, precision_deg) = match steps {
+        Some(sectors) if matches!(options.method, Method::Exact) => {
+            (grid::solve(problem, sectors, &mut budget)?, sectors, 0.0)
         }
-        Method::Exact => (exact::solve(problem, &mut budget)?, problem.perimeter),
+        Some(sectors) => {
+            (grid::solve(problem, sectors, &mut budget)?, sectors, 360.0 / sectors as f64)
+        }
+        None => (exact::solve(problem, &mut budget)?, problem.perimeter, 0.0),
     };
     if found.objective >= problem.forbidden as f64 {
         return Err(if found.proven { CompatError::GpuConflict } else { CompatError::Stopped });
@@ -154,10 +160,7 @@ fn solve_problem(problem: &Problem, options: &SolveOptions<'_>) -> Result<Soluti
         perimeter: Duration::from_ps(problem.perimeter * problem.tick_ps),
         time_shifts: found.shifts.iter().map(|shift| time_shift(problem, *shift, steps)).collect(),
         rotations_deg: found.shifts.iter().map(|s| *s as f64 * 360.0 / steps as f64).collect(),
-        precision_deg: match options.method {
-            Method::Precision { .. } => 360.0 / steps as f64,
-            Method::Exact => 0.0,
-        },
+        precision_deg,
         nodes: budget.nodes,
     })
 }

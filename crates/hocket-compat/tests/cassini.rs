@@ -6,7 +6,7 @@ use hocket_compat::cassini::cluster::{
 };
 use hocket_compat::cassini::{
     Aggregate, Candidate, CassiniOptions, Crossing, DiscardReason, Job, Link, Loops, Origin,
-    Placement, Ranking, rank,
+    Placement, Ranking, rank, rank_fitted,
 };
 use hocket_compat::{CompatError, JointLink, JointProblem, SolveOptions, score_of};
 use hocket_des::{Duration, Rate};
@@ -246,6 +246,30 @@ fn periods_that_do_not_fit_discard_the_candidate_and_say_which() {
     };
     assert_eq!((jobs.join(","), link.as_str()), ("a,b".into(), "l0"));
     assert!(matches!(source, CompatError::Incommensurate { .. }));
+}
+
+#[test]
+fn periods_that_do_not_fit_are_fitted_among_the_jobs_that_share_links() {
+    // Jobs 0 and 1 share link 0 and are fitted to each other; job 2 is alone on link 1.
+    let jobs = jobs(&[profile(997, 400, 40), profile(1009, 400, 40), profile(613, 400, 40)]);
+    let links = links(&[50, 50]);
+    let apart = candidate(&[(0, 0, 1), (1, 0, 1), (2, 1, 1)]);
+    let together = candidate(&[(0, 0, 1), (1, 0, 1), (2, 0, 1)]);
+    let fitted =
+        rank_fitted(&jobs, &links, &[together, apart], 0.01, &CassiniOptions::default()).unwrap();
+    let best = &fitted.ranking.placements[0];
+    assert_eq!(best.candidate, 1);
+    assert_scores(best.score, 1.0);
+    assert_eq!(best.components[0].jobs, [0, 1]);
+    assert_eq!(fitted.fits[0].len(), 1);
+    let group = &fitted.fits[0][0];
+    assert_eq!(
+        (group.jobs.as_slice(), group.fit.rounds.as_slice()),
+        ([0, 1].as_slice(), [1, 1].as_slice())
+    );
+    assert_eq!(best.time_shifts.len(), 3);
+    assert_eq!(best.time_shifts[2], None);
+    assert!(fitted.ranking.placements[1].score < 0.9);
 }
 
 #[test]

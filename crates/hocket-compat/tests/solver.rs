@@ -140,6 +140,17 @@ fn without_time_the_best_found_comes_with_a_bound() {
 }
 
 #[test]
+fn rounds_without_a_usable_number_of_sectors_are_solved_over_all_shifts() {
+    // 97, 89 and 83 rounds: every rotation would be a whole sector only on a circle of 716,539.
+    let period = |rounds: u64| 97 * 89 * 83 / rounds;
+    let link = link([97, 89, 83].map(|rounds| job(period(rounds), &[(0, 2_000, 20)])).to_vec());
+    let time_limit = std::time::Duration::from_millis(200);
+    let solution = solve(&link, &SolveOptions { time_limit, ..SolveOptions::default() }).unwrap();
+    assert_eq!(solution.precision_deg, 0.0);
+    assert!((rescored(&link, &solution) - solution.score).abs() < 1e-9);
+}
+
+#[test]
 fn a_precision_out_of_range_is_named() {
     let link = link(vec![job(100, &[(0, 33, 40)])]);
     for degrees in [f64::NAN, 0.0, -5.0, 181.0] {

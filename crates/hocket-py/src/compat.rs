@@ -5,10 +5,10 @@ use std::time::Duration as Wall;
 
 use hocket_compat::cassini::cluster::{self, BatchProblem};
 use hocket_compat::cassini::{
-    self, Aggregate, Candidate, CassiniOptions, ComponentShifts, Crossing, Job, Link, LinkScore,
-    Loops, Origin, Placement,
+    self, Aggregate, Candidate, CassiniOptions, ComponentShifts, Crossing, FittedRanking, GroupFit,
+    Job, Link, LinkScore, Loops, Origin, Placement,
 };
-use hocket_compat::{JointLink, LinkProblem, Method, SolveOptions};
+use hocket_compat::{Commensurate, JointLink, LinkProblem, Method, SolveOptions};
 use hocket_des::{Duration, Rate};
 use pyo3::prelude::*;
 
@@ -136,6 +136,7 @@ pub(crate) fn score(
         .map_err(value_error)
 }
 
+/// As [`Commensurate`], which documents the fields.
 #[derive(IntoPyObject)]
 pub(crate) struct Fitted {
     perimeter_ps: u64,
@@ -149,15 +150,18 @@ pub(crate) struct Fitted {
 #[pyfunction]
 pub(crate) fn commensurate(periods_ps: Vec<u64>, tolerance: f64) -> PyResult<Fitted> {
     let periods: Vec<Duration> = periods_ps.into_iter().map(Duration::from_ps).collect();
-    let fit = hocket_compat::commensurate(&periods, tolerance).map_err(value_error)?;
-    Ok(Fitted {
+    hocket_compat::commensurate(&periods, tolerance).map(fitted).map_err(value_error)
+}
+
+fn fitted(fit: Commensurate) -> Fitted {
+    Fitted {
         perimeter_ps: fit.perimeter.as_ps(),
         periods_ps: in_ps(&fit.periods),
         error: fit.error,
         holds_for_ps: fit.holds_for.map(Duration::as_ps),
         padded_periods_ps: in_ps(&fit.padded_periods),
         rounds: fit.rounds,
-    })
+    }
 }
 
 #[pyfunction]
@@ -172,6 +176,8 @@ pub(crate) struct RankOptions {
     aggregate: String,
     solve_loops: bool,
     seed: u64,
+    /// How far periods may be stretched to fit.
+    tolerance: f64,
 }
 
 #[derive(IntoPyObject)]
@@ -187,6 +193,8 @@ struct PlacementRow {
     links: Vec<LinkRow>,
     components: Vec<ComponentRow>,
     time_shifts_ps: Vec<Option<u64>>,
+    /// Jobs whose periods were fitted together.
+    groups: Vec<(Vec<usize>, Fitted)>,
 }
 
 #[derive(IntoPyObject)]
@@ -232,6 +240,7 @@ pub(crate) fn rank(
     let candidates: Vec<Candidate> = candidates.into_iter().map(candidate).collect();
     let interrupt = Interrupt::new();
     let poll = || interrupt.poll();
+    let tolerance = options.tolerance;
     let options = CassiniOptions {
         solve: search.options(&poll),
         aggregate: aggregate(&options.aggregate),
@@ -239,11 +248,12 @@ pub(crate) fn rank(
         seed: options.seed,
         ..CassiniOptions::default()
     };
-    let ranking =
-        py.detach(|| cassini::rank(&jobs, &links, &candidates, &options)).map_err(value_error)?;
+    let FittedRanking { ranking, fits } = py
+        .detach(|| cassini::rank_fitted(&jobs, &links, &candidates, tolerance, &options))
+        .map_err(value_error)?;
     let discarded = ranking.discarded.into_iter().map(|d| (d.candidate, d.reason.to_string()));
     Ok(Ranked {
-        placements: ranking.placements.into_iter().map(placement_row).collect(),
+        placements: ranking.placements.into_iter().zip(fits).map(placement_row).collect(),
         discarded: discarded.collect(),
     })
 }
@@ -265,7 +275,7 @@ fn candidate((name, by_job, moved_jobs): (String, Vec<PlainCrossings>, usize)) -
     Candidate { name, crossings: crossings.collect(), moved_jobs }
 }
 
-fn placement_row(placement: Placement) -> PlacementRow {
+fn placement_row((placement, groups): (Placement, Vec<GroupFit>)) -> PlacementRow {
     let shifts = placement.time_shifts.iter();
     PlacementRow {
         candidate: placement.candidate,
@@ -273,6 +283,7 @@ fn placement_row(placement: Placement) -> PlacementRow {
         time_shifts_ps: shifts.map(|shift| shift.map(Duration::as_ps)).collect(),
         links: placement.links.into_iter().map(link_row).collect(),
         components: placement.components.into_iter().map(component_row).collect(),
+        groups: groups.into_iter().map(|group| (group.jobs, fitted(group.fit))).collect(),
     }
 }
 
