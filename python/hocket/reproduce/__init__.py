@@ -6,14 +6,19 @@ The ids are those of docs/validation.md; `hocket reproduce --list` prints them.
 from collections.abc import Iterable
 
 from hocket.errors import InputError
-from hocket.reproduce import c17
+from hocket.reproduce import c17, h1, h3
 from hocket.reproduce.target import Progress, Reproduction, Row, Target
 
 __all__ = ["TARGETS", "Progress", "Reproduction", "Row", "Target", "reproduce"]
 
 TARGETS: dict[str, Target] = {
     target.id: target
-    for target in (Target("C17", "Snapshots: score, time-shift, communication time", c17.reproduce),)
+    for target in (
+        Target("H1", "Fair against unfair sharing of two VGG19 jobs", h1.reproduce_h1),
+        Target("H2", "Unfairness slides two jobs apart", h1.reproduce_h2),
+        Target("H3", "Five groups under fairness and unfairness", h3.reproduce),
+        Target("C17", "Snapshots: score, time-shift, communication time", c17.reproduce),
+    )
 }
 """Every target that can be rerun, in the order of the papers."""
 
@@ -25,7 +30,7 @@ def reproduce(ids: Iterable[str], progress: Progress | None = None) -> list[Repr
 
     >>> reproduce(["c99"])
     Traceback (most recent call last):
-    hocket.errors.InputError: 'c99' is not a target; known are C17
+    hocket.errors.InputError: 'c99' is not a target; known are H1, H2, H3, C17
     """
     names = [name.upper() for name in dict.fromkeys(ids)]
     for name in names:

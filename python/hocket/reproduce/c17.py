@@ -10,13 +10,13 @@ from matplotlib.figure import Figure
 from hocket import _hocket
 from hocket.compatibility import CircleJob, Compatibility, compatibility
 from hocket.figures.timeline import panel_of, timeline_figure
+from hocket.reproduce.measure import by_job
 from hocket.reproduce.setting import (
     CAPACITY,
     CONTENDED_CAPACITY,
     JITTER,
     SNAPSHOTS,
     Tables,
-    by_job,
     each_with,
     link_plan,
     ran,

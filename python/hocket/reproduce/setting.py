@@ -88,12 +88,6 @@ def in_time(time_s: float) -> str:
     return f"{round(time_s * 1e12)} ps"
 
 
-def by_job(run: Run, column: str) -> dict[str, float]:
-    """A column of the run's `jobs` table by job."""
-    table = run.tables["jobs"]
-    return dict(zip(table["job"].to_list(), table[column].to_list(), strict=True))
-
-
 def ran(plan: Tables) -> Run:
     """`plan`, simulated on the flow engine."""
     return simulate(plan)

@@ -1,0 +1,150 @@
+"""H3: which groups of jobs gain from unfairness, and whether the score says so (HotNets'22 Table 1)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from matplotlib.figure import Figure
+
+from hocket.compatibility import compatibility
+from hocket.figures.comparison import Pair, comparison_figure
+from hocket.reproduce.measure import by_job
+from hocket.reproduce.setting import (
+    CONTENDED_CAPACITY,
+    JITTER,
+    Tables,
+    each_with,
+    link_plan,
+    ran,
+    workload,
+)
+from hocket.reproduce.target import Progress, Reproduction, Row
+
+# What NSDI'24 Table 2 prints as 1.0.
+FULLY_COMPATIBLE = 0.95
+
+
+@dataclass(frozen=True)
+class Member:
+    """A job of Table 1 and its mean iteration times in ms."""
+
+    name: str
+    model: str
+    batch_size: int
+    fair_ms: float
+    unfair_ms: float
+
+
+# In the order of aggressiveness, with whether Table 1 calls the group fully compatible.
+GROUPS: tuple[tuple[tuple[Member, ...], bool], ...] = (
+    ((Member("BERT", "BERT", 8, 183, 157), Member("VGG19", "VGG19", 1200, 297, 315)), False),
+    ((Member("DLRM 1", "DLRM", 2000, 1301, 1001), Member("DLRM 2", "DLRM", 2000, 1300, 1019)), True),
+    (
+        (
+            Member("BERT", "BERT", 8, 320, 216),
+            Member("VGG19", "VGG19", 1400, 494, 466),
+            Member("WideResNet", "WideResNet101", 800, 466, 505),
+        ),
+        False,
+    ),
+    (
+        (Member("WideResNet", "WideResNet101", 800, 295, 273), Member("VGG16", "VGG16", 1400, 294, 274)),
+        True,
+    ),
+    (
+        (
+            Member("VGG19", "VGG19", 1400, 389, 329),
+            Member("VGG16", "VGG16", 1700, 389, 329),
+            Member("ResNet50", "ResNet50", 1600, 167, 165),
+        ),
+        True,
+    ),
+)
+
+_WHY = {
+    1: "the catalogue's BERT asks for 40 Gbps 86% of the time, calibrated on snapshot 5 of NSDI'24",
+    3: "three DCQCN jobs lose goodput, and the flow engine loses none",
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Mean iteration times in ms by job, and the score."""
+
+    fair_ms: dict[str, float]
+    fair_less_ms: dict[str, float]
+    unfair_ms: dict[str, float]
+    score: float
+
+
+def reproduce(progress: Progress) -> Reproduction:
+    """Fair and unfair iteration times of the five groups, and their verdicts."""
+    outcomes = []
+    for number, (members, _) in enumerate(GROUPS, 1):
+        progress(f"group {number}")
+        outcomes.append(measure(members))
+    rows = [row for number, outcome in enumerate(outcomes, 1) for row in _rows(number, outcome)]
+    return Reproduction(
+        "H3",
+        "Five groups under fairness and unfairness (HotNets'22 Table 1)",
+        tuple(rows),
+        partial(_figure, outcomes),
+        (
+            f"1,000 iterations per job with {JITTER:.0%} jitter on 50 Gbps, all starting at once. The paper "
+            "gives only the order of aggressiveness: weights halve from job to job, 2:1 or 4:2:1.",
+            f"A group counts as fully compatible from a score of {FULLY_COMPATIBLE}, which NSDI'24 Table 2 "
+            "prints as 1.0.",
+        ),
+    )
+
+
+def measure(members: tuple[Member, ...]) -> Outcome:
+    """Runs a group fairly, fairly on a link with less goodput, and unfairly."""
+    fair = [workload(each.name, each.model, each.batch_size, jitter=JITTER) for each in members]
+    unfair = [
+        {**job, "share": {"weighted": 2.0 ** (len(fair) - 1 - place)}} for place, job in enumerate(fair)
+    ]
+    return Outcome(
+        _means_ms(link_plan("fair", fair)),
+        _means_ms(link_plan("fair, less goodput", fair, capacity=CONTENDED_CAPACITY)),
+        _means_ms(link_plan("unfair", unfair)),
+        compatibility(link_plan("score", each_with(fair, jitter=0.0))).score,
+    )
+
+
+def _means_ms(plan: Tables) -> dict[str, float]:
+    return {job: 1e3 * mean_s for job, mean_s in by_job(ran(plan), "mean_iteration_s").items()}
+
+
+def _rows(number: int, outcome: Outcome) -> Iterator[Row]:
+    members, compatible = GROUPS[number - 1]
+    why = f"; {_WHY[number]}" if number in _WHY else ""
+    for each in members:
+        less = f"{outcome.fair_less_ms[each.name]:.0f} ms on {CONTENDED_CAPACITY}"
+        here = f"group {number}: {each.name} ({each.batch_size})"
+        yield Row(f"{here}, fair", each.fair_ms, outcome.fair_ms[each.name], "ms", f"{less}{why}")
+        yield Row(f"{here}, unfair", each.unfair_ms, outcome.unfair_ms[each.name], "ms", _WHY.get(number, ""))
+    yield Row(
+        f"group {number}: fully compatible",
+        _verdict(compatible),
+        _verdict(outcome.score >= FULLY_COMPATIBLE),
+        "",
+        f"score {outcome.score:.3f}",
+    )
+    all_gain = all(outcome.unfair_ms[each.name] < outcome.fair_ms[each.name] + 0.5 for each in members)
+    yield Row(f"group {number}: unfairness slows no job", _verdict(compatible), _verdict(all_gain))
+
+
+def _verdict(holds: bool) -> str:
+    return "yes" if holds else "no"
+
+
+def _figure(outcomes: list[Outcome]) -> Figure:
+    groups = []
+    for number, ((members, _), outcome) in enumerate(zip(GROUPS, outcomes, strict=True), 1):
+        pairs = []
+        for each in members:
+            pairs.append(Pair(f"{each.name}, fair", each.fair_ms, outcome.fair_ms[each.name]))
+            pairs.append(Pair(f"{each.name}, unfair", each.unfair_ms, outcome.unfair_ms[each.name]))
+        groups.append((f"group {number}: score {outcome.score:.2f}", pairs))
+    return comparison_figure(groups, "mean iteration time (ms)", "Five groups of jobs on one link")
