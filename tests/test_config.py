@@ -155,7 +155,7 @@ def test_a_run_without_an_end_takes_1000_iterations() -> None:
         (shared_link(job(priority=-1)), "jobs[0].priority: -1 is below the smallest, 0"),
         (
             shared_link(job(share={"weighted": 0})),
-            "jobs[0].share: a weight is between 0.001 and 1000: got weighted = 0",
+            "jobs[0].share: a weight is between 1/64 and 1024: got weighted = 0",
         ),
         (
             shared_link(job(share="unfair")),

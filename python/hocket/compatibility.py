@@ -14,13 +14,10 @@ import polars as pl
 from hocket import _hocket
 from hocket.config import Job, Plan
 from hocket.errors import InputError
-from hocket.network import Crossings, Network, build_network
-from hocket.results import frame
-from hocket.runner import PlanLike, as_plan, job_spec, plain
+from hocket.network import Network, build_network
+from hocket.prediction import predict
+from hocket.runner import PlanLike, as_plan, plain
 from hocket.workloads import PhaseSpec, WorkloadProfile
-
-PREDICTED_ITERATIONS = 1_000
-"""Iterations per job behind a prediction; HotNets'22 §2 and NSDI'24 §2.2 run as many."""
 
 SHIFT_THRESHOLD = 0.6
 """Below this score a time-shift wins nothing (NSDI'24 Table 2, snapshot 5): priorities or adaptive
@@ -35,7 +32,7 @@ class CircleJob:
     given: WorkloadProfile
     """What the plan says that it asks for."""
     profile: WorkloadProfile
-    """The same with its period on the circle, which differs where the given periods have no common multiple."""
+    """The same with its period on the circle, another one where the given ones have no common multiple."""
     rounds: int
     """Iterations per perimeter, the paper's r_j."""
     time_shift_ps: int
@@ -82,9 +79,8 @@ class CandidateScore:
 class Compatibility:
     """The answer to "can these jobs take turns?".
 
-    Times are in seconds, angles in degrees of the unified circle, by job name. `prediction` has a row per job:
-    mean and p99 iteration time alone, sharing without shifts, and with them; where periods had to be rounded
-    also with shifts and padding, the wait included.
+    Times are in seconds, angles in degrees of the unified circle, by job name. `prediction` is the table of
+    `hocket.prediction.predict`.
     """
 
     score: float
@@ -206,7 +202,7 @@ def _on_link(plan: Plan, search: "_hocket._Search") -> Compatibility:
         jobs=_circle_jobs(plan, chosen, given, profiles, fitted, solved["time_shifts_ps"]),
         capacity_bps=capacity_bps,
         fit=_period_fit(names, given, fitted),
-        prediction=_predict(plan, build_network(plan), None, given, fitted, solved["time_shifts_ps"]),
+        prediction=predict(plan, build_network(plan), None, given, fitted, solved["time_shifts_ps"]),
         interrupted=solved["interrupted"],
         links=(
             LinkCompatibility("link", capacity_bps, tuple(names), solved["score"], solved["proven_optimal"]),
@@ -278,7 +274,7 @@ def _on_fabric(plan: Plan, search: "_hocket._Search") -> Compatibility:
         jobs=_circle_jobs(plan, [0] * len(given), given, _on_circle(given, fitted), fitted, shifts_ps),
         capacity_bps=min((link.capacity_bps for link in links), default=tightest_bps),
         fit=_period_fit([job.name for job in plan.jobs], given, fitted),
-        prediction=_predict(plan, network, placements[names[best["candidate"]]], given, fitted, shifts_ps),
+        prediction=predict(plan, network, placements[names[best["candidate"]]], given, fitted, shifts_ps),
         interrupted=False,
         links=links,
         candidates=(
@@ -357,7 +353,9 @@ def _circle_jobs(
         return job.batch_size[choice] if job.batch_size and len(job.batch_size) > 1 else None
 
     return tuple(
-        CircleJob(job.name, given[i], profiles[i], fitted["rounds"][i], shifts_ps[i], batch_size(job, chosen[i]))
+        CircleJob(
+            job.name, given[i], profiles[i], fitted["rounds"][i], shifts_ps[i], batch_size(job, chosen[i])
+        )
         for i, job in enumerate(plan.jobs)
     )
 
@@ -378,84 +376,3 @@ def _period_fit(
 
 def _in_seconds(times_ps: Sequence[int]) -> list[float]:
     return [time_ps / 1e12 for time_ps in times_ps]
-
-
-def _predict(
-    plan: Plan,
-    network: Network,
-    placement: Mapping[str, Sequence[str]] | None,
-    given: Sequence[WorkloadProfile],
-    fitted: "_hocket._Fitted",
-    shifts_ps: Sequence[int],
-) -> pl.DataFrame:
-    """Iteration times on the flow engine, for jobs that are all there from the start."""
-    crossings = network.crossings(plan, placement)
-
-    def run(numbers: Sequence[int], *, shifted: bool, padded: bool = False) -> pl.DataFrame:
-        specs = [
-            _predicted_spec(
-                plan.jobs[i],
-                given[i],
-                crossings[i],
-                shift_ps=shifts_ps[i] if shifted else None,
-                pad_to_ps=fitted["padded_periods_ps"][i] if padded else None,
-            )
-            for i in numbers
-        ]
-        return _iteration_times(network, specs, plan)
-
-    everyone = range(len(plan.jobs))
-    alone = pl.concat([run([number], shifted=False) for number in everyone])
-    columns = {
-        "alone": alone,
-        "sharing": run(everyone, shifted=False),
-        "shifted": run(everyone, shifted=True),
-    }
-    if fitted["holds_for_ps"] is not None:
-        columns["padded"] = run(everyone, shifted=True, padded=True)
-    names = pl.Series("job", [job.name for job in plan.jobs])
-    return pl.DataFrame(
-        [names]
-        + [
-            table[f"{figure}_s"].alias(f"{label}_{figure}_s")
-            for label, table in columns.items()
-            for figure in ("mean", "p99")
-        ]
-    )
-
-
-def _predicted_spec(
-    job: Job, given: WorkloadProfile, crossings: Crossings, *, shift_ps: int | None, pad_to_ps: int | None
-) -> "_hocket._JobSpec":
-    spec = job_spec(job, given, crossings, time_shift_ps=shift_ps, pad_to_ps=pad_to_ps, readjust=False)
-    spec["arrival_ps"] = 0
-    spec["iterations"] = PREDICTED_ITERATIONS
-    if shift_ps is None:
-        spec["time_shift_ps"] = None
-    return spec
-
-
-def _iteration_times(
-    network: Network, specs: Sequence["_hocket._JobSpec"], plan: Plan
-) -> pl.DataFrame:
-    """Mean and p99 of each job's iterations, waits for padding included, without the first one's time-shift."""
-    tables, _, _, _ = _hocket.simulate(
-        network.fabric,
-        specs,
-        {
-            "priority_queues": plan.priority_queues,
-            "seed": plan.seed,
-            "iterations": PREDICTED_ITERATIONS,
-            "until_ps": None,
-            "record_rates_until_ps": 0,
-        },
-        lambda *_: None,
-    )
-    iterations = frame(tables["iterations"]).with_columns(
-        total_s=pl.col("iteration_s") + pl.when(pl.col("iteration") > 0).then("delayed_s").otherwise(0.0)
-    )
-    order = pl.DataFrame({"job": [spec["name"] for spec in specs]})
-    times = iterations.group_by("job").agg(
-        mean_s=pl.col("total_s").mean(), p99_s=pl.col("total_s").quantile(0.99, "nearest")
-    )
-    return order.join(times, on="job", how="left", maintain_order="left")

@@ -36,8 +36,9 @@ def as_plan(plan: PlanLike) -> Plan:
 def simulate(plan: PlanLike, *, candidate: str | None = None, progress: Progress | None = None) -> Run:
     """Simulates `plan` on the flow engine.
 
-    On a fabric, jobs run where `candidate` puts them, or where their own `placement` does. The same plan gives
-    the same tables. Ctrl-C ends the run early: what was finished by then comes back, marked as interrupted.
+    On a fabric, jobs run where `candidate` puts them, or where their own `placement` does. The same plan
+    gives the same tables. Ctrl-C ends the run early: what was finished by then comes back, marked as
+    interrupted.
 
     Raises `InputError` for a bad plan, an unknown candidate, or a job with several batch sizes.
 

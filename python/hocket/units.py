@@ -43,7 +43,7 @@ _DURATION = _Dimension(
         "ns": 10**3,
         "us": 10**6,
         "µs": 10**6,  # U+00B5, the micro sign of most keyboards
-        "μs": 10**6,  # noqa: RUF001  U+03BC, the Greek letter that it normalises to
+        "μs": 10**6,  # U+03BC, the Greek letter that it normalises to
         "ms": 10**9,
         "s": 10**12,
         "min": 60 * 10**12,

@@ -6,7 +6,7 @@ use std::time::Duration as Wall;
 use criterion::{Criterion, criterion_group, criterion_main};
 use hocket_compat::{LinkProblem, Method, SolveOptions, solve};
 
-#[path = "../tests/instances/mod.rs"]
+#[path = "../crates/hocket-compat/tests/instances/mod.rs"]
 mod instances;
 
 fn prove(link: &LinkProblem, method: Method) {

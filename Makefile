@@ -1,0 +1,63 @@
+# `make demo` and `make test` are all that a user needs; both make the environment first.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
+# Threads of linear algebra only get in each other's way on the small matrices here.
+export OPENBLAS_NUM_THREADS ?= 1
+
+.PHONY: demo test lint rust-test python-test fmt bench reproduce toolchain clean
+
+demo: $(BIN)/.built
+	$(BIN)/hocket compat examples/two_jobs.toml
+	@echo
+	$(BIN)/hocket run examples/two_jobs.toml
+
+test: lint rust-test python-test
+
+lint: $(BIN)/.dev
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest hocket._hocket
+
+rust-test: toolchain
+	cargo test --workspace
+
+python-test: $(BIN)/.dev
+	$(BIN)/python -m pytest
+
+fmt: $(BIN)/.dev
+	cargo fmt --all
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# Speeds: numbers of a shared machine are noisy, compare runs made one after the other.
+bench: toolchain
+	cargo bench --workspace
+
+# Every target of the papers; renews the table in docs/validation.md and draws the figures.
+reproduce: $(BIN)/.built
+	$(BIN)/hocket reproduce --all --out hocket-runs/reproduce --write docs/validation.md
+
+toolchain:
+	@command -v cargo >/dev/null || { echo "hocket needs Rust 1.88 or newer: cargo was not found; install it with rustup or your distribution." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "hocket needs Python 3.11 or newer with its venv module: '$(PYTHON)' is not; name another with 'make PYTHON=...'." >&2; exit 1; }
+
+$(BIN)/maturin: | toolchain
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'maturin>=1.9,<2'
+
+$(BIN)/.built: $(BIN)/maturin pyproject.toml $(RUST_SOURCES)
+	VIRTUAL_ENV=$(VENV) $(BIN)/maturin develop --release --quiet
+	@touch $@
+
+$(BIN)/.dev: $(BIN)/.built
+	VIRTUAL_ENV=$(VENV) $(BIN)/maturin develop --release --quiet --extras dev
+	@touch $@
+
+clean:
+	rm -rf $(VENV) target hocket-runs

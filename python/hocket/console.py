@@ -1,0 +1,210 @@
+"""What the command line prints: answers as aligned text for people, JSON for programs."""
+
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from hocket.compatibility import Compatibility
+from hocket.profile import JobProfile
+from hocket.results import Run
+
+# A terminal has its own width; what goes into a file or a pipe is never cut to a guess of 80 columns.
+out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 200)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def print_json(value: Any) -> None:
+    """`value` as JSON, readable and never wrapped."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def progress_bar() -> Progress:
+    """A bar on stderr that goes away at its end."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeElapsedColumn(),
+    )
+    return Progress(*columns, console=Console(stderr=True), transient=True)
+
+
+def print_table(header: Iterable[str], rows: Iterable[Iterable[str]], left: int = 1) -> None:
+    """A plain table; the first `left` columns are text, the others numbers."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for number, title in enumerate(header):
+        table.add_column(title, justify="left" if number < left else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(escape(cell) for cell in row))
+    out.print(table)
+
+
+def print_compatibility(title: str, answer: Compatibility) -> None:
+    """Score, shifts, what they win, and for how long."""
+    out.print(f"[bold]{escape(title)}[/bold]")
+    out.print(f"score {_score(answer)}: {_verdict(answer)}")
+    step = "all shifts" if answer.precision_deg == 0 else f"steps of {answer.precision_deg:.3g}°"
+    out.print(f"circle of {_ms(answer.perimeter_s)} ms, {step}, solved in {answer.solve_s * 1e3:.2f} ms")
+    _print_candidates(answer)
+    out.print()
+    _print_shifts(answer)
+    out.print()
+    _print_prediction(answer)
+    _print_gain(answer)
+    _print_fit(answer)
+
+
+def _score(answer: Compatibility) -> str:
+    # Cut, not rounded: 0.9996 is not full compatibility.
+    shown = f"{int(answer.score * 1000) / 1000:.3f}"
+    if answer.proven_optimal:
+        return f"{shown} (proven optimal)"
+    return f"{shown} (the best found; no shifts reach more than {answer.bound:.3f})"
+
+
+def _verdict(answer: Compatibility) -> str:
+    if answer.score >= 1 - 1e-9:
+        return "fully compatible, the jobs can take turns"
+    if answer.worth_shifting:
+        return "partly compatible, shifting them helps"
+    return "incompatible, shifting wins nothing; use priorities or adaptive unfairness, or place them apart"
+
+
+def _print_candidates(answer: Compatibility) -> None:
+    if not answer.candidates:
+        return
+    out.print()
+    rows = (
+        (each.name, "discarded" if each.score is None else f"{each.score:.3f}", each.reason or "")
+        for each in answer.candidates
+    )
+    print_table(("placement", "score", ""), rows)
+    links = (
+        (link.name, f"{link.capacity_bps / 1e9:g}", f"{link.score:.3f}", ", ".join(link.jobs))
+        for link in answer.links
+    )
+    out.print()
+    print_table(("shared link", "Gbps", "score", "jobs"), links)
+
+
+def _print_shifts(answer: Compatibility) -> None:
+    rows = (
+        (
+            job.name,
+            _ms(job.given.period_ps / 1e12),
+            str(job.rounds),
+            f"{answer.rotations_deg[job.name]:.1f}",
+            _ms(answer.time_shifts_s[job.name]),
+            "" if job.batch_size is None else str(job.batch_size),
+        )
+        for job in answer.jobs
+    )
+    header = ("job", "period (ms)", "per circle", "rotation (°)", "time-shift (ms)", "batch size")
+    chose = any(job.batch_size is not None for job in answer.jobs)
+    cut = len(header) if chose else -1
+    print_table(header[:cut] if not chose else header, (row if chose else row[:-1] for row in rows))
+
+
+def _print_prediction(answer: Compatibility) -> None:
+    labels = ("alone", "sharing", "shifted", "padded")
+    present = [label for label in labels if f"{label}_mean_s" in answer.prediction.columns]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("iteration\ntime (ms)", no_wrap=True)
+    for label in present:
+        table.add_column(f"{label}\nmean", justify="right", no_wrap=True)
+        table.add_column("\np99", justify="right", no_wrap=True)
+    for row in answer.prediction.to_dicts():
+        cells = [_ms(row[f"{label}_{figure}_s"]) for label in present for figure in ("mean", "p99")]
+        table.add_row(escape(row["job"]), *cells)
+    out.print(table)
+
+
+def _print_gain(answer: Compatibility) -> None:
+    if len(answer.jobs) == 1:
+        return
+    mean, p99 = (
+        float(
+            (answer.prediction[f"sharing_{figure}_s"] / answer.prediction[f"shifted_{figure}_s"])
+            .to_numpy()
+            .mean()
+        )
+        for figure in ("mean", "p99")
+    )
+    out.print()
+    out.print(
+        f"Shifted, iterations are {mean:.2f} times faster on average than sharing, "
+        f"and {p99:.2f} times at p99."
+    )
+
+
+def _print_fit(answer: Compatibility) -> None:
+    if answer.fit.holds_for_s is None:
+        return
+    out.print()
+    out.print(
+        f"The periods have no small common multiple: on the circle they are up to {answer.fit.error:.2%} "
+        f"off, and the interleaving holds for {answer.fit.holds_for_s:.2f} s before jobs drift by 5%."
+    )
+    padding = ", ".join(
+        f"{escape(name)} to {_ms(answer.fit.padded_periods_s[name])} ms (+{cost:.2%})"
+        for name, cost in answer.fit.padding_cost.items()
+        if cost > 1e-9
+    )
+    out.print(f"It holds for ever if iterations are padded: {padding}.")
+
+
+def print_profile(job: JobProfile) -> None:
+    """What was found in a series of counters."""
+    out.print(
+        f"[bold]{escape(job.name)}[/bold]: "
+        f"period {job.period_s * 1e3:.2f} ms, confidence {job.confidence:.2f}"
+    )
+    out.print(
+        f"{job.bytes_per_iteration / 1e6:,.2f} MB per iteration, {job.iterations_seen} iterations seen, "
+        f"jitter {job.jitter_s * 1e3:.2f} ms"
+    )
+    rows = (
+        (f"{p.start_s * 1e3:.2f}", f"{p.duration_s * 1e3:.2f}", f"{p.rate_bps / 1e9:.3f}") for p in job.phases
+    )
+    print_table(("Up from (ms)", "for (ms)", "at (Gbps)"), rows, left=0)
+
+
+def print_run(title: str, run: Run, directory: Path) -> None:
+    """A row per job, and where the tables are."""
+    manifest = run.manifest
+    out.print(f"[bold]{escape(title)}[/bold]")
+    out.print(
+        f"simulated {manifest['simulated_s']:,.3f} s in {manifest['run_s']:.3f} s, "
+        f"{manifest['counts']['events']:,} events, {manifest['peak_rss_mb']:.0f} MB"
+    )
+    out.print()
+    rows = (
+        (
+            row["job"],
+            f"{row['iterations']:,}",
+            *(
+                _ms(row[f"{name}_s"])
+                for name in ("mean_iteration", "p50_iteration", "p99_iteration", "mean_communication")
+            ),
+            _ms(row["mean_delayed_s"]),
+            f"{row['adjustments']:,}",
+        )
+        for row in run.tables["jobs"].to_dicts()
+    )
+    header = ("job", "iterations", "mean (ms)", "p50", "p99", "communication", "waited", "adjustments")
+    print_table(header, rows)
+    out.print()
+    tables = ", ".join(f"{name} ({table.height:,})" for name, table in run.tables.items())
+    out.print(f"written to {escape(str(directory))}: manifest.json and Parquet tables {tables}")
+
+
+def _ms(seconds: float | None) -> str:
+    """Milliseconds with two decimals; a dash where a job finished no iteration."""
+    return "–" if seconds is None or seconds != seconds else f"{seconds * 1e3:,.2f}"
