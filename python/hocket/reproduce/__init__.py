@@ -6,7 +6,7 @@ The ids are those of docs/validation.md; `hocket reproduce --list` prints them.
 from collections.abc import Iterable
 
 from hocket.errors import InputError
-from hocket.reproduce import c17, h1, h3
+from hocket.reproduce import c17, h1, h3, h4, h5, h6, h7
 from hocket.reproduce.target import Progress, Reproduction, Row, Target
 
 __all__ = ["TARGETS", "Progress", "Reproduction", "Row", "Target", "reproduce"]
@@ -17,6 +17,10 @@ TARGETS: dict[str, Target] = {
         Target("H1", "Fair against unfair sharing of two VGG19 jobs", h1.reproduce_h1),
         Target("H2", "Unfairness slides two jobs apart", h1.reproduce_h2),
         Target("H3", "Five groups under fairness and unfairness", h3.reproduce),
+        Target("H4", "The circle, the unified circle and the rotation", h4.reproduce),
+        Target("H5", "Adaptively unfair sharing", h5.reproduce),
+        Target("H6", "Unique priorities, and more jobs than queues", h6.reproduce),
+        Target("H7", "Time-shifts and clock errors", h7.reproduce),
         Target("C17", "Snapshots: score, time-shift, communication time", c17.reproduce),
     )
 }
