@@ -222,18 +222,18 @@ def reproduce_command(
     if everything == bool(targets):
         raise InputError("reproduce: give the ids of targets, or --all, or --list")
     wanted = list(TARGETS) if everything else targets or []
+    reproductions = []
     with progress_bar() as progress:
-        task = progress.add_task("reproducing", total=len(wanted), completed=-1)
-
-        def tell(identifier: str) -> None:
-            progress.update(task, advance=1, description=f"reproducing {identifier}")
-
-        reproductions = reproduce(wanted, tell)
-    for reproduction in reproductions:
-        if not as_json:
-            report.print_table(reproduction, out)
-        if reproduction.figure is not None:
-            save(reproduction.figure(), directory / f"{reproduction.id}.png")
+        task = progress.add_task("reproducing", total=len(wanted))
+        # One after another, so that Ctrl-C keeps what is done.
+        for identifier in wanted:
+            (reproduction,) = reproduce([identifier], lambda doing: progress.update(task, description=doing))
+            reproductions.append(reproduction)
+            progress.advance(task)
+            if not as_json:
+                report.print_table(reproduction, out)
+            if reproduction.figure is not None:
+                save(reproduction.figure(), directory / f"{reproduction.id}.png")
     if as_json:
         print_json(report.as_json(reproductions))
     err.print(f"figures: {directory}")
