@@ -23,6 +23,14 @@ class _Solved(TypedDict):
     nodes: int
     interrupted: bool
 
+class _Clustered(TypedDict):
+    profiles: list[int]
+    score: float
+    bound: float
+    proven_optimal: bool
+    time_shifts_ps: list[int]
+    interrupted: bool
+
 class _Fitted(TypedDict):
     perimeter_ps: int
     rounds: list[int]
@@ -101,13 +109,13 @@ class Fabric:
 def solve_link(
     capacity_bps: int, jobs: Sequence[_Profile], gpu_groups: Sequence[Sequence[int]], search: _Search
 ) -> _Solved: ...
-def choose_batch_sizes(
-    capacity_bps: int,
+def solve_cluster(
+    links: Sequence[tuple[int, _Crossings]],
     jobs: Sequence[Sequence[_Profile]],
     gpu_groups: Sequence[Sequence[int]],
     tolerance: float,
     search: _Search,
-) -> tuple[list[int], int]: ...
+) -> _Clustered: ...
 def score(capacity_bps: int, jobs: Sequence[_Profile], time_shifts_ps: Sequence[int]) -> float: ...
 def commensurate(periods_ps: Sequence[int], tolerance: float) -> _Fitted: ...
 def stretched(job: _Profile, period_ps: int) -> tuple[int, list[tuple[int, int, int]]]: ...

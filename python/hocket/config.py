@@ -233,6 +233,7 @@ class Compat(_Table):
         0.01, "Hocket: measured iteration times vary by about 1%"
     )
     loops: Literal["discard", "solve"] = _default("discard", "NSDI'24 Algorithm 2, line 15")
+    joint: StrictBool = _default(False, "NSDI'24 §4.1 calls the cluster-wide form not scalable: on request")
     aggregate: Literal["mean", "min", "tail"] = _default("mean", "NSDI'24 Algorithm 2, line 24")
     precision_deg: PrecisionDeg | None = None
 

@@ -1,6 +1,7 @@
 """What the command line prints: answers as aligned text for people, JSON for programs."""
 
 import json
+import math
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -62,11 +63,14 @@ def print_compatibility(title: str, answer: Compatibility) -> None:
 
 
 def _score(answer: Compatibility) -> str:
-    # Cut, not rounded: 0.9996 is not full compatibility.
-    shown = f"{int(answer.score * 1000) / 1000:.3f}"
     if answer.proven_optimal:
-        return f"{shown} (proven optimal)"
-    return f"{shown} (the best found; no shifts reach more than {answer.bound:.3f})"
+        return f"{_cut(answer.score)} (proven optimal)"
+    return f"{_cut(answer.score)} (the best found; no shifts reach more than {answer.bound:.3f})"
+
+
+def _cut(score: float) -> str:
+    """Three decimals, rounded down: 0.9996 is not full compatibility."""
+    return f"{math.floor(score * 1000 + 1e-9) / 1000:.3f}"
 
 
 def _verdict(answer: Compatibility) -> str:
@@ -82,12 +86,12 @@ def _print_candidates(answer: Compatibility) -> None:
         return
     out.print()
     rows = (
-        (each.name, "discarded" if each.score is None else f"{each.score:.3f}", each.reason or "")
+        (each.name, "discarded" if each.score is None else cut(each.score), each.reason or "")
         for each in answer.candidates
     )
     print_table(("placement", "score", ""), rows)
     links = (
-        (link.name, f"{link.capacity_bps / 1e9:g}", f"{link.score:.3f}", ", ".join(link.jobs))
+        (link.name, f"{link.capacity_bps / 1e9:g}", _cut(link.score), ", ".join(link.jobs))
         for link in answer.links
     )
     out.print()

@@ -100,29 +100,49 @@ pub(crate) fn solve_link(
     })
 }
 
-/// Which of its profiles each job should have, and the shifts for these.
+#[derive(IntoPyObject)]
+pub(crate) struct Clustered {
+    /// By job: which of its profiles.
+    profiles: Vec<usize>,
+    score: f64,
+    bound: f64,
+    proven_optimal: bool,
+    time_shifts_ps: Vec<u64>,
+    interrupted: bool,
+}
+
+/// One profile of those given and one shift for each job, for all links together: links as
+/// (capacity in bits/s, [(job, flows), …]).
 #[pyfunction]
-pub(crate) fn choose_batch_sizes(
+pub(crate) fn solve_cluster(
     py: Python<'_>,
-    capacity_bps: u64,
+    links: Vec<(u64, Vec<(usize, u32)>)>,
     jobs: Vec<Vec<PlainProfile>>,
     gpu_groups: Vec<Vec<usize>>,
     tolerance: f64,
     search: Search,
-) -> PyResult<(Vec<usize>, usize)> {
-    let link = JointLink {
+) -> PyResult<Clustered> {
+    let link = |(capacity_bps, crossings)| JointLink {
         capacity: Rate::from_bps(capacity_bps),
-        crossings: (0..jobs.len()).map(|job| (job, 1)).collect(),
+        crossings,
         multiplicity: 1,
     };
+    let links = links.into_iter().map(link).collect();
     let jobs = jobs.into_iter().map(profiles).collect::<PyResult<_>>()?;
-    let problem = BatchProblem { jobs, links: vec![link], gpu_groups, tolerance };
+    let problem = BatchProblem { jobs, links, gpu_groups, tolerance };
     let interrupt = Interrupt::new();
     let poll = || interrupt.poll();
     let choice = py
         .detach(|| cluster::choose_batch_sizes(&problem, &search.options(&poll)))
         .map_err(value_error)?;
-    Ok((choice.profiles, choice.combinations))
+    Ok(Clustered {
+        profiles: choice.profiles,
+        score: choice.solution.score,
+        bound: choice.solution.bound,
+        proven_optimal: choice.solution.proven_optimal,
+        time_shifts_ps: in_ps(&choice.solution.time_shifts),
+        interrupted: interrupt.seen(),
+    })
 }
 
 #[pyfunction]

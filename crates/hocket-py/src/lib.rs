@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _hocket {
     #[pymodule_export]
-    use crate::compat::{choose_batch_sizes, commensurate, rank, score, solve_link, stretched};
+    use crate::compat::{commensurate, rank, score, solve_cluster, solve_link, stretched};
     #[pymodule_export]
     use crate::convert::PyFabric;
     #[pymodule_export]
