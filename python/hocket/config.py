@@ -94,9 +94,9 @@ def _parse_share(value: Any) -> Share:
 
 def _weight(kind: str, value: object) -> float:
     weight = _number(value)
-    # A factor of a million between two jobs is beyond any congestion control's unfairness.
-    if not 0.001 <= weight <= 1000:
-        raise InputError(f"a weight is between 0.001 and 1000: got {kind} = {shown(value)}")
+    # What `hocket_scenario::Weight` resolves well.
+    if not 1 / 64 <= weight <= 1024:
+        raise InputError(f"a weight is between 1/64 and 1024: got {kind} = {shown(value)}")
     return weight
 
 

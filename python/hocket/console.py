@@ -86,7 +86,7 @@ def _print_candidates(answer: Compatibility) -> None:
         return
     out.print()
     rows = (
-        (each.name, "discarded" if each.score is None else cut(each.score), each.reason or "")
+        (each.name, "discarded" if each.score is None else _cut(each.score), each.reason or "")
         for each in answer.candidates
     )
     print_table(("placement", "score", ""), rows)
