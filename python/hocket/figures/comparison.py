@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 
-from hocket.figures.style import TOTAL_COLOUR, job_colour, label, new_figure
+from hocket.figures.style import TOTAL_COLOUR, job_colour, label, legend_above, new_figure
 
 
 @dataclass(frozen=True)
@@ -32,5 +32,5 @@ def comparison_figure(groups: Sequence[tuple[str, Sequence[Pair]]], quantity: st
         axes.set_yticks(rows, [pair.name for pair in pairs])
         axes.invert_yaxis()
         label(axes, quantity if axes is panels[-1] else "", "", name)
-    panels[0].legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, frameon=False)
+    legend_above(panels[0])
     return figure

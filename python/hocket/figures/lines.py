@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from hocket.figures.style import LINE_COLOUR, job_colour, label, new_figure
+from hocket.figures.style import LINE_COLOUR, job_colour, label, legend_above, new_figure
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
@@ -21,6 +21,8 @@ class LinesPanel:
     series: Mapping[str, Sequence[float]]
     reference: float | None = None
     log_y: bool = False
+    y_limits: tuple[float, float] | None = None
+    """The ends of the vertical axis, where they mean something; else the data's own."""
 
 
 def lines_figure(panels: Sequence[LinesPanel], title: str = "") -> Figure:
@@ -45,5 +47,7 @@ def lines_figure(panels: Sequence[LinesPanel], title: str = "") -> Figure:
             axes.set_yscale("log")
         axes.grid(True, alpha=0.25)
         label(axes, panel.x_label, panel.y_label, panel.title)
-        axes.legend(frameon=False, fontsize="small")
+        if panel.y_limits is not None:
+            axes.set_ylim(panel.y_limits)
+        legend_above(axes)
     return figure

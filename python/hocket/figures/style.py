@@ -38,6 +38,15 @@ def label(axes: Axes, x: str, y: str, title: str = "") -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def legend_above(axes: Axes, columns: int = 4) -> None:
-    """A legend above the axes, where it covers no data."""
-    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=columns, frameon=False, borderaxespad=0.2)
+def legend_above(axes: Axes) -> None:
+    """A legend in one row above the axes, on the right, where it covers neither data nor the title."""
+    axes.legend(
+        loc="lower right",
+        bbox_to_anchor=(1.0, 1.0),
+        ncols=len(axes.get_legend_handles_labels()[1]),
+        frameon=False,
+        fontsize="small",
+        borderaxespad=0.1,
+        handlelength=1.4,
+        columnspacing=0.9,
+    )

@@ -16,6 +16,7 @@ from hocket.figures.style import (
     PS_PER_S,
     job_colour,
     label,
+    legend_above,
     new_figure,
 )
 from hocket.results import Run
@@ -96,13 +97,4 @@ def _draw(axes: Axes, panel: TimelinePanel, capacity_bps: int) -> None:
     axes.set_xlim(0, times_ms[-1])
     axes.set_ylim(0, 1.08 * capacity_bps / BPS_PER_GBPS)
     label(axes, "time (ms)", "rate (Gbps)", panel.title)
-    axes.legend(
-        loc="lower right",
-        bbox_to_anchor=(1.0, 1.0),
-        ncols=len(panel.jobs),
-        frameon=False,
-        fontsize="small",
-        borderaxespad=0.1,
-        handlelength=1.0,
-        columnspacing=0.8,
-    )
+    legend_above(axes)

@@ -6,7 +6,7 @@ The ids are those of docs/validation.md; `hocket reproduce --list` prints them.
 from collections.abc import Iterable
 
 from hocket.errors import InputError
-from hocket.reproduce import c17, h1, h3, h4, h5, h6, h7
+from hocket.reproduce import c1, c2, c3, c4, c17, c19, h1, h3, h4, h5, h6, h7, h8
 from hocket.reproduce.target import Progress, Reproduction, Row, Target
 
 __all__ = ["TARGETS", "Progress", "Reproduction", "Row", "Target", "reproduce"]
@@ -21,7 +21,13 @@ TARGETS: dict[str, Target] = {
         Target("H5", "Adaptively unfair sharing", h5.reproduce),
         Target("H6", "Unique priorities, and more jobs than queues", h6.reproduce),
         Target("H7", "Time-shifts and clock errors", h7.reproduce),
+        Target("H8", "Cluster-wide compatibility, shared GPUs, batch sizes", h8.reproduce),
+        Target("C1", "Traffic of four parallelisation strategies", c1.reproduce),
+        Target("C2", "Interleaving two VGG19 jobs", c2.reproduce),
+        Target("C3", "The optimisation and its score", c3.reproduce),
+        Target("C4", "Unique time-shifts from the affinity graph", c4.reproduce),
         Target("C17", "Snapshots: score, time-shift, communication time", c17.reproduce),
+        Target("C19", "Precision of the angles: accuracy and execution time", c19.reproduce),
     )
 }
 """Every target that can be rerun, in the order of the papers."""

@@ -131,6 +131,7 @@ def _figure(measured: Mapping[str, Pair]) -> Figure:
                 label: [100 * share for share in overlaps(run, *pair.jobs)[:_SHOWN]]
                 for label, run in (("fair", pair.fair), ("adaptive", pair.adaptive))
             },
+            y_limits=(0, 103),
         )
         for name, pair in measured.items()
     ]
