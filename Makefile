@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 # Threads of linear algebra only get in each other's way on the small matrices here.
 export OPENBLAS_NUM_THREADS ?= 1
+export PIP_QUIET ?= 1
 
 .PHONY: demo test lint rust-test python-test fmt bench reproduce toolchain clean
 
@@ -48,15 +49,16 @@ toolchain:
 	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "hocket needs Python 3.11 or newer with its venv module: '$(PYTHON)' is not; name another with 'make PYTHON=...'." >&2; exit 1; }
 
 $(BIN)/maturin: | toolchain
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'maturin>=1.9,<2'
+	@echo "Making the environment in $(VENV) and building: about a minute."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'maturin>=1.9,<2'
 
 $(BIN)/.built: $(BIN)/maturin pyproject.toml $(RUST_SOURCES)
-	VIRTUAL_ENV=$(VENV) $(BIN)/maturin develop --release --quiet
+	@VIRTUAL_ENV=$(VENV) $(BIN)/maturin develop --release --quiet
 	@touch $@
 
 $(BIN)/.dev: $(BIN)/.built
-	VIRTUAL_ENV=$(VENV) $(BIN)/maturin develop --release --quiet --extras dev
+	@VIRTUAL_ENV=$(VENV) $(BIN)/maturin develop --release --quiet --extras dev
 	@touch $@
 
 clean:
