@@ -21,7 +21,7 @@ from hocket.console import (
     print_table,
     progress_bar,
 )
-from hocket.errors import InputError
+from hocket.errors import InputError, located
 from hocket.runner import as_plan, simulate
 
 INPUT_ERROR = 2
@@ -40,7 +40,7 @@ app = typer.Typer(
 def main() -> None:
     """The `hocket` command."""
     try:
-        app()
+        app(prog_name="hocket")
     except InputError as error:
         err.print(f"[red]error:[/red] {escape(str(error))}")
         sys.exit(INPUT_ERROR)
@@ -85,9 +85,14 @@ def compat_command(
 ) -> None:
     """Say whether jobs can take turns, which time-shift each needs, and what it wins."""
     checked = as_plan(plan)
+    if figure is not None:
+        from hocket.figures import check_format
+
+        check_format(figure)
     if precision is not None and not 0.1 <= precision <= 90:
         raise InputError(f"--precision: must be between 0.1 and 90 degrees: got {precision:g}")
-    answer = compatibility(checked, exact=exact or None, strict=strict or None, precision_deg=precision)
+    with located(plan):
+        answer = compatibility(checked, exact=exact or None, strict=strict or None, precision_deg=precision)
     if as_json:
         print_json(answer.to_dict())
     else:
@@ -99,6 +104,7 @@ def compat_command(
         save(compatibility_figure(answer), figure)
         err.print(f"figure: {figure}")
     if answer.interrupted:
+        err.print("interrupted: this is the best found by then")
         raise typer.Exit(INTERRUPTED)
 
 
@@ -123,7 +129,8 @@ def run_command(
         def report(time_s: float, done: int, total: int | None) -> None:
             progress.update(task, completed=done, total=total, description=f"simulated {time_s:,.1f} s")
 
-        run = simulate(checked, candidate=candidate, progress=report)
+        with located(plan):
+            run = simulate(checked, candidate=candidate, progress=report)
     run.write(directory)
     if as_json:
         print_json(run.manifest)
@@ -163,6 +170,10 @@ def profile_command(
     """Find the period and the Up phases of a job in a NIC's byte counter."""
     from hocket.profile import profile_counters
 
+    if figure is not None:
+        from hocket.figures import check_format
+
+        check_format(figure)
     job = profile_counters(counters, column=column, interface=interface, unit=unit, name=name)
     if output is not None:
         job.dump(output, link)

@@ -13,7 +13,7 @@ import polars as pl
 
 from hocket import _hocket
 from hocket.config import Job, Plan
-from hocket.errors import InputError
+from hocket.errors import located
 from hocket.network import Network, build_network
 from hocket.prediction import predict
 from hocket.runner import PlanLike, as_plan
@@ -143,7 +143,7 @@ def compatibility(
     >>> answer.score, answer.proven_optimal, answer.time_shifts_s
     (1.0, True, {'a': 0.0, 'b': 0.09})
     """
-    plan = as_plan(plan)
+    source, plan = plan, as_plan(plan)
     search: _hocket._Search = {
         "precision_deg": None
         if (plan.compat.exact if exact is None else exact)
@@ -151,15 +151,11 @@ def compatibility(
         "strict": plan.compat.strict if strict is None else strict,
         "time_limit_s": plan.compat.time_limit_ps / 1e12,
     }
-    network = build_network(plan)
-    started = time.perf_counter()
-    try:
+    with located(source):
+        network = build_network(plan)
+        started = time.perf_counter()
         found = solve(plan, network, search)
-    except InputError:
-        raise
-    except ValueError as error:
-        raise InputError(f"{plan.name or 'plan'}: {error}") from None
-    return _answer(plan, network, found, time.perf_counter() - started)
+        return _answer(plan, network, found, time.perf_counter() - started)
 
 
 def _answer(plan: Plan, network: Network, found: Found, solve_s: float) -> Compatibility:

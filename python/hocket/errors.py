@@ -3,6 +3,10 @@
 What only a bug can cause stays an assertion; the command line turns this class into exit code 2.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 
 class InputError(ValueError):
     """Input that cannot be used; the message names the file, the key, the value and the limit.
@@ -12,3 +16,20 @@ class InputError(ValueError):
     >>> str(InputError("plan.toml: seed: -1 is below 0"))
     'plan.toml: seed: -1 is below 0'
     """
+
+
+@contextmanager
+def located(source: object) -> Iterator[None]:
+    """Turns what is refused within it, by an engine or by us, into an `InputError` that begins with `source`
+    if that is a file's path; a plan in memory needs no name.
+
+    >>> with located("plan.toml"):
+    ...     raise ValueError("jobs[0]: never finishes")
+    Traceback (most recent call last):
+    hocket.errors.InputError: plan.toml: jobs[0]: never finishes
+    """
+    try:
+        yield
+    except ValueError as error:
+        where = f"{source}: " if isinstance(source, str | Path) else ""
+        raise InputError(f"{where}{error}") from None

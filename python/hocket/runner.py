@@ -10,7 +10,7 @@ import polars as pl
 
 from hocket import _hocket
 from hocket.config import Job, Plan, load_plan, parse_plan
-from hocket.errors import InputError
+from hocket.errors import InputError, located
 from hocket.network import Crossings, build_network
 from hocket.results import Run, frame
 from hocket.workloads import WorkloadProfile
@@ -40,7 +40,8 @@ def simulate(plan: PlanLike, *, candidate: str | None = None, progress: Progress
     gives the same tables. Ctrl-C ends the run early: what was finished by then comes back, marked as
     interrupted.
 
-    Raises `InputError` for a bad plan, an unknown candidate, or a job with several batch sizes.
+    Raises `InputError` for a bad plan, an unknown candidate, a job with several batch sizes, or a run beyond
+    the engine's limits.
 
     >>> run = simulate({
     ...     "link": {"capacity": "50 Gbps"},
@@ -51,7 +52,12 @@ def simulate(plan: PlanLike, *, candidate: str | None = None, progress: Progress
     >>> run.tables["jobs"]["mean_iteration_s"].to_list()
     [0.18]
     """
-    plan = as_plan(plan)
+    checked = as_plan(plan)
+    with located(plan):
+        return _simulated(checked, candidate, progress)
+
+
+def _simulated(plan: Plan, candidate: str | None, progress: Progress | None) -> Run:
     network = build_network(plan)
     crossings = network.crossings(plan, _placement(plan, candidate))
     jobs = [

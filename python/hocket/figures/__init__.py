@@ -14,12 +14,23 @@ def save(figure: Figure, path: str | Path) -> Path:
 
     Raises `InputError` for any other suffix, or if the file cannot be written.
     """
-    path = Path(path)
-    if path.suffix.lower() not in FORMATS:
-        raise InputError(f"{path}: a figure is one of {', '.join(FORMATS)}: got {path.suffix or 'no suffix'!r}")
+    path = check_format(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+    return path
+
+
+def check_format(path: str | Path) -> Path:
+    """`path`, if a figure can be written in the format of its suffix: to ask before the work is done.
+
+    Raises `InputError` if not.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in FORMATS:
+        raise InputError(
+            f"{path}: a figure is one of {', '.join(FORMATS)}: got {path.suffix or 'no suffix'!r}"
+        )
     return path

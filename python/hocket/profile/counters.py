@@ -15,6 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from hocket.errors import InputError
+from hocket.units import shown
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -159,7 +160,7 @@ def real_columns(frame: pl.DataFrame) -> list[str]:
 
 def listed(names: Iterable[str]) -> str:
     """Names for a message, the first dozen of them."""
-    quoted = [repr(name) for name in names]
+    quoted = [shown(name) for name in names]
     if len(quoted) > 12:
         quoted[12:] = ["…"]
     return ", ".join(quoted) if quoted else "none"

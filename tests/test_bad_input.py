@@ -1,0 +1,243 @@
+"""What a user gets wrong ends in one message that names the file, the key, the value and the limit, and in
+exit code 2; never in a traceback or a panic.
+"""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Tables = dict[str, Any]
+Command = Callable[..., Any]
+
+UP = {"start": "0 ms", "duration": "60 ms", "rate": "30 Gbps"}
+LINK = {"capacity": "50 Gbps"}
+
+
+def plan(*, link: object = LINK, up: object = (UP,), **changes: object) -> str:
+    """A plan of one job as JSON, with `changes` to the job."""
+    job = {"name": "a", "period": "180 ms", "up": up, **changes}
+    return json.dumps({"link": link, "jobs": [job]})
+
+
+BAD_PLANS = {
+    "an unknown key": (plan(perod="1 s"), "jobs[0].perod: is not a known key; did you mean 'period'?"),
+    "a missing unit": (plan(period="180"), "jobs[0].period: a duration needs a unit such as ms: got '180'"),
+    "a bare number": (
+        plan(link={"capacity": 50}),
+        'link.capacity: a rate is written as text with a unit, such as "10 Gbps": got 50',
+    ),
+    "a unit of another kind": (
+        plan(period="180 Gbps"),
+        "jobs[0].period: '180 Gbps' is a rate; here a duration is needed, such as 10 ms",
+    ),
+    "a phase outside its period": (
+        plan(up=[{**UP, "start": "150 ms"}]),
+        "jobs[0].up[0]: 150 ms + 60 ms does not fit in the period of 180 ms",
+    ),
+    "a phase within another": (
+        plan(up=[UP, {**UP, "start": "30 ms"}]),
+        "jobs[0].up[1].start: 30 ms is before up[0] ends at 60 ms",
+    ),
+    "a rate above the link's": (
+        plan(up=[{**UP, "rate": "60 Gbps"}]),
+        "jobs[0].up[0].rate: 60 Gbps is above the link's capacity of 50 Gbps",
+    ),
+    "a period of zero": (
+        plan(period="0 ms"),
+        "jobs[0].period: a duration must be above 0 here: got '0 ms'",
+    ),
+    "a phase of zero": (
+        plan(up=[{**UP, "duration": "0 ms"}]),
+        "jobs[0].up[0].duration: a duration must be above 0 here: got '0 ms'",
+    ),
+    "a negative start": (
+        plan(up=[{**UP, "start": "-1 ms"}]),
+        "jobs[0].up[0].start: a duration must not be negative: got '-1 ms'",
+    ),
+    "a capacity of zero": (
+        plan(link={"capacity": "0 Gbps"}),
+        "link.capacity: a rate must be above 0 here: got '0 Gbps'",
+    ),
+    "10,000 phases": (
+        plan(up=[{**UP, "start": f"{n} us", "duration": "1 us"} for n in range(10_000)]),
+        "jobs[0].up: has more than 1000 entries: got 10000",
+    ),
+    "NaN as JSON's number": (plan(jitter=math.nan), "has the number NaN; only finite numbers are allowed"),
+    "NaN with a unit": (plan(period="nan ms"), "jobs[0].period: a duration is a finite number and a unit"),
+    "a number above the largest": (plan(jitter=2), "jobs[0].jitter: 2 is above the largest, 1"),
+    "more than 63 bits": (
+        plan(period="9223372036854775808 ps"),
+        "jobs[0].period: '9223372036854775808 ps' is above the largest value, 9223372036854775807 ps",
+    ),
+    "a fraction of a picosecond": (
+        plan(period="0.5 ps"),
+        "jobs[0].period: '0.5 ps' is not a whole number of ps, the finest that is kept",
+    ),
+    "no jobs": ('{"link": {"capacity": "50 Gbps"}, "jobs": []}', "jobs: has too few entries: got 0"),
+    "neither link nor fabric": (
+        plan(link=None),
+        "a plan has either a [link] or a [fabric]: got neither",
+    ),
+    "an unknown workload": (
+        '{"link": {"capacity": "50 Gbps"}, "jobs": '
+        '[{"name": "a", "workload": "VGG61", "batch_size": 1024, "workers": 2}]}',
+        "jobs[0].workload: 'VGG61' is not a workload of the catalogue; did you mean",
+    ),
+    "a batch size outside the catalogue's": (
+        '{"link": {"capacity": "50 Gbps"}, "jobs": '
+        '[{"name": "a", "workload": "VGG16", "batch_size": 9999, "workers": 2}]}',
+        "jobs[0].batch_size: 9999 is outside the catalogue's batch sizes for VGG16, 512 to 1800",
+    ),
+    "a list instead of a plan": ("[]", "must be a table of keys: got a list"),
+    "an empty file": ("", "is empty; a plan has at least a [link] or [fabric] and one of [[jobs]]"),
+    "only white space": (" \n\t", "is empty"),
+    "half a file": (plan()[:-20], "is not valid JSON: "),
+    "brackets without end": ("[" * 100_000, "is nested too deeply to be a plan"),
+}
+
+
+def assert_is_one_clear_error(outcome: Any, *said: object) -> None:
+    """Exit code 2, nothing printed as a result, and one message that says all of `said`."""
+    assert outcome.code == 2, outcome
+    assert outcome.out == ""
+    message = " ".join(outcome.err.split())
+    assert "Traceback" not in message
+    assert "panicked" not in message
+    assert len(outcome.err) < 2_000, "a message is read by a person"
+    for each in said:
+        assert " ".join(str(each).split()) in message
+
+
+@pytest.mark.parametrize("command", ["compat", "run"])
+@pytest.mark.parametrize("case", BAD_PLANS)
+def test_a_bad_plan_is_one_message_with_file_key_value_and_limit(
+    hocket: Command, tmp_path: Path, command: str, case: str
+) -> None:
+    text, message = BAD_PLANS[case]
+    path = tmp_path / "plan.json"
+    path.write_text(text, encoding="utf-8")
+    assert_is_one_clear_error(hocket(command, path), f"{path}: {message}")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[link]\ncapacity = "50 Gbps"\n[[jobs]\n', "is not valid TOML"),
+        ("jobs = [nan]\n", "jobs[0]: must be a table"),
+        ('[link]\ncapacity = "50 Gbps"\ncapacity = "40 Gbps"\n', "is not valid TOML"),
+        ("seed = 1979-05-27\n", "seed: must be a whole number"),
+        ("[link]\n", "link.capacity: is missing"),
+    ],
+)
+def test_a_bad_toml_plan_is_one_message_with_the_file(
+    hocket: Command, tmp_path: Path, text: str, message: str
+) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_text(text, encoding="utf-8")
+    assert_is_one_clear_error(hocket("compat", path), f"{path}: ", message)
+
+
+@pytest.mark.parametrize("command", ["compat", "run", "profile"])
+@pytest.mark.parametrize(
+    "content", [bytes(range(256)) * 40, b"\x00" * 1000, b"\x89PNG\r\n\x1a\n\x00\x00", b""], ids=len
+)
+def test_binary_garbage_and_emptiness_are_refused_by_file(
+    hocket: Command, tmp_path: Path, command: str, content: bytes
+) -> None:
+    path = tmp_path / "garbage"
+    path.write_bytes(content)
+    assert_is_one_clear_error(hocket(command, path), path)
+
+
+@pytest.mark.parametrize("command", ["compat", "run", "profile"])
+def test_a_directory_a_missing_file_and_one_that_cannot_be_read_are_refused_by_file(
+    hocket: Command, tmp_path: Path, command: str
+) -> None:
+    # Reading one's own memory at address 0 fails for everyone, root too.
+    for path in (tmp_path, tmp_path / "missing.toml", Path("/proc/self/mem")):
+        assert_is_one_clear_error(hocket(command, path), path)
+
+
+def test_a_plan_of_more_than_16_mb_is_not_read(hocket: Command, tmp_path: Path) -> None:
+    path = tmp_path / "huge.toml"
+    path.write_bytes(b"#" * 16_000_001)
+    assert_is_one_clear_error(hocket("run", path), f"{path}: is larger than the limit of 16 MB")
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    path = tmp_path / "good.json"
+    path.write_text(plan(), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(("given", "shown"), [("nan", "nan"), ("0", "0"), ("91", "91"), ("-5", "-5")])
+def test_a_precision_outside_its_limits_is_refused(
+    hocket: Command, good: Path, given: str, shown: str
+) -> None:
+    outcome = hocket("compat", good, f"--precision={given}")
+    assert_is_one_clear_error(outcome, f"--precision: must be between 0.1 and 90 degrees: got {shown}")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("compat",),
+        ("compat", "good.json", "--precision", "five"),
+        ("compat", "--fast", "good.json"),
+        ("dance",),
+    ],
+)
+def test_arguments_that_are_not_understood_end_with_2(
+    hocket: Command, good: Path, arguments: list[str]
+) -> None:
+    assert_is_one_clear_error(hocket(*arguments), "Usage: hocket")
+
+
+def test_a_figure_of_an_unknown_kind_is_refused_before_the_work(hocket: Command, good: Path) -> None:
+    outcome = hocket("compat", good, "--figure", "circles.bmp")
+    assert_is_one_clear_error(outcome, "circles.bmp: a figure is one of .svg, .png, .pdf: got '.bmp'")
+
+
+def test_output_that_cannot_be_written_is_refused_by_name(hocket: Command, good: Path) -> None:
+    below_a_file = good / "below"
+    assert hocket("compat", good, "--figure", below_a_file / "circles.svg").code == 2
+    assert_is_one_clear_error(
+        hocket("run", good, "--out", below_a_file), f"{below_a_file}: cannot be written"
+    )
+    assert_is_one_clear_error(hocket("run", good, "--out", good), f"{good}: cannot be written")
+
+
+def test_an_unknown_candidate_is_refused_by_name(hocket: Command, good: Path) -> None:
+    outcome = hocket("run", good, "--candidate", "c1")
+    assert_is_one_clear_error(outcome, good, "there is no candidate 'c1'; known: none")
+
+
+def test_what_only_the_engine_can_refuse_names_the_file_and_the_job(hocket: Command, tmp_path: Path) -> None:
+    longest = "9223372036854775807 ps"
+    path = tmp_path / "for ever.json"
+    path.write_text(plan(period=longest, up=[{**UP, "duration": longest}]), encoding="utf-8")
+    assert_is_one_clear_error(hocket("run", path), path, 'job "a"')
+    assert_is_one_clear_error(hocket("compat", path), path, 'job "a"')
+
+
+def test_periods_too_far_apart_for_one_circle_name_the_file_and_the_limit(
+    hocket: Command, tmp_path: Path
+) -> None:
+    jobs = [
+        {"name": name, "period": period, "up": [{**UP, "duration": "1 ps"}]}
+        for name, period in (("a", "1 ps"), ("b", "1 h"))
+    ]
+    path = tmp_path / "far apart.json"
+    path.write_text(json.dumps({"link": LINK, "jobs": jobs}), encoding="utf-8")
+    assert_is_one_clear_error(hocket("compat", path), path, "no common multiple up to 720 iterations")
+
+
+def test_an_unknown_target_is_refused_by_name(hocket: Command) -> None:
+    assert_is_one_clear_error(hocket("reproduce", "Z99"), "'z99' is not a target; known are H1, H2")
+    assert_is_one_clear_error(hocket("reproduce"), "reproduce: give the ids of targets, or --all, or --list")
+    assert_is_one_clear_error(hocket("reproduce", "H1", "--all"), "reproduce: give")
