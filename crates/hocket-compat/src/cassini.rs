@@ -14,18 +14,17 @@ use rayon::prelude::*;
 use thiserror::Error;
 
 use crate::affinity::{AffinityGraph, AffinityJob, Component, Loop, Traversal, collapse};
+use crate::demand::Demand;
 use crate::problem::{CompatError, JointLink, JointProblem};
 use crate::solver::{Solution, SolveOptions, solve_joint};
 
 pub mod cluster;
-mod demand;
 mod fitted;
 mod group;
 
 pub use fitted::{FittedRanking, GroupFit, rank_fitted};
 
 use cluster::{ClusterSolution, solve_cluster};
-use demand::Demand;
 use group::{Group, Key, Variant};
 
 /// A job that competes for links.

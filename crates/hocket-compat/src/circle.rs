@@ -5,7 +5,8 @@ use hocket_des::{Duration, Rate};
 use hocket_scenario::Profile;
 use num_integer::Integer;
 
-use crate::problem::CompatError;
+use crate::demand::Demand;
+use crate::problem::{CompatError, JointLink};
 
 /// The most iterations of one job that a unified circle may hold. With more, a rotation of the job
 /// is finer than a degree: the periods do not fit, and pretending that they do would only hide it.
@@ -40,47 +41,10 @@ pub fn score_of(capacity: Rate, jobs: &[Profile], shifts: &[Duration]) -> Result
     if shifts.len() != jobs.len() {
         return Err(CompatError::ShiftCount { shifts: shifts.len(), jobs: jobs.len() });
     }
-    if capacity.is_zero() {
-        return Err(CompatError::ZeroCapacity);
-    }
-    let perimeter = unified_perimeter(jobs)?;
-    let excess = excess(capacity, jobs, shifts, perimeter);
-    Ok(1.0 - excess as f64 / (perimeter.as_ps() as f64 * capacity.as_bps() as f64))
-}
-
-/// Equation 1 integrated over the circle, in bits/s × ps: a sweep over the edges of all phases.
-fn excess(capacity: Rate, jobs: &[Profile], shifts: &[Duration], perimeter: Duration) -> u128 {
-    let perimeter = perimeter.as_ps();
-    let mut edges: Vec<(u64, bool, u64)> = Vec::new();
-    let mut push = |start: u64, end: u64, rate: u64| {
-        edges.push((start, true, rate));
-        edges.push((end, false, rate));
-    };
-    for (job, shift) in jobs.iter().zip(shifts) {
-        let period = job.period();
-        for phase in job.phases() {
-            let first = ((phase.start + *shift % period) % period).as_ps();
-            for round in 0..perimeter / period.as_ps() {
-                let start = first + round * period.as_ps();
-                let end = start + phase.duration.as_ps();
-                push(start, end.min(perimeter), phase.rate.as_bps());
-                if end > perimeter {
-                    push(0, end - perimeter, phase.rate.as_bps());
-                }
-            }
-        }
-    }
-    // At equal places falls sort before rises, and every fall has its rise at an earlier place.
-    edges.sort_unstable();
-    let mut demand = 0u64;
-    let mut position = 0u64;
-    let mut total = 0u128;
-    for (at, rises, rate) in edges {
-        total += u128::from(at - position) * u128::from(demand.saturating_sub(capacity.as_bps()));
-        position = at;
-        demand = if rises { demand + rate } else { demand - rate };
-    }
-    total
+    let crossings = (0..jobs.len()).map(|job| (job, 1)).collect();
+    let demand = Demand::on_link(jobs, &JointLink { capacity, crossings, multiplicity: 1 }, false)?;
+    let shifts_ps: Vec<u64> = shifts.iter().map(|shift| shift.as_ps()).collect();
+    Ok(demand.score(&shifts_ps))
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::problem::{Arc, CompatError, Problem};
+use crate::demand::Arc;
+use crate::problem::{CompatError, Problem};
 use crate::solver::{Budget, Found};
 
 /// A piecewise constant function on the circle: demand − capacity from each position to the next.

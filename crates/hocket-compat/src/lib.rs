@@ -10,6 +10,7 @@ pub mod affinity;
 pub mod cassini;
 pub mod circle;
 pub mod commensurate;
+mod demand;
 mod exact;
 mod grid;
 pub mod problem;

@@ -9,6 +9,7 @@ use num_integer::Integer;
 use thiserror::Error;
 
 use crate::circle::unified_perimeter;
+use crate::demand::{Arc, compute_arcs, sending_arcs};
 
 /// Jobs that share one link (NSDI'24 Table 1: `J^l`, `bw_circle_j`, `C^l`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -83,14 +84,6 @@ pub enum CompatError {
     ShiftCount { shifts: usize, jobs: usize },
 }
 
-/// A demand over part of one period: `height` from `start` to `end`, in the problem's units.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Arc {
-    pub(crate) start: u64,
-    pub(crate) end: u64,
-    pub(crate) height: u64,
-}
-
 /// What jobs compete for. `weight` is what one unit of excess counts in the objective.
 #[derive(Clone, Debug)]
 pub(crate) struct Resource {
@@ -147,7 +140,12 @@ impl JointProblem {
             .fold(0, |gcd, rate| rate.gcd(&gcd));
         let capacity =
             |link: &JointLink| if strict { 1 } else { link.capacity.as_bps() / unit_bps };
-        let heights = |rate: Rate| if strict { 1 } else { rate.as_bps() / unit_bps };
+        let in_units = |arc: Arc, unit: u64| Arc {
+            start: arc.start / tick_ps,
+            end: arc.end / tick_ps,
+            height: arc.height / unit,
+        };
+        let sending = |arc: Arc| in_units(arc, if strict { 1 } else { unit_bps });
         let common = links
             .iter()
             .try_fold(1u128, |lcm, link| checked_lcm(lcm, u128::from(capacity(link))))
@@ -158,7 +156,7 @@ impl JointProblem {
                 Ok(Resource {
                     capacity: capacity(link),
                     weight: u128::from(link.multiplicity) * common / u128::from(capacity(link)),
-                    arcs: link_arcs(jobs, link, tick_ps, heights)?,
+                    arcs: link_arcs(jobs, link, strict, sending)?,
                 })
             })
             .collect::<Result<_, CompatError>>()?;
@@ -172,7 +170,7 @@ impl JointProblem {
         resources.extend(gpu_groups.iter().map(|group| Resource {
             capacity: 1,
             weight: forbidden,
-            arcs: gpu_arcs(jobs, group, tick_ps),
+            arcs: gpu_arcs(jobs, group, |arc| in_units(arc, 1)),
         }));
         // Proves that no sum of a search can overflow.
         worst(&resources, perimeter)
@@ -235,42 +233,26 @@ fn worst(resources: &[Resource], perimeter: u64) -> Option<u128> {
 fn link_arcs(
     jobs: &[Profile],
     link: &JointLink,
-    tick_ps: u64,
-    height: impl Fn(Rate) -> u64,
+    strict: bool,
+    scaled: impl Fn(Arc) -> Arc,
 ) -> Result<Vec<Vec<Arc>>, CompatError> {
     let mut arcs = vec![Vec::new(); jobs.len()];
     // Arcs of one job never overlap, so a job that stands twice is one with more flows.
-    let mut flows_by_job: BTreeMap<usize, u64> = BTreeMap::new();
+    let mut flows_by_job: BTreeMap<usize, u32> = BTreeMap::new();
     for &(job, flows) in &link.crossings {
-        *flows_by_job.entry(job).or_default() += u64::from(flows);
+        let sum = flows_by_job.entry(job).or_default();
+        *sum = sum.checked_add(flows).ok_or(CompatError::Overflow)?;
     }
     for (job, flows) in flows_by_job.into_iter().filter(|(_, flows)| *flows > 0) {
-        for phase in jobs[job].phases() {
-            arcs[job].push(Arc {
-                start: phase.start.as_ps() / tick_ps,
-                end: phase.end().as_ps() / tick_ps,
-                height: height(phase.rate).checked_mul(flows).ok_or(CompatError::Overflow)?,
-            });
-        }
+        arcs[job] = sending_arcs(&jobs[job], flows, strict)?.into_iter().map(&scaled).collect();
     }
     Ok(arcs)
 }
 
-fn gpu_arcs(jobs: &[Profile], group: &[usize], tick_ps: u64) -> Vec<Vec<Arc>> {
+fn gpu_arcs(jobs: &[Profile], group: &[usize], scaled: impl Fn(Arc) -> Arc) -> Vec<Vec<Arc>> {
     let mut arcs = vec![Vec::new(); jobs.len()];
     for &job in group {
-        let phases = jobs[job].phases();
-        let starts = [Duration::ZERO].into_iter().chain(phases.iter().map(|phase| phase.end()));
-        let ends = phases.iter().map(|phase| phase.start).chain([jobs[job].period()]);
-        arcs[job] = starts
-            .zip(ends)
-            .filter(|(start, end)| start < end)
-            .map(|(start, end)| Arc {
-                start: start.as_ps() / tick_ps,
-                end: end.as_ps() / tick_ps,
-                height: 1,
-            })
-            .collect();
+        arcs[job] = compute_arcs(&jobs[job]).into_iter().map(&scaled).collect();
     }
     arcs
 }

@@ -10,6 +10,7 @@ use hocket_compat::cassini::{
 };
 use hocket_compat::{Commensurate, JointLink, LinkProblem, Method, SolveOptions};
 use hocket_des::{Duration, Rate};
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
 use crate::convert::{
@@ -57,6 +58,13 @@ impl Interrupt {
         }
         self.seen()
     }
+
+    /// A search that Ctrl-C ended before it had an answer is no mistake of the input's.
+    fn or_value_error<T>(&self, answer: Result<T, impl std::fmt::Display>) -> PyResult<T> {
+        answer.map_err(|error| {
+            if self.seen() { PyKeyboardInterrupt::new_err(()) } else { value_error(error) }
+        })
+    }
 }
 
 impl Search {
@@ -85,8 +93,8 @@ pub(crate) fn solve_link(
         LinkProblem { capacity: Rate::from_bps(capacity_bps), jobs: profiles(jobs)?, gpu_groups };
     let interrupt = Interrupt::new();
     let poll = || interrupt.poll();
-    let solution =
-        py.detach(|| hocket_compat::solve(&link, &search.options(&poll))).map_err(value_error)?;
+    let solved = py.detach(|| hocket_compat::solve(&link, &search.options(&poll)));
+    let solution = interrupt.or_value_error(solved)?;
     Ok(Solved {
         score: solution.score,
         bound: solution.bound,
@@ -132,9 +140,8 @@ pub(crate) fn solve_cluster(
     let problem = BatchProblem { jobs, links, gpu_groups, tolerance };
     let interrupt = Interrupt::new();
     let poll = || interrupt.poll();
-    let choice = py
-        .detach(|| cluster::choose_batch_sizes(&problem, &search.options(&poll)))
-        .map_err(value_error)?;
+    let chosen = py.detach(|| cluster::choose_batch_sizes(&problem, &search.options(&poll)));
+    let choice = interrupt.or_value_error(chosen)?;
     Ok(Clustered {
         profiles: choice.profiles,
         score: choice.solution.score,
@@ -204,6 +211,7 @@ pub(crate) struct RankOptions {
 pub(crate) struct Ranked {
     placements: Vec<PlacementRow>,
     discarded: Vec<(usize, String)>,
+    interrupted: bool,
 }
 
 #[derive(IntoPyObject)]
@@ -268,13 +276,14 @@ pub(crate) fn rank(
         seed: options.seed,
         ..CassiniOptions::default()
     };
-    let FittedRanking { ranking, fits } = py
-        .detach(|| cassini::rank_fitted(&jobs, &links, &candidates, tolerance, &options))
-        .map_err(value_error)?;
+    let ranked =
+        py.detach(|| cassini::rank_fitted(&jobs, &links, &candidates, tolerance, &options));
+    let FittedRanking { ranking, fits } = interrupt.or_value_error(ranked)?;
     let discarded = ranking.discarded.into_iter().map(|d| (d.candidate, d.reason.to_string()));
     Ok(Ranked {
         placements: ranking.placements.into_iter().zip(fits).map(placement_row).collect(),
         discarded: discarded.collect(),
+        interrupted: interrupt.seen(),
     })
 }
 

@@ -15,9 +15,9 @@ use num_integer::Integer;
 use rand::RngExt;
 use thiserror::Error;
 
-use super::demand::Demand;
 use crate::circle::unified_perimeter;
 use crate::commensurate::{commensurate, stretched};
+use crate::demand::Demand;
 use crate::problem::{CompatError, JointLink, JointProblem};
 use crate::solver::{Budget, Solution, SolveOptions, solve_joint};
 

@@ -8,7 +8,7 @@ use crate::circle::unified_perimeter;
 use crate::problem::{CompatError, JointLink};
 
 /// The demand of the jobs on one link or GPU. Jobs are named by their place here.
-pub(super) struct Demand {
+pub(crate) struct Demand {
     perimeter_ps: u64,
     /// Bits per second, or a number of jobs.
     capacity: u64,
@@ -20,12 +20,13 @@ struct JobDemand {
     arcs: Vec<Arc>,
 }
 
-/// `height` from `start_ps` to `end_ps` of each period.
-#[derive(Clone, Copy)]
-struct Arc {
-    start_ps: u64,
-    end_ps: u64,
-    height: u64,
+/// Part of a job's circle: `height` from `start` to `end` of each period, in the units of whoever
+/// holds it; here picoseconds, and bits per second or a number of jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Arc {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) height: u64,
 }
 
 impl Demand {
@@ -34,7 +35,7 @@ impl Demand {
     /// # Errors
     /// If the capacity is zero, a job does not exist, the periods have no usable common multiple, or
     /// demands do not add up within 64 bits.
-    pub(super) fn on_link(
+    pub(crate) fn on_link(
         jobs: &[Profile],
         link: &JointLink,
         strict: bool,
@@ -46,7 +47,8 @@ impl Demand {
         let mut demands = Vec::new();
         for &(job, flows) in &link.crossings {
             let profile = known(jobs, job)?;
-            demands.push(link_demand(profile, flows, strict)?);
+            let arcs = sending_arcs(profile, flows, strict)?;
+            demands.push(JobDemand { period_ps: profile.period().as_ps(), arcs });
             profiles.push(profile.clone());
         }
         let peaks = demands.iter().map(|job| job.arcs.iter().map(|arc| arc.height).max());
@@ -60,29 +62,29 @@ impl Demand {
     ///
     /// # Errors
     /// If a job does not exist, or the periods have no usable common multiple.
-    pub(super) fn on_gpu(jobs: &[Profile], group: &[usize]) -> Result<Self, CompatError> {
+    pub(crate) fn on_gpu(jobs: &[Profile], group: &[usize]) -> Result<Self, CompatError> {
         let profiles: Vec<Profile> =
             group.iter().map(|job| known(jobs, *job).cloned()).collect::<Result<_, _>>()?;
         Ok(Self {
             perimeter_ps: unified_perimeter(&profiles)?.as_ps(),
             capacity: 1,
-            jobs: profiles.iter().map(gpu_demand).collect(),
+            jobs: profiles.iter().map(JobDemand::computing).collect(),
         })
     }
 
     /// The score (Equation 2) when the job at place j is delayed by `shifts_ps[j]`.
-    pub(super) fn score(&self, shifts_ps: &[u64]) -> f64 {
+    pub(crate) fn score(&self, shifts_ps: &[u64]) -> f64 {
         1.0 - self.shortfall(shifts_ps)
     }
 
     /// By how much the score falls short of 1.
-    pub(super) fn shortfall(&self, shifts_ps: &[u64]) -> f64 {
+    pub(crate) fn shortfall(&self, shifts_ps: &[u64]) -> f64 {
         let circle = self.perimeter_ps as f64 * self.capacity as f64;
         self.excess(shifts_ps) as f64 / circle
     }
 
     /// Equation 1 integrated over the circle: a sweep over the edges of all arcs.
-    pub(super) fn excess(&self, shifts_ps: &[u64]) -> u128 {
+    pub(crate) fn excess(&self, shifts_ps: &[u64]) -> u128 {
         let mut edges: Vec<(u64, bool, u64)> = Vec::new();
         for (job, shift_ps) in self.jobs.iter().zip(shifts_ps) {
             job.push_edges(*shift_ps, self.perimeter_ps, &mut edges);
@@ -101,9 +103,9 @@ impl Demand {
     }
 
     /// Where the demand of the job at `place` changes, within its period.
-    pub(super) fn edges_ps(&self, place: usize) -> Vec<u64> {
+    pub(crate) fn edges_ps(&self, place: usize) -> Vec<u64> {
         let arcs = self.jobs[place].arcs.iter();
-        let mut edges: Vec<u64> = arcs.flat_map(|arc| [arc.start_ps, arc.end_ps]).collect();
+        let mut edges: Vec<u64> = arcs.flat_map(|arc| [arc.start, arc.end]).collect();
         edges.sort_unstable();
         edges.dedup();
         edges
@@ -111,16 +113,20 @@ impl Demand {
 }
 
 impl JobDemand {
+    fn computing(profile: &Profile) -> Self {
+        Self { period_ps: profile.period().as_ps(), arcs: compute_arcs(profile) }
+    }
+
     fn push_edges(&self, shift_ps: u64, perimeter_ps: u64, edges: &mut Vec<(u64, bool, u64)>) {
         let mut push = |start: u64, end: u64, height: u64| {
             edges.push((start, true, height));
             edges.push((end, false, height));
         };
         for arc in &self.arcs {
-            let first = (arc.start_ps + shift_ps % self.period_ps) % self.period_ps;
+            let first = (arc.start + shift_ps % self.period_ps) % self.period_ps;
             for round in 0..perimeter_ps / self.period_ps {
                 let start = first + round * self.period_ps;
-                let end = start + (arc.end_ps - arc.start_ps);
+                let end = start + (arc.end - arc.start);
                 push(start, end.min(perimeter_ps), arc.height);
                 if end > perimeter_ps {
                     push(0, end - perimeter_ps, arc.height);
@@ -134,27 +140,31 @@ fn known(jobs: &[Profile], job: usize) -> Result<&Profile, CompatError> {
     jobs.get(job).ok_or(CompatError::UnknownJob { job, jobs: jobs.len() })
 }
 
-fn link_demand(profile: &Profile, flows: u32, strict: bool) -> Result<JobDemand, CompatError> {
+/// What a job with so many flows asks of a link; `strict` counts jobs instead of demand.
+///
+/// # Errors
+/// If the flows together ask for more than 2^64 bits per second.
+pub(crate) fn sending_arcs(
+    profile: &Profile,
+    flows: u32,
+    strict: bool,
+) -> Result<Vec<Arc>, CompatError> {
     let height = |rate: Rate| match strict {
         true => Some(1),
         false => rate.as_bps().checked_mul(u64::from(flows)),
     };
     let arcs = profile.phases().iter().map(|phase| {
         let height = height(phase.rate).ok_or(CompatError::Overflow)?;
-        Ok(Arc { start_ps: phase.start.as_ps(), end_ps: phase.end().as_ps(), height })
+        Ok(Arc { start: phase.start.as_ps(), end: phase.end().as_ps(), height })
     });
-    Ok(JobDemand { period_ps: profile.period().as_ps(), arcs: arcs.collect::<Result<_, _>>()? })
+    arcs.collect()
 }
 
-/// All that is not an Up phase is compute.
-fn gpu_demand(profile: &Profile) -> JobDemand {
+/// When a job keeps its GPU busy: all that is not an Up phase is compute.
+pub(crate) fn compute_arcs(profile: &Profile) -> Vec<Arc> {
     let phases = profile.phases();
     let starts = [Duration::ZERO].into_iter().chain(phases.iter().map(|phase| phase.end()));
     let ends = phases.iter().map(|phase| phase.start).chain([profile.period()]);
-    let arcs = starts.zip(ends).filter(|(start, end)| start < end).map(|(start, end)| Arc {
-        start_ps: start.as_ps(),
-        end_ps: end.as_ps(),
-        height: 1,
-    });
-    JobDemand { period_ps: profile.period().as_ps(), arcs: arcs.collect() }
+    let arcs = starts.zip(ends).filter(|(start, end)| start < end);
+    arcs.map(|(start, end)| Arc { start: start.as_ps(), end: end.as_ps(), height: 1 }).collect()
 }
