@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from hocket.figures.style import job_colour, label, new_figure
+from hocket.figures.style import job_colour, label, legend_above, new_figure
 
 _LINES = ("-", "--", ":", "-.")
 
@@ -40,5 +40,5 @@ def cdf_figure(panels: Sequence[CdfPanel], quantity: str, title: str = "") -> Fi
             )
         axes.set_ylim(0, 1.02)
         label(axes, quantity, "share of iterations", panel.title)
-        axes.legend(loc="lower right", frameon=False, fontsize="small")
+        legend_above(axes)
     return figure

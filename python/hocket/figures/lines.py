@@ -20,7 +20,6 @@ class LinesPanel:
     x: Sequence[float]
     series: Mapping[str, Sequence[float]]
     reference: float | None = None
-    log_y: bool = False
     y_limits: tuple[float, float] | None = None
     """The ends of the vertical axis, where they mean something; else the data's own."""
 
@@ -43,8 +42,6 @@ def lines_figure(panels: Sequence[LinesPanel], title: str = "") -> Figure:
             )
         if panel.reference is not None:
             axes.axhline(panel.reference, color=LINE_COLOUR, linestyle="--", linewidth=1.0, label="paper")
-        if panel.log_y:
-            axes.set_yscale("log")
         axes.grid(True, alpha=0.25)
         label(axes, panel.x_label, panel.y_label, panel.title)
         if panel.y_limits is not None:

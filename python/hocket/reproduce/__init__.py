@@ -40,7 +40,7 @@ def reproduce(ids: Iterable[str], progress: Progress | None = None) -> list[Repr
 
     >>> reproduce(["c99"])
     Traceback (most recent call last):
-    hocket.errors.InputError: 'c99' is not a target; known are H1, H2, H3, C17
+    hocket.errors.InputError: 'c99' is not a target; known are H1, H2, H3, H4, H5, H6, H7, H8, C1, C2, C3, C4, C17, C19
     """
     names = [name.upper() for name in dict.fromkeys(ids)]
     for name in names:

@@ -110,7 +110,7 @@ def _figure(points: Mapping[int, Point]) -> Figure:
     return lines_figure(
         [
             LinesPanel("accuracy", "precision (°)", "score reached (% of optimum)", degrees, accuracies),
-            LinesPanel("time", "precision (°)", "execution time (ms)", degrees, times, log_y=True),
+            LinesPanel("time", "precision (°)", "execution time (ms)", degrees, times),
         ],
         "What a finer circle costs and wins",
     )

@@ -8,10 +8,14 @@ from rich.console import Console
 from rich.table import Table
 
 from hocket.errors import InputError
+from hocket.reproduce import TARGETS
 from hocket.reproduce.target import Reproduction, Row
 
 BEGIN = "<!-- results: made by `hocket reproduce --all --write docs/validation.md` -->"
 END = "<!-- end of results -->"
+
+# Written without a space; so is no unit at all.
+_CLOSE_UNITS = ("°", "%", "×", "")
 
 
 def print_table(reproduction: Reproduction, console: Console) -> None:
@@ -66,9 +70,10 @@ def as_json(reproductions: Sequence[Reproduction]) -> list[dict[str, Any]]:
 
 
 def write_validation(path: str | Path, reproductions: Sequence[Reproduction]) -> None:
-    """Replaces the results in the Markdown file at `path`, between their two markers.
+    """Puts `reproductions` into the results of the Markdown file at `path`, between their two markers.
 
-    Raises `InputError` if the file cannot be read or written, or lacks a marker.
+    A target that stands there already is replaced, others stay. Raises `InputError` if the file cannot be
+    read or written, or lacks a marker.
     """
     path = Path(path)
     try:
@@ -77,14 +82,22 @@ def write_validation(path: str | Path, reproductions: Sequence[Reproduction]) ->
         reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
         raise InputError(f"{path}: cannot be read: {reason}") from None
     before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    results, end, after = rest.partition(END)
     if not begin or not end:
         raise InputError(f"{path}: has no results to replace; they stand between {BEGIN!r} and {END!r}")
-    sections = "\n".join(markdown(each) for each in reproductions)
+    sections = _sections(results) | {each.id: markdown(each) for each in reproductions}
+    ordered = [sections[name] for name in TARGETS if name in sections]
+    renewed = "\n".join([f"{before}{BEGIN}\n", *ordered, f"{END}{after}"])
     try:
-        path.write_text(f"{before}{BEGIN}\n\n{sections}\n{END}{after}", encoding="utf-8")
+        path.write_text(renewed, encoding="utf-8")
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _sections(results: str) -> dict[str, str]:
+    """The sections between the markers by target, as `markdown` wrote them."""
+    _, *sections = f"\n{results.strip()}".split("\n### ")
+    return {each.partition(":")[0]: f"### {each.rstrip()}\n" for each in sections}
 
 
 def markdown(reproduction: Reproduction) -> str:
@@ -105,14 +118,14 @@ def markdown(reproduction: Reproduction) -> str:
         )
         lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
     notes = [f"- {note}" for note in reproduction.notes]
-    return "\n".join([*lines, "", *notes, ""])
+    return "\n".join([*lines, *(["", *notes] if notes else []), ""])
 
 
 def _value(value: float | str | None, unit: str) -> str:
     if value is None:
         return "–"
     shown = value if isinstance(value, str) else f"{value:.4g}"
-    return f"{shown} {unit}".rstrip()
+    return f"{shown}{'' if unit in _CLOSE_UNITS else ' '}{unit}"
 
 
 def _difference(row: Row) -> str:

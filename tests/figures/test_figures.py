@@ -1,0 +1,128 @@
+"""Figures show what they are given: the arithmetic behind them by hand, and their labels."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from matplotlib.figure import Figure
+
+from hocket import InputError, compatibility, simulate
+from hocket.figures import save
+from hocket.figures.affinity import affinity_figure
+from hocket.figures.cdf import CdfPanel, cdf_figure
+from hocket.figures.circles import compatibility_figure, demand
+from hocket.figures.comparison import Pair, comparison_figure
+from hocket.figures.lines import LinesPanel, lines_figure
+from hocket.figures.style import EXCESS_COLOUR, JOB_COLOURS
+from hocket.figures.timeline import panel_of, rates_over, timeline_figure
+from hocket.figures.traffic import traffic_figure
+from hocket.reproduce.fabrics import chain, fig_7_jobs
+from hocket.workloads import profile
+
+MS = 10**9
+GBPS = 10**9
+
+
+def two_jobs(up_ms: int) -> dict[str, object]:
+    up = [{"start": "0 ms", "duration": f"{up_ms} ms", "rate": "40 Gbps"}]
+    return {
+        "link": {"capacity": "50 Gbps"},
+        "run": {"iterations": 5, "record_rates_until": "1 s"},
+        "jobs": [
+            {"name": "first", "period": "40 ms", "up": up},
+            {"name": "second", "period": "60 ms", "up": up},
+        ],
+    }
+
+
+def texts(figure: Figure) -> str:
+    legends = [text for legend in figure.legends for text in legend.get_texts()]
+    for axes in figure.axes:
+        legend = axes.get_legend()
+        legends += list(axes.texts) + (list(legend.get_texts()) if legend else [])
+        legends += [axes.title, axes.xaxis.label, axes.yaxis.label, axes._left_title]  # type: ignore[attr-defined]
+    return "\n".join([figure.get_suptitle(), *(text.get_text() for text in legends)])
+
+
+def test_demand_around_the_circle_adds_every_iteration_of_every_job() -> None:
+    around = demand(compatibility(two_jobs(10)).jobs, shifted=False)
+    starts_ms, total_gbps = around.edges_ps[:-1] // MS, around.rates_bps.sum(axis=0) // GBPS
+    steps = dict(zip(starts_ms.tolist(), total_gbps.tolist(), strict=True))
+    assert steps == {0: 80, 10: 0, 40: 40, 50: 0, 60: 40, 70: 0, 80: 40, 90: 0}
+
+
+def test_an_up_phase_across_the_zero_angle_is_cut_and_keeps_its_length() -> None:
+    jobs = compatibility(two_jobs(10)).jobs
+    late = [job.__class__(**{**job.__dict__, "time_shift_ps": 35 * MS}) for job in jobs[:1]]
+    around = demand(late, shifted=True)
+    sending = np.diff(around.edges_ps)[around.rates_bps[0] > 0].sum()
+    assert around.rates_bps[0, 0] == 40 * GBPS
+    assert sending == 3 * 10 * MS
+
+
+def test_circles_name_the_jobs_the_score_and_the_excess() -> None:
+    answer = compatibility(two_jobs(10))
+    shown = texts(compatibility_figure(answer))
+    assert "first: 40 ms" in shown
+    assert "above the capacity" in shown
+    assert "as they are: score 0.950" in shown
+    assert "rotated: score 1.000" in shown
+    assert f"first {answer.time_shifts_s['first'] * 1e3:.4g} ms" in shown
+
+
+def test_circles_of_jobs_that_fit_anyway_show_no_excess() -> None:
+    plan = two_jobs(10)
+    plan["link"] = {"capacity": "100 Gbps"}
+    assert "above the capacity" not in texts(compatibility_figure(compatibility(plan)))
+
+
+def test_no_job_has_the_colour_of_the_excess() -> None:
+    assert EXCESS_COLOUR not in JOB_COLOURS
+    assert len(set(JOB_COLOURS)) == len(JOB_COLOURS)
+
+
+def test_circles_of_a_fabric_are_refused() -> None:
+    with pytest.raises(InputError, match=r"one \[link\]"):
+        compatibility_figure(compatibility(chain(fig_7_jobs())))
+
+
+def test_rates_hold_from_their_row_to_the_next_one() -> None:
+    table = pl.DataFrame({"job": ["a", "b", "a", "a"], "start_ps": [0, 10, 20, 20], "rate_bps": [5, 7, 1, 2]})
+    edges, steps = rates_over(table, ["a", "b", "c"], 5, 30)
+    assert edges.tolist() == [5, 10, 20, 30]
+    assert steps.tolist() == [[5, 5, 2], [0, 7, 7], [0, 0, 0]]
+
+
+def test_a_timeline_stacks_jobs_up_to_the_capacity() -> None:
+    run = simulate(two_jobs(10))
+    figure = timeline_figure([panel_of(run, "both", 0.0, 0.12)], 50 * GBPS, "rates")
+    shown = texts(figure)
+    assert "first" in shown
+    assert "time (ms)" in shown
+    assert "rate (Gbps)" in shown
+    areas = [path for each in figure.axes[0].collections for path in each.get_paths()]
+    highest = max(float(np.asarray(area.vertices)[:, 1].max()) for area in areas)
+    assert highest == pytest.approx(50.0)
+
+
+def test_other_figures_carry_their_labels_and_units() -> None:
+    figures = {
+        "iteration (ms)": cdf_figure(
+            [CdfPanel("J1", {"fair": [1.0, 2.0], "unfair": [1.0]})], "iteration (ms)"
+        ),
+        "clock error (ms)": lines_figure(
+            [LinesPanel("mean", "clock error (ms)", "time (ms)", [0, 1], {"agent": [1, 2]}, reference=1.5)]
+        ),
+        "time (ms)": comparison_figure([("group 1", [Pair("BERT", 183, 199.6)])], "time (ms)"),
+        "time (s)": traffic_figure({"VGG16": profile("VGG16", 1400, 2)}),
+        "140.8 ms": affinity_figure({"l1": {"j1": 0.0, "j2": 140.8}}, {"j1": 0.0, "j2": 140.8}),
+    }
+    for expected, figure in figures.items():
+        assert expected in texts(figure)
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg"])
+def test_figures_are_written_in_the_format_of_the_suffix(tmp_path: Path, suffix: str) -> None:
+    path = save(compatibility_figure(compatibility(two_jobs(10))), tmp_path / f"circles{suffix}")
+    assert path.read_bytes().startswith(b"\x89PNG" if suffix == ".png" else b"<?xml")
