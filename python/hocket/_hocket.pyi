@@ -71,6 +71,7 @@ class _PlacementRow(TypedDict):
 class _Ranked(TypedDict):
     placements: list[_PlacementRow]
     discarded: list[tuple[int, str]]
+    interrupted: bool
 
 class _JobSpec(TypedDict):
     name: str

@@ -2,11 +2,13 @@
 stderr and exit code 2; Ctrl-C is exit code 130 after what was finished has been kept.
 """
 
+import os
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+import typer.core
 from rich.markup import escape
 
 from hocket import __version__
@@ -27,8 +29,28 @@ from hocket.runner import as_plan, simulate
 INPUT_ERROR = 2
 INTERRUPTED = 130
 
+
+class _Commands(typer.core.TyperGroup):
+    """The commands, and how each of them may end early."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except InputError as error:
+            err.print(f"[red]error:[/red] {escape(str(error))}")
+            raise typer.Exit(INPUT_ERROR) from None
+        except KeyboardInterrupt:
+            err.print("interrupted")
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            # Whoever reads our output has seen enough; nor may the interpreter's last flush fail on it.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit from None
+
+
 app = typer.Typer(
     name="hocket",
+    cls=_Commands,
     help="Which training jobs can take turns on a shared network, and how far to shift each.",
     no_args_is_help=True,
     add_completion=False,
@@ -39,18 +61,7 @@ app = typer.Typer(
 
 def main() -> None:
     """The `hocket` command."""
-    try:
-        app(prog_name="hocket")
-    except InputError as error:
-        err.print(f"[red]error:[/red] {escape(str(error))}")
-        sys.exit(INPUT_ERROR)
-    except KeyboardInterrupt:
-        err.print("interrupted")
-        sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        # Whoever reads our output has seen enough.
-        sys.stderr.close()
-        sys.exit(0)
+    app(prog_name="hocket")
 
 
 def _version(asked: bool) -> None:

@@ -65,12 +65,14 @@ def _on_link(plan: Plan, capacity_bps: int, groups: list[list[int]], search: "_h
     """NSDI'24 Table 1; with several batch sizes, for those that score best (HotNets'22 §5)."""
     options = [job.profiles() for job in plan.jobs]
     choices = [0] * len(options)
+    interrupted = False
     if any(len(profiles) > 1 for profiles in options):
         everyone = [(capacity_bps, [(number, 1) for number in range(len(options))])]
         plain_options = [[plain(each) for each in profiles] for profiles in options]
-        choices = _hocket.solve_cluster(everyone, plain_options, groups, plan.compat.tolerance, search)[
-            "profiles"
-        ]
+        chosen = _hocket.solve_cluster(everyone, plain_options, groups, plan.compat.tolerance, search)
+        choices, interrupted = chosen["profiles"], chosen["interrupted"]
+    if interrupted:
+        search = {**search, "time_limit_s": 0.0}
     given = [profiles[choice] for profiles, choice in zip(options, choices, strict=True)]
     fitted = _hocket.commensurate([each.period_ps for each in given], plan.compat.tolerance)
     profiles = [plain(each) for each in on_circle(given, fitted)]
@@ -84,7 +86,7 @@ def _on_link(plan: Plan, capacity_bps: int, groups: list[list[int]], search: "_h
         fitted=fitted,
         shifts_ps=solved["time_shifts_ps"],
         precision_deg=solved["precision_deg"],
-        interrupted=solved["interrupted"],
+        interrupted=interrupted or solved["interrupted"],
         links=(LinkCompatibility("link", capacity_bps, names, solved["score"], solved["proven_optimal"]),),
     )
 
@@ -127,7 +129,7 @@ def _by_affinity_graph(plan: Plan, network: Network, search: "_hocket._Search") 
         fitted=_merged(given, best["groups"]),
         shifts_ps=[shift or 0 for shift in best["time_shifts_ps"]],
         precision_deg=search["precision_deg"] or 0.0,
-        interrupted=False,
+        interrupted=ranked["interrupted"],
         links=tuple(_link(plan, network, row) for row in best["links"]),
         candidates=(
             *(CandidateScore(names[row["candidate"]], row["score"], None) for row in ranked["placements"]),
