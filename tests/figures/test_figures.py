@@ -66,8 +66,8 @@ def test_circles_name_the_jobs_the_score_and_the_excess() -> None:
     shown = texts(compatibility_figure(answer))
     assert "first: 40 ms" in shown
     assert "above the capacity" in shown
-    assert "as they are: score 0.950" in shown
-    assert "rotated: score 1.000" in shown
+    assert "as they are: mean excess 5.0% of the link" in shown
+    assert "rotated: mean excess 0.0% of the link" in shown
     assert f"first {answer.time_shifts_s['first'] * 1e3:.4g} ms" in shown
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from hocket import InputError, compatibility
+from hocket import InputError, compatibility, simulate
 from hocket.config import parse_plan
 from hocket.reproduce import TARGETS, Reproduction, Row, c3, c17, c19, h1, h3, h5, h6, h7, reproduce
 from hocket.reproduce.fabrics import job, triangle
 from hocket.reproduce.measure import by_job, overlaps
-from hocket.reproduce.setting import SNAPSHOTS, link_plan, ran, shifted, snapshot
+from hocket.reproduce.setting import SNAPSHOTS, link_plan, shifted, snapshot
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -197,7 +197,7 @@ def test_five_degrees_reach_the_optimum_and_coarser_circles_do_not() -> None:
 def test_overlap_is_the_share_of_an_up_phase_in_which_the_other_sends() -> None:
     up = [{"start": "60 ms", "duration": "40 ms", "rate": "20 Gbps"}]
     jobs = [{"name": name, "period": "100 ms", "up": up} for name in ("a", "b")]
-    run = ran(link_plan("overlap", shifted(jobs, {"a": 0.0, "b": 0.03}), iterations=3))
+    run = simulate(link_plan("overlap", shifted(jobs, {"a": 0.0, "b": 0.03}), iterations=3))
     # b sends from 90 ms: the last 10 of the 40 ms in which a does. 20 + 20 Gbps fit, so nothing is slowed.
     assert overlaps(run, "a", "b") == pytest.approx([0.25, 0.25, 0.25])
     assert by_job(run, "mean_iteration_s") == pytest.approx({"a": 0.1, "b": 0.1})

@@ -76,7 +76,9 @@ def compatibility_figure(result: Compatibility) -> Figure:
     for polar, each, title in zip(axes, outcomes, ("as they are", "rotated"), strict=True):
         assert isinstance(polar, PolarAxes), "the projection asked for is polar"
         _draw(polar, each, result, highest_bps)
-        polar.set_title(f"{title}: score {_score(each, result.capacity_bps):.3f}", pad=14)
+        polar.set_title(
+            f"{title}: mean excess {_mean_excess(each, result.capacity_bps):.1%} of the link", pad=14
+        )
     figure.suptitle(_title(result))
     handles, labels = axes[0].get_legend_handles_labels()
     # An excess may show on one side only, and is explained once.
@@ -101,11 +103,11 @@ def _arcs(job: CircleJob, perimeter_ps: int, shift_ps: int) -> list[tuple[int, i
     return arcs
 
 
-def _score(each: Demand, capacity_bps: int) -> float:
-    """NSDI'24 Equation 2 over the whole circle, so that both drawings are judged alike."""
+def _mean_excess(each: Demand, capacity_bps: int) -> float:
+    """What the demand form takes off a score of 1 (NSDI'24 Equation 2), as a share of the capacity."""
     excess_bps = np.maximum(each.rates_bps.sum(axis=0) - capacity_bps, 0)
     steps_ps = np.diff(each.edges_ps)
-    return 1.0 - float(np.average(excess_bps, weights=steps_ps)) / capacity_bps
+    return float(np.average(excess_bps, weights=steps_ps)) / capacity_bps
 
 
 def _title(result: Compatibility) -> str:

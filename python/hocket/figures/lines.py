@@ -20,6 +20,8 @@ class LinesPanel:
     x: Sequence[float]
     series: Mapping[str, Sequence[float]]
     reference: float | None = None
+    log_x: bool = False
+    """Whether values of `x` that multiply are as far apart as those that add."""
     y_limits: tuple[float, float] | None = None
     """The ends of the vertical axis, where they mean something; else the data's own."""
 
@@ -42,6 +44,10 @@ def lines_figure(panels: Sequence[LinesPanel], title: str = "") -> Figure:
             )
         if panel.reference is not None:
             axes.axhline(panel.reference, color=LINE_COLOUR, linestyle="--", linewidth=1.0, label="paper")
+        if panel.log_x:
+            axes.set_xscale("log")
+            axes.set_xticks(panel.x, [f"{value:g}" for value in panel.x])
+            axes.minorticks_off()
         axes.grid(True, alpha=0.25)
         label(axes, panel.x_label, panel.y_label, panel.title)
         if panel.y_limits is not None:

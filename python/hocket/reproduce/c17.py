@@ -19,16 +19,18 @@ from hocket.reproduce.setting import (
     Tables,
     each_with,
     link_plan,
-    ran,
     shifted,
     snapshot,
 )
 from hocket.reproduce.target import Progress, Reproduction, Row
 from hocket.results import Run
-from hocket.runner import plain
+from hocket.runner import plain, simulate
+from hocket.units import parse_rate
 
 # Scores this close are printed alike in Table 2, which has one decimal.
 _ALIKE = 0.005
+# Shifts that are tried for the range: 5° apart.
+_STEPS = 72
 _SHOWN_S = 1.0
 _START_STEPS = 8
 
@@ -124,10 +126,10 @@ def measure(number: int) -> Outcome:
     answer = compatibility(link_plan(f"snapshot {number}", jobs))
     return Outcome(
         answer,
-        ran(_plan(number, jobs)),
-        ran(_plan(number, jobs, CONTENDED_CAPACITY)),
+        simulate(_plan(number, jobs)),
+        simulate(_plan(number, jobs, CONTENDED_CAPACITY)),
         _other_starts_ms(number, jobs, answer),
-        ran(_plan(number, shifted(jobs, answer.time_shifts_s))),
+        simulate(_plan(number, shifted(jobs, answer.time_shifts_s))),
     )
 
 
@@ -151,7 +153,7 @@ def _other_starts_ms(number: int, jobs: list[Tables], answer: Compatibility) -> 
         arriving = [
             {**job, "arrival": f"{arrival} ps"} for job, arrival in zip(jobs, arrivals_ps, strict=True)
         ]
-        runs.append(by_job(ran(_plan(number, arriving)), "mean_communication_s"))
+        runs.append(by_job(simulate(_plan(number, arriving)), "mean_communication_s"))
     return {job: 1e3 * float(np.mean([run[job] for run in runs])) for job in runs[0]}
 
 
@@ -198,10 +200,10 @@ def _shift_row(here: str, number: int, answer: Compatibility, job: CircleJob, re
     ours_ms = {name: 1e3 * shift_s for name, shift_s in answer.time_shifts_s.items()}
     period_ms = job.profile.period_ps / 1e9
     relative_ms = (ours_ms[job.name] - ours_ms[reference]) % period_ms
-    step_ms = period_ms / 72
+    step_ms = period_ms / _STEPS
     alike = [
         ((ours_ms[job.name] + step * step_ms) % period_ms - ours_ms[reference]) % period_ms
-        for step in range(72)
+        for step in range(_STEPS)
         if _score(answer, {**ours_ms, job.name: (ours_ms[job.name] + step * step_ms) % period_ms})
         >= answer.score - _ALIKE
     ]
@@ -210,7 +212,7 @@ def _shift_row(here: str, number: int, answer: Compatibility, job: CircleJob, re
         PUBLISHED[number][job.name].shift_ms,
         relative_ms,
         "ms",
-        f"{len(alike)} of 72 shifts score alike (within {_ALIKE}), from {min(alike):.0f} to "
+        f"{len(alike)} of {_STEPS} shifts score alike (within {_ALIKE}), from {min(alike):.0f} to "
         f"{max(alike):.0f} ms; the solver returns one of them",
     )
 
@@ -229,4 +231,4 @@ def _figure(outcomes: Mapping[int, Outcome]) -> Figure:
         for number, outcome in outcomes.items()
         for title, run in (("sharing", outcome.sharing), ("shifted", outcome.shifted))
     ]
-    return timeline_figure(panels, 50 * 10**9, "Link utilisation without and with time-shifts")
+    return timeline_figure(panels, parse_rate(CAPACITY), "Link utilisation without and with time-shifts")

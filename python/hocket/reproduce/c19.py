@@ -109,8 +109,10 @@ def _figure(points: Mapping[int, Point]) -> Figure:
     times = {"all instances": [1e3 * point.solve_s for point in points.values()]}
     return lines_figure(
         [
-            LinesPanel("accuracy", "precision (°)", "score reached (% of optimum)", degrees, accuracies),
-            LinesPanel("time", "precision (°)", "execution time (ms)", degrees, times),
+            LinesPanel(
+                "accuracy", "precision (°)", "score reached (% of optimum)", degrees, accuracies, log_x=True
+            ),
+            LinesPanel("time", "precision (°)", "execution time (ms)", degrees, times, log_x=True),
         ],
         "What a finer circle costs and wins",
     )

@@ -18,9 +18,10 @@ from hocket.reproduce.measure import (
     iteration_times_s,
     overlaps,
 )
-from hocket.reproduce.setting import JITTER, Tables, in_time, link_plan, ran, workload
+from hocket.reproduce.setting import JITTER, Tables, in_time, link_plan, workload
 from hocket.reproduce.target import Progress, Reproduction, Row
 from hocket.results import Run
+from hocket.runner import simulate
 
 # 30 + 15 Gbps of Fig 1c: what the link carries of its 50 Gbps.
 CAPACITY_BPS = 45 * 10**9
@@ -52,8 +53,8 @@ def runs(jitter: float) -> dict[str, Run]:
     """Both scenarios of Fig 1, 1,000 iterations each."""
     unfair = [fig_2_job("J1", jitter=jitter, share={"weighted": WEIGHT}), fig_2_job("J2", jitter=jitter)]
     return {
-        "fair": ran(_plan([fig_2_job("J1", jitter=jitter), fig_2_job("J2", jitter=jitter)])),
-        "unfair": ran(_plan(unfair)),
+        "fair": simulate(_plan([fig_2_job("J1", jitter=jitter), fig_2_job("J2", jitter=jitter)])),
+        "unfair": simulate(_plan(unfair)),
     }
 
 
@@ -110,8 +111,8 @@ def reproduce_h2(progress: Progress) -> Reproduction:
             4,
             separated,
             "",
-            f"overlap shrinks by a factor of about two per iteration, {_percentages(shares[:separated])}; "
-            "the paper reads separation off a smoothed plot",
+            f"overlap shrinks as {_percentages(shares[:separated])}; the paper reads separation off a "
+            "smoothed plot",
         ),
         Row("share of later iterations that overlap", "none", "none" if later == 0 else f"{later:.1%}"),
         Row(
@@ -119,7 +120,8 @@ def reproduce_h2(progress: Progress) -> Reproduction:
             None,
             float(np.mean(jittered[separated - 1 :] >= SEPARATED)),
             "",
-            "Up fills 97.6 of the 100 ms that the other leaves: jitter of 1 ms makes them touch again",
+            f"Up fills {1e3 * UP_S:.1f} of the {1e3 * DOWN_S:.0f} ms that the other leaves: jitter of "
+            f"{1e3 * JITTER * DOWN_S:.0f} ms makes them touch again",
         ),
     )
     return Reproduction(
@@ -134,7 +136,7 @@ def _plan(jobs: list[Tables]) -> Tables:
 def _catalogue_runs() -> dict[str, Run]:
     fair = [workload(name, "VGG19", 1400, jitter=JITTER) for name in ("J1", "J2")]
     unfair = [{**fair[0], "share": {"weighted": WEIGHT}}, fair[1]]
-    return {"fair": ran(_plan(fair)), "unfair": ran(_plan(unfair))}
+    return {"fair": simulate(_plan(fair)), "unfair": simulate(_plan(unfair))}
 
 
 def _speed_ups(scenarios: Mapping[str, Run]) -> dict[str, float]:

@@ -11,9 +11,10 @@ from matplotlib.figure import Figure
 from hocket.figures.lines import LinesPanel, lines_figure
 from hocket.reproduce import h3
 from hocket.reproduce.measure import by_job, overlaps
-from hocket.reproduce.setting import JITTER, Tables, each_with, link_plan, ran, snapshot, workload
+from hocket.reproduce.setting import JITTER, Tables, each_with, link_plan, snapshot, workload
 from hocket.reproduce.target import Progress, Reproduction, Row
 from hocket.results import Run
+from hocket.runner import simulate
 
 ADAPTIVE = {"adaptive": 1.0}
 # By then the slide is over: it took fewer than 20 iterations in every pair.
@@ -44,8 +45,8 @@ def measure(jobs: Sequence[Tables]) -> Pair:
     jittered = each_with(jobs, jitter=JITTER)
     return Pair(
         (jobs[0]["name"], jobs[1]["name"]),
-        ran(link_plan("fair", jittered)),
-        ran(link_plan("adaptive", each_with(jittered, share=ADAPTIVE))),
+        simulate(link_plan("fair", jittered)),
+        simulate(link_plan("adaptive", each_with(jittered, share=ADAPTIVE))),
     )
 
 

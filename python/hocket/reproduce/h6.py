@@ -9,8 +9,9 @@ from matplotlib.figure import Figure
 from hocket.figures.lines import LinesPanel, lines_figure
 from hocket.reproduce import h3
 from hocket.reproduce.measure import by_job
-from hocket.reproduce.setting import JITTER, Tables, link_plan, ran, workload
+from hocket.reproduce.setting import JITTER, Tables, link_plan, workload
 from hocket.reproduce.target import Progress, Reproduction, Row
+from hocket.runner import simulate
 
 QUEUES = (2, 4, 8)
 JOBS = range(2, 9)
@@ -60,7 +61,7 @@ def slowdown(count: int, queues: int | None) -> float:
         }
         for place in range(count)
     ]
-    run = ran(link_plan("queues", jobs, priority_queues=queues or 1))
+    run = simulate(link_plan("queues", jobs, priority_queues=queues or 1))
     return float(np.mean(list(by_job(run, "mean_iteration_s").values()))) / (PERIOD_MS / 1e3)
 
 
@@ -73,7 +74,7 @@ def prioritised(members: tuple[h3.Member, ...]) -> list[Tables]:
 
 
 def _group_rows(number: int, members: tuple[h3.Member, ...]) -> Iterator[Row]:
-    means_s = by_job(ran(link_plan("priorities", prioritised(members))), "mean_iteration_s")
+    means_s = by_job(simulate(link_plan("priorities", prioritised(members))), "mean_iteration_s")
     for each in members:
         yield Row(
             f"group {number}: {each.name} with its own priority",

@@ -16,12 +16,12 @@ from hocket.reproduce.setting import (
     each_with,
     in_time,
     link_plan,
-    ran,
     shifted,
     snapshot,
 )
 from hocket.reproduce.target import Progress, Reproduction, Row
 from hocket.results import Run
+from hocket.runner import simulate
 from hocket.workloads import figure_3_profile
 
 CLOCK_ERRORS_MS = (0, 1, 2, 5, 10, 15, 20)
@@ -62,7 +62,7 @@ def reproduce(progress: Progress) -> Reproduction:
     jobs = fig_3_jobs()
     shifts_s = compatibility(link_plan("Fig 3, twice", jobs)).time_shifts_s
     progress("without shifts")
-    unshifted = point(ran(link_plan("sharing", each_with(jobs, jitter=JITTER))))
+    unshifted = point(simulate(link_plan("sharing", each_with(jobs, jitter=JITTER))))
     progress("clock errors")
     alone = [measure(jobs, shifts_s, error_ms, readjust=False) for error_ms in CLOCK_ERRORS_MS]
     kept = [measure(jobs, shifts_s, error_ms, readjust=True) for error_ms in CLOCK_ERRORS_MS]
@@ -95,7 +95,7 @@ def measure(jobs: Sequence[Tables], shifts_s: dict[str, float], error_ms: int, *
     policy = each_with(
         shifted(jobs, shifts_s, readjust=readjust), clock_error=f"{error_ms} ms", jitter=JITTER
     )
-    return point(ran(link_plan("shifted", policy)))
+    return point(simulate(link_plan("shifted", policy)))
 
 
 def point(run: Run) -> Point:
@@ -131,10 +131,10 @@ def _clock_rows(alone: Sequence[Point], kept: Sequence[Point]) -> Iterator[Row]:
 def _adjustment_row(number: int) -> Row:
     jobs = snapshot(number)
     answer = compatibility(link_plan(f"snapshot {number}", jobs))
-    kept = ran(
+    kept = simulate(
         link_plan("kept", each_with(shifted(jobs, answer.time_shifts_s, readjust=True), jitter=JITTER))
     )
-    free = ran(link_plan("free", each_with(shifted(jobs, answer.time_shifts_s), jitter=JITTER)))
+    free = simulate(link_plan("free", each_with(shifted(jobs, answer.time_shifts_s), jitter=JITTER)))
     cost = max(cost_s(kept)[job] / cost_s(free)[job] for job in cost_s(kept))
     return Row(
         f"snapshot {number}: most adjustments per minute",

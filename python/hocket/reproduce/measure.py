@@ -52,8 +52,8 @@ def end_s(run: Run, job: str, iteration: int) -> float:
 
 def communication_start_s(run: Run, job: str, iteration: int) -> float:
     """When the first Up phase of an iteration of `job`, counted from 0, started."""
-    table = run.tables["phases"].filter((pl.col("job") == job) & (pl.col("iteration") == iteration))
-    return float(table["start_ps"].min()) / PS_PER_S  # type: ignore[arg-type]
+    first = (pl.col("job") == job) & (pl.col("iteration") == iteration) & (pl.col("phase") == 0)
+    return float(run.tables["phases"].filter(first)["start_ps"].item()) / PS_PER_S
 
 
 def contended_rates_gbps(run: Run) -> dict[str, float]:

@@ -6,9 +6,6 @@ They were written down before any result was compared, and none was changed to c
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from hocket.results import Run
-from hocket.runner import simulate
-
 Tables: TypeAlias = dict[str, Any]
 """A plan, or one of its tables, as a TOML reader returns it."""
 
@@ -86,8 +83,3 @@ def in_time(time_s: float) -> str:
     '120000000000 ps'
     """
     return f"{round(time_s * 1e12)} ps"
-
-
-def ran(plan: Tables) -> Run:
-    """`plan`, simulated on the flow engine."""
-    return simulate(plan)
