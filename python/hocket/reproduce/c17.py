@@ -61,7 +61,7 @@ PUBLISHED: Mapping[int, Mapping[str, Published]] = {
     },
 }
 
-_GOODPUT = "the paper's link carried less than its rate under contention (see the notes)"
+_GOODPUT = "probably goodput that the paper's link lost to contention (see the notes)"
 _TOO_FAST = (
     "Table 2 has these jobs hardly slowed although at a score of 0.9 they must overlap; max-min then gives "
     "each 25 of its 35 Gbps"
@@ -160,7 +160,7 @@ def _other_starts_ms(number: int, jobs: list[Tables], answer: Compatibility) -> 
 def _rows(number: int, outcome: Outcome) -> Iterator[Row]:
     answer = outcome.answer
     here = f"snapshot {number}"
-    yield Row(f"{here}: score", SCORES[number], answer.score, comment="optimum at 5°, proven")
+    yield Row(f"{here}: score", SCORES[number], answer.score, comment=_how_found(answer))
     yield Row(
         f"{here}: score at the paper's shifts",
         SCORES[number],
@@ -193,6 +193,11 @@ def _rows(number: int, outcome: Outcome) -> Iterator[Row]:
             "ms",
             _WHY_CASSINI.get((number, name), ""),
         )
+
+
+def _how_found(answer: Compatibility) -> str:
+    proven = "proven optimum" if answer.proven_optimal else "best found"
+    return f"{proven} in steps of {answer.precision_deg:.3g}°"
 
 
 def _shift_row(here: str, number: int, answer: Compatibility, job: CircleJob, reference: str) -> Row:

@@ -67,8 +67,8 @@ def reproduce_h1(progress: Progress) -> Reproduction:
     progress("the same with the catalogue's VGG19")
     catalogue = _speed_ups(_catalogue_runs())
     why_faster = (
-        "our Up phase is all network, so half the rate doubles it; the paper's also holds backpropagation, "
-        "which no rate shortens (see the catalogue's job)"
+        "our Up phase is all network, so half the rate doubles it; the paper's also holds backpropagation "
+        "(§2), which no rate shortens (see the catalogue's job)"
     )
     rows = [
         Row("J1 in iteration 1, fair", 21.0, rates["fair"]["J1"], "Gbps", "half of the 45 Gbps of Fig 1c"),

@@ -63,7 +63,7 @@ GROUPS: tuple[tuple[tuple[Member, ...], bool], ...] = (
 
 _WHY = {
     1: "the catalogue's BERT asks for 40 Gbps 86% of the time, calibrated on snapshot 5 of NSDI'24",
-    3: "three DCQCN jobs lose goodput, and the flow engine loses none",
+    3: "probably goodput that three DCQCN jobs lose to contention; the flow engine loses none",
 }
 
 
