@@ -285,28 +285,11 @@ impl Surplus {
             }
         }
     }
-
-    /// By how much excess grows from position 0 to each position, if `height` is added everywhere.
-    fn growth_prefix(&self, height: u64, perimeter: u64) -> Vec<u128> {
-        let ends = self.positions.iter().skip(1).chain([&perimeter]);
-        let mut sum = 0;
-        let mut prefix = vec![0];
-        for ((position, end), value) in self.positions.iter().zip(ends).zip(&self.values) {
-            sum += u128::from(end - position) * rise(*value, height);
-            prefix.push(sum);
-        }
-        prefix
-    }
-
-    fn growth_until(&self, prefix: &[u128], height: u64, position: u64) -> u128 {
-        let step = self.positions.partition_point(|start| *start <= position) - 1;
-        prefix[step] + u128::from(position - self.positions[step]) * rise(self.values[step], height)
-    }
 }
 
 /// Growth of the excess where the surplus is `value` and `height` is added.
-fn rise(value: i128, height: u64) -> u128 {
-    ((value + i128::from(height)).max(0) - value.max(0)).unsigned_abs()
+fn rise(value: i128, height: u64) -> i128 {
+    (value + i128::from(height)).max(0) - value.max(0)
 }
 
 /// The arcs of a job on the unified circle, as (start below the perimeter, end possibly past it,
@@ -328,48 +311,106 @@ fn turned(
 }
 
 /// How the objective grows when `job` is added to what is placed, ready to be asked for many shifts.
-struct Growth<'a> {
-    problem: &'a Problem,
-    job: usize,
-    bands: Vec<Band<'a>>,
+struct Growth {
+    bands: Vec<Band>,
 }
 
-/// The arcs of one height that the job has on one resource, and the growth they meet there.
-struct Band<'a> {
+/// The arcs of one height that the job has on one resource, and the growth that they meet there,
+/// summed over all rounds: a piecewise linear function of the position within one period.
+struct Band {
     weight: u128,
-    height: u64,
-    arcs: &'a [Arc],
-    surplus: &'a Surplus,
+    period: u64,
+    /// As (start, end) within the period.
+    arcs: Vec<(u64, u64)>,
+    positions: Vec<u64>,
+    /// Growth per tick from each position to the next.
+    rates: Vec<u128>,
+    /// Growth from 0 to each position, and at last to the period.
     prefix: Vec<u128>,
 }
 
-impl<'a> Growth<'a> {
-    fn new(problem: &'a Problem, surplus: &'a [Surplus], job: usize) -> Self {
-        let mut bands: Vec<Band<'a>> = Vec::new();
+impl Growth {
+    fn new(problem: &Problem, surplus: &[Surplus], job: usize) -> Self {
+        let mut bands = Vec::new();
         for (resource, surplus) in problem.resources.iter().zip(surplus) {
             let arcs = &resource.arcs[job];
             for height in arcs.iter().map(|arc| arc.height).collect::<BTreeSet<u64>>() {
-                let prefix = surplus.growth_prefix(height, problem.perimeter);
-                bands.push(Band { weight: resource.weight, height, arcs, surplus, prefix });
+                let arcs = arcs.iter().filter(|arc| arc.height == height);
+                let arcs = arcs.map(|arc| (arc.start, arc.end)).collect();
+                bands.push(Band::new(problem, surplus, job, height, resource.weight, arcs));
             }
         }
-        Self { problem, job, bands }
+        Self { bands }
     }
 
     fn at(&self, shift: u64) -> u128 {
-        self.bands.iter().map(|band| band.weight * self.band_at(band, shift)).sum()
+        self.bands.iter().map(|band| band.weight * band.at(shift)).sum()
+    }
+}
+
+impl Band {
+    fn new(
+        problem: &Problem,
+        surplus: &Surplus,
+        job: usize,
+        height: u64,
+        weight: u128,
+        arcs: Vec<(u64, u64)>,
+    ) -> Self {
+        let period = problem.periods[job];
+        // Changes of the folded rate; `base` is what whole turns contribute everywhere.
+        let mut changes: Vec<(u64, i128)> = vec![(0, 0)];
+        let mut base = 0i128;
+        let ends = surplus.positions.iter().skip(1).chain([&problem.perimeter]);
+        for ((from, to), value) in surplus.positions.iter().zip(ends).zip(&surplus.values) {
+            let rate = rise(*value, height);
+            let (start, length) = (from % period, to - from);
+            base += rate * i128::from(length / period);
+            let end = start + length % period;
+            changes.extend([(start, rate), (end % period, -rate)]);
+            if end >= period {
+                changes.push((0, rate));
+            }
+        }
+        changes.sort_unstable_by_key(|change| change.0);
+        let mut band =
+            Self { weight, period, arcs, positions: Vec::new(), rates: Vec::new(), prefix: vec![] };
+        let mut rate = base;
+        for (position, change) in changes {
+            rate += change;
+            let level = rate.unsigned_abs();
+            if band.positions.last() == Some(&position) {
+                *band.rates.last_mut().expect("positions and rates go together") = level;
+            } else {
+                band.positions.push(position);
+                band.rates.push(level);
+            }
+        }
+        let mut sum = 0;
+        let ends = band.positions.iter().skip(1).chain([&period]);
+        for ((from, to), rate) in band.positions.iter().zip(ends).zip(&band.rates) {
+            band.prefix.push(sum);
+            sum += u128::from(to - from) * rate;
+        }
+        band.prefix.push(sum);
+        band
     }
 
-    fn band_at(&self, band: &Band<'_>, shift: u64) -> u128 {
-        let Band { height, arcs, surplus, prefix, .. } = band;
-        let until = |position| surplus.growth_until(prefix, *height, position);
-        turned(self.problem, self.job, arcs, shift)
-            .filter(|arc| arc.2 == *height)
-            .map(|(start, end, _)| {
-                let past_the_seam = end.saturating_sub(self.problem.perimeter);
-                until(end.min(self.problem.perimeter)) - until(start) + until(past_the_seam)
-            })
-            .sum()
+    fn at(&self, shift: u64) -> u128 {
+        let turned = |&(start, end): &(u64, u64)| {
+            let from = (start + shift) % self.period;
+            let to = from + (end - start);
+            match to.checked_sub(self.period) {
+                None => self.until(to) - self.until(from),
+                Some(past) => self.until(self.period) - self.until(from) + self.until(past),
+            }
+        };
+        self.arcs.iter().map(turned).sum()
+    }
+
+    fn until(&self, position: u64) -> u128 {
+        let step = self.positions.partition_point(|start| *start <= position) - 1;
+        self.prefix[step] + u128::from(position - self.positions[step]) * self.rates[step]
     }
 }
 
