@@ -132,23 +132,22 @@ pub fn solve_joint(
 
 fn solve_problem(problem: &Problem, options: &SolveOptions<'_>) -> Result<Solution, CompatError> {
     let mut budget = Budget::new(options);
-    // Shifts are found in steps of 1/`steps` of the perimeter.
-    let steps = match options.method {
+    let asked = match options.method {
         Method::Precision { degrees } => {
             check_precision(degrees)?;
             grid::sectors(problem, degrees)
         }
-        // An optimum over all shifts puts edges on edges, so it lies on the grid of ticks.
-        Method::Exact => Some(problem.perimeter).filter(|ticks| *ticks <= FINE_GRID),
+        Method::Exact => None,
     };
-    let (found, steps, precision_deg) = match steps {
-        Some(sectors) if matches!(options.method, Method::Exact) => {
-            (grid::solve(problem, sectors, &mut budget)?, sectors, 0.0)
+    let ticks = problem.perimeter;
+    // An optimum over all shifts puts edges on edges, so it lies on the grid of ticks: where that is
+    // small, or part of the grid asked for, it is enough to search there.
+    let (found, steps) = match asked {
+        Some(sectors) if !sectors.is_multiple_of(ticks) => {
+            (grid::solve(problem, sectors, &mut budget)?, sectors)
         }
-        Some(sectors) => {
-            (grid::solve(problem, sectors, &mut budget)?, sectors, 360.0 / sectors as f64)
-        }
-        None => (exact::solve(problem, &mut budget)?, problem.perimeter, 0.0),
+        None if ticks > FINE_GRID => (exact::solve(problem, &mut budget)?, ticks),
+        _ => (grid::solve(problem, ticks, &mut budget)?, ticks),
     };
     if found.objective >= problem.forbidden as f64 {
         return Err(if found.proven { CompatError::GpuConflict } else { CompatError::Stopped });
@@ -160,7 +159,7 @@ fn solve_problem(problem: &Problem, options: &SolveOptions<'_>) -> Result<Soluti
         perimeter: Duration::from_ps(problem.perimeter * problem.tick_ps),
         time_shifts: found.shifts.iter().map(|shift| time_shift(problem, *shift, steps)).collect(),
         rotations_deg: found.shifts.iter().map(|s| *s as f64 * 360.0 / steps as f64).collect(),
-        precision_deg,
+        precision_deg: asked.map_or(0.0, |sectors| 360.0 / sectors as f64),
         nodes: budget.nodes,
     })
 }
