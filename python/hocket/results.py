@@ -15,15 +15,15 @@ import polars as pl
 from hocket.errors import InputError
 
 MANIFEST = "manifest.json"
+TABLES = ("iterations", "phases", "rates", "links", "adjustments", "jobs")
 
 
 @dataclass(frozen=True)
 class Run:
     """The tables and the manifest of one simulated run.
 
-    `tables` has `iterations`, `phases`, `rates`, `links`, `adjustments` and `jobs`; `to_arrow()` of each
-    gives a pyarrow table. `manifest["status"]` is `complete` or `interrupted`: then the tables hold what was
-    finished by then.
+    `tables` has those named in `TABLES`; `to_arrow()` of each gives a pyarrow table. `manifest["status"]` is
+    `complete` or `interrupted`: then the tables hold what was finished by then.
     """
 
     tables: dict[str, pl.DataFrame]
@@ -59,7 +59,9 @@ class Run:
         directory = Path(directory)
         try:
             manifest = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
-            tables = {path.stem: pl.read_parquet(path) for path in sorted(directory.glob("*.parquet"))}
+            if not (isinstance(manifest, dict) and "status" in manifest):
+                raise ValueError(f"{MANIFEST} says nothing about a status")
+            tables = {name: pl.read_parquet(directory / f"{name}.parquet") for name in TABLES}
         except (OSError, ValueError, pl.exceptions.PolarsError) as error:
             raise InputError(f"{directory}: is not a run: {error}") from None
         return cls(tables, manifest)
