@@ -4,9 +4,10 @@ On one link this is the optimisation of NSDI'24 Table 1; on a fabric, Algorithms
 placements. What the shifts win is predicted on the flow engine.
 """
 
+import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -90,6 +91,32 @@ class Compatibility:
     def worth_shifting(self) -> bool:
         """Whether the score reaches `SHIFT_THRESHOLD`."""
         return self.score >= SHIFT_THRESHOLD
+
+    def on_link(self, link: LinkCompatibility) -> "Compatibility":
+        """The same answer for the jobs on one of `links` alone, on whose circle their shifts are laid."""
+        flows = dict(zip(link.jobs, link.flows, strict=True))
+        jobs = [job for job in self.jobs if job.name in flows]
+        perimeter_ps = math.lcm(*(job.profile.period_ps for job in jobs))
+        return replace(
+            self,
+            score=link.score,
+            bound=1.0,
+            proven_optimal=False,
+            perimeter_s=perimeter_ps / 1e12,
+            time_shifts_s={job.name: self.time_shifts_s[job.name] for job in jobs},
+            rotations_deg={job.name: round(job.time_shift_ps / perimeter_ps * 360, 6) for job in jobs},
+            jobs=tuple(
+                replace(
+                    job,
+                    profile=_times(job.profile, flows[job.name]),
+                    rounds=perimeter_ps // job.profile.period_ps,
+                )
+                for job in jobs
+            ),
+            capacity_bps=link.capacity_bps,
+            links=(link,),
+            candidates=(),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON takes it."""
@@ -186,6 +213,11 @@ def _answer(plan: Plan, network: Network, found: Found, solve_s: float) -> Compa
         links=found.links,
         candidates=found.candidates,
     )
+
+
+def _times(profile: WorkloadProfile, flows: int) -> WorkloadProfile:
+    phases = tuple(replace(phase, rate_bps=phase.rate_bps * flows) for phase in profile.phases)
+    return replace(profile, phases=phases)
 
 
 def _circle_jobs(plan: Plan, given: Sequence[WorkloadProfile], found: Found) -> tuple[CircleJob, ...]:

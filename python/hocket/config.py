@@ -425,7 +425,15 @@ def plan_schema() -> dict[str, Any]:
     >>> sorted(plan_schema()["required"])
     ['jobs']
     """
-    return Plan.model_json_schema(by_alias=True, mode="validation")
+    schema = Plan.model_json_schema(by_alias=True, mode="validation")
+    for table in (schema, *schema["$defs"].values()):
+        for key in table.get("properties", {}).values():
+            # Inside, quantities are whole numbers; what a plan spells is text.
+            if key.get("type") == "string" and not isinstance(key.get("default", ""), str):
+                del key["default"]
+            if isinstance(key.get("default"), dict):
+                del key["default"]
+    return schema
 
 
 def _read(path: Path) -> str:

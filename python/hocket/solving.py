@@ -20,8 +20,9 @@ class LinkCompatibility:
     name: str
     capacity_bps: int
     jobs: tuple[str, ...]
+    flows: tuple[int, ...]
+    """How many each of the jobs has on it: its demand here is its rate times these."""
     score: float
-    proven_optimal: bool
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def _on_link(plan: Plan, capacity_bps: int, groups: list[list[int]], search: "_h
         shifts_ps=solved["time_shifts_ps"],
         precision_deg=solved["precision_deg"],
         interrupted=interrupted or solved["interrupted"],
-        links=(LinkCompatibility("link", capacity_bps, names, solved["score"], solved["proven_optimal"]),),
+        links=(LinkCompatibility("link", capacity_bps, names, (1,) * len(names), solved["score"]),),
     )
 
 
@@ -120,7 +121,10 @@ def _by_affinity_graph(plan: Plan, network: Network, search: "_hocket._Search") 
         reasons = "; ".join(f"{names[number]!r}: {reason}" for number, reason in ranked["discarded"])
         raise InputError(f"candidates: all were discarded: {reasons}")
     best = ranked["placements"][0]
-    proven = all(row["proven_optimal"] for row in (*best["components"], *best["links"]))
+    placement = placements[names[best["candidate"]]]
+    flows = [dict(crossings) for crossings in network.crossings(plan, placement)]
+    # Nothing scores above 1, whatever was left unexplored.
+    proven = best["score"] >= 1 or all(row["proven_optimal"] for row in (*best["components"], *best["links"]))
     return Found(
         score=best["score"],
         bound=best["score"] if proven else 1.0,
@@ -129,13 +133,15 @@ def _by_affinity_graph(plan: Plan, network: Network, search: "_hocket._Search") 
         fitted=_merged(given, best["groups"]),
         shifts_ps=[shift or 0 for shift in best["time_shifts_ps"]],
         precision_deg=search["precision_deg"] or 0.0,
-        interrupted=ranked["interrupted"],
-        links=tuple(_link(plan, network, row) for row in best["links"]),
+        interrupted=False,
+        links=tuple(
+            _link(plan, network, row["link"], _flows_on(row, flows), row["score"]) for row in best["links"]
+        ),
         candidates=(
             *(CandidateScore(names[row["candidate"]], row["score"], None) for row in ranked["placements"]),
             *(CandidateScore(names[number], None, reason) for number, reason in ranked["discarded"]),
         ),
-        placement=placements[names[best["candidate"]]],
+        placement=placement,
     )
 
 
@@ -227,13 +233,12 @@ def _jointly_scored(
     shifts_ps: Sequence[int],
 ) -> LinkCompatibility:
     """A link's own score under shifts that maximise the mean over all links."""
-    name, capacity_bps = network.links[link]
     loads = [
         (profiles[job][0], [(start, length, rate * count) for start, length, rate in profiles[job][1]])
         for job, count in flows.items()
     ]
-    score = _hocket.score(capacity_bps, loads, [shifts_ps[job] for job in flows])
-    return LinkCompatibility(name, capacity_bps, tuple(plan.jobs[job].name for job in flows), score, False)
+    score = _hocket.score(network.links[link][1], loads, [shifts_ps[job] for job in flows])
+    return _link(plan, network, link, flows, score)
 
 
 def _merged(
@@ -259,10 +264,16 @@ def _merged(
     }
 
 
-def _link(plan: Plan, network: Network, row: "_hocket._LinkRow") -> LinkCompatibility:
-    name, capacity_bps = network.links[row["link"]]
-    jobs = tuple(plan.jobs[job].name for job in row["jobs"])
-    return LinkCompatibility(name, capacity_bps, jobs, row["score"], row["proven_optimal"])
+def _flows_on(row: "_hocket._LinkRow", flows: Sequence[Mapping[int, int]]) -> dict[int, int]:
+    return {job: flows[job][row["link"]] for job in row["jobs"]}
+
+
+def _link(
+    plan: Plan, network: Network, link: int, flows: Mapping[int, int], score: float
+) -> LinkCompatibility:
+    name, capacity_bps = network.links[link]
+    jobs = tuple(plan.jobs[job].name for job in flows)
+    return LinkCompatibility(name, capacity_bps, jobs, tuple(flows.values()), score)
 
 
 def _moved(plan: Plan, placement: Mapping[str, Sequence[str]]) -> int:

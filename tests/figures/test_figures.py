@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from matplotlib.figure import Figure
 
-from hocket import InputError, compatibility, simulate
+from hocket import compatibility, simulate
 from hocket.figures import save
 from hocket.figures.affinity import affinity_figure
 from hocket.figures.cdf import CdfPanel, cdf_figure
@@ -82,9 +82,15 @@ def test_no_job_has_the_colour_of_the_excess() -> None:
     assert len(set(JOB_COLOURS)) == len(JOB_COLOURS)
 
 
-def test_circles_of_a_fabric_are_refused() -> None:
-    with pytest.raises(InputError, match=r"one \[link\]"):
-        compatibility_figure(compatibility(chain(fig_7_jobs())))
+def test_circles_of_a_fabric_are_those_of_its_worst_link() -> None:
+    answer = compatibility(chain(fig_7_jobs()))
+    worst = min(answer.links, key=lambda link: link.score)
+    figure = compatibility_figure(answer)
+    shown = texts(figure)
+    assert worst.name in figure.get_suptitle()
+    others = {job.name for job in answer.jobs} - set(worst.jobs)
+    assert others
+    assert not any(text.startswith(f"{name}:") for text in shown for name in others)
 
 
 def test_rates_hold_from_their_row_to_the_next_one() -> None:

@@ -64,11 +64,13 @@ def compatibility_figure(result: Compatibility) -> Figure:
     """The circles of `result` as the jobs are, and rotated by the time-shifts found.
 
     From inside to outside: one ring per job whose Up phases are as high as their rates, then the sum of all
-    with the capacity as a dashed circle; what is above it is the excess that the score counts. Raises
-    `InputError` for a result over several links, which have no common circle.
+    with the capacity as a dashed circle; what is above it is the excess that the score counts. On a fabric,
+    that is the shared link with the lowest score. Raises `InputError` if jobs share no link.
     """
+    if not result.links:
+        raise InputError("no link is shared: there is no circle to draw")
     if result.candidates:
-        raise InputError("circles are drawn for jobs on one [link]; this plan has a [fabric]")
+        result = result.on_link(min(result.links, key=lambda link: link.score))
     figure = new_figure(10.5, 6.8)
     axes = [figure.add_subplot(1, 2, column, projection="polar") for column in (1, 2)]
     outcomes = [demand(result.jobs, shifted=shifted) for shifted in (False, True)]
@@ -114,8 +116,9 @@ def _title(result: Compatibility) -> str:
     shifts = [f"{name} {shift_s * 1e3:.4g} ms" for name, shift_s in result.time_shifts_s.items()]
     shown = ", ".join(shifts[:_MOST_NAMED_SHIFTS])
     more = f" and {len(shifts) - _MOST_NAMED_SHIFTS} more" if len(shifts) > _MOST_NAMED_SHIFTS else ""
+    where = "" if result.links[0].name == "link" else f"{result.links[0].name}, "
     return (
-        f"Compatibility score {result.score:.3f} on {result.capacity_bps / BPS_PER_GBPS:g} Gbps, "
+        f"Compatibility score {result.score:.3f} on {where}{result.capacity_bps / BPS_PER_GBPS:g} Gbps, "
         f"circle of {result.perimeter_s * 1e3:.6g} ms\ntime-shifts: {shown}{more}"
     )
 
