@@ -12,10 +12,14 @@ use crate::problem::{CompatError, JointLink};
 /// is finer than a degree: the periods do not fit, and pretending that they do would only hide it.
 pub const MAX_ROUNDS: u64 = 720;
 
+/// The longest unified circle, 26 days: sums of a few places on it fit in 64 bits.
+pub const LONGEST_PERIMETER: Duration = Duration::from_ps(u64::MAX / 8);
+
 /// The perimeter of the unified circle: the least common multiple of the jobs' periods.
 ///
 /// # Errors
-/// If there is no job, or one of them would go round more than [`MAX_ROUNDS`] times.
+/// If there is no job, one of them would go round more than [`MAX_ROUNDS`] times, or the circle
+/// would be longer than [`LONGEST_PERIMETER`].
 pub fn unified_perimeter(jobs: &[Profile]) -> Result<Duration, CompatError> {
     let incommensurate = CompatError::Incommensurate { rounds_limit: MAX_ROUNDS };
     let shortest = jobs.iter().map(|job| job.period().as_ps()).min().ok_or(CompatError::NoJobs)?;
@@ -26,6 +30,9 @@ pub fn unified_perimeter(jobs: &[Profile]) -> Result<Duration, CompatError> {
             .checked_mul(period)
             .filter(|perimeter| perimeter / shortest <= MAX_ROUNDS)
             .ok_or_else(|| incommensurate.clone())?;
+    }
+    if perimeter > LONGEST_PERIMETER.as_ps() {
+        return Err(CompatError::CircleTooLong { limit: LONGEST_PERIMETER });
     }
     Ok(Duration::from_ps(perimeter))
 }

@@ -74,6 +74,8 @@ pub enum CompatError {
     Overflow,
     #[error("{jobs} jobs; the exact solver takes at most {limit}: give a precision instead")]
     TooManyJobs { jobs: usize, limit: usize },
+    #[error("the unified circle would be longer than {limit}, up to which times add up exactly")]
+    CircleTooLong { limit: Duration },
     #[error("stopped before an answer was found")]
     Stopped,
     #[error("a period is 0; it must be longer")]
