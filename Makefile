@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RECORDED := experiments/recorded-allreduce
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 # Threads of linear algebra only get in each other's way on the small matrices here.
 export OPENBLAS_NUM_THREADS ?= 1
@@ -14,6 +15,9 @@ demo: $(BIN)/.built
 	$(BIN)/hocket compat examples/two_jobs.toml
 	@echo
 	$(BIN)/hocket run examples/two_jobs.toml
+	@echo
+	$(BIN)/hocket profile $(RECORDED)/one-phase.csv $(RECORDED)/two-phases.csv --link "1 Gbps" --out hocket-runs/recorded.toml
+	$(BIN)/hocket compat hocket-runs/recorded.toml
 
 test: lint rust-test python-test
 

@@ -14,6 +14,7 @@ from rich.markup import escape
 from hocket import __version__
 from hocket.compatibility import compatibility
 from hocket.console import (
+    describe_profile,
     err,
     out,
     print_compatibility,
@@ -156,7 +157,9 @@ def run_command(
 
 @app.command("profile")
 def profile_command(
-    counters: Annotated[Path, typer.Argument(help="A CSV time series of a NIC's byte counter.")],
+    counters: Annotated[
+        list[Path], typer.Argument(help="CSV time series of NICs' byte counters, one for each job.")
+    ],
     column: Annotated[str | None, typer.Option("--column", help="The counter, if there are several.")] = None,
     interface: Annotated[
         str | None, typer.Option("--interface", help="The NIC, if there are several.")
@@ -171,48 +174,47 @@ def profile_command(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE.toml|json", help="Write the job for `hocket compat`."),
+        typer.Option("--out", metavar="FILE.toml|json", help="Write the jobs for `hocket compat`."),
     ] = None,
     figure: Annotated[
         Path | None, typer.Option("--figure", metavar="FILE.svg|png", help="Draw the evidence.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Find the period and the Up phases of a job in a NIC's byte counter."""
-    from hocket.profile import profile_counters
+    """Find the period and the Up phases of jobs in NICs' byte counters."""
+    from hocket.profile import dump_jobs, profile_counters
 
+    if len(counters) > 1 and (name is not None or figure is not None):
+        raise InputError(f"profile: --name and --figure are for one series: got {len(counters)}")
     if figure is not None:
         from hocket.figures import check_format
 
         check_format(figure)
-    job = profile_counters(counters, column=column, interface=interface, unit=unit, name=name)
+    jobs = [
+        profile_counters(series, column=column, interface=interface, unit=unit, name=name)
+        for series in counters
+    ]
     if output is not None:
-        job.dump(output, link)
+        dump_jobs(jobs, output, link)
     if as_json:
-        described = {
-            "job": job.to_job(),
-            "confidence": job.confidence,
-            "period_s": job.period_s,
-            "bytes_per_iteration": job.bytes_per_iteration,
-            "iterations_seen": job.iterations_seen,
-            "jitter_s": job.jitter_s,
-        }
-        print_json(described)
-    else:
-        print_profile(job)
-    if job.confidence < 0.5:
-        err.print(
-            f"[yellow]warning:[/yellow] confidence {job.confidence:.2f} is below 0.5: the series does not "
-            "show a clear period; do not shift jobs by it"
-        )
+        described = [describe_profile(job) for job in jobs]
+        print_json(described if len(jobs) > 1 else described[0])
+    for job in jobs:
+        if not as_json:
+            print_profile(job)
+        if job.confidence < 0.5:
+            err.print(
+                f"[yellow]warning:[/yellow] {escape(job.name)}: confidence {job.confidence:.2f} is below "
+                "0.5: the series does not show a clear period; do not shift jobs by it"
+            )
     if figure is not None:
         from hocket.figures import save
         from hocket.figures.profile import evidence_figure
 
-        save(evidence_figure(job), figure)
+        save(evidence_figure(jobs[0]), figure)
         err.print(f"figure: {figure}")
     if output is not None:
-        err.print(f"job: {output}")
+        err.print(f"jobs: {output}")
 
 
 @app.command("reproduce")

@@ -164,7 +164,19 @@ def _print_fit(answer: Compatibility) -> None:
         for name, cost in answer.fit.padding_cost.items()
         if cost > 1e-9
     )
-    out.print(f"Jobs keep these places for ever if iterations are padded: {padding}.")
+    out.print(f"Padded, the periods fit for ever: {padding}.")
+
+
+def describe_profile(job: JobProfile) -> dict[str, Any]:
+    """What was found in a series of counters, as JSON takes it."""
+    return {
+        "job": job.to_job(),
+        "confidence": job.confidence,
+        "period_s": job.period_s,
+        "bytes_per_iteration": job.bytes_per_iteration,
+        "iterations_seen": job.iterations_seen,
+        "jitter_s": job.jitter_s,
+    }
 
 
 def print_profile(job: JobProfile) -> None:

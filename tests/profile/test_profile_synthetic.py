@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from hocket.errors import InputError
 from hocket.profile import JobProfile, profile_counters
+from hocket.profile.phases import is_up
 
 Phase = tuple[float, float, float]
 """Start and duration in seconds, rate in bits/s."""
@@ -313,3 +314,7 @@ def test_a_million_readings_take_seconds() -> None:
     # Measured: 1.7 s on one core. A quadratic step would take minutes.
     assert time.process_time() - start < 5
     assert profile.iterations_seen > 39_900
+
+
+def test_a_segment_that_sends_nothing_is_not_up_when_the_fit_puts_another_below_zero() -> None:
+    assert is_up(np.array([-500.0, 0.0, 1000.0, 20.0])).tolist() == [False, False, True, False]

@@ -14,11 +14,11 @@ import polars as pl
 
 from hocket.profile.counters import CounterSeries, Unit, read_counters
 from hocket.profile.fold import Fold
-from hocket.profile.job import JobProfile, UpPhase
+from hocket.profile.job import JobProfile, UpPhase, dump_jobs
 from hocket.profile.period import Iterations, find_iterations, fold_iterations
 from hocket.profile.phases import Segment, explained_with, find_segments
 
-__all__ = ["JobProfile", "UpPhase", "profile_counters"]
+__all__ = ["JobProfile", "UpPhase", "dump_jobs", "profile_counters"]
 
 # Phases that rise above the rest by less than this share of their rate may be a beat of the sampling.
 FULL_CONTRAST = 0.3

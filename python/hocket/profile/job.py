@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,29 +74,11 @@ class JobProfile:
         return {"name": self.name, "period": duration_text(period_us), "up": up}
 
     def dump(self, path: str | Path, link_capacity: str | None = None) -> None:
-        """Write the job to `path`, as TOML or JSON by its suffix.
+        """Write the job to `path`: `dump_jobs` of it alone."""
+        dump_jobs([self], path, link_capacity)
 
-        With `link_capacity`, such as "50 Gbps", the file is complete for `hocket compat`; without, it is one
-        job to add to a file that has a `[link]`.
-
-        Raises:
-            InputError: The suffix is neither `.toml` nor `.json`, the capacity is no rate or below a phase's
-                rate, or the file cannot be written.
-        """
-        path = Path(path)
-        if path.suffix not in (".toml", ".json"):
-            raise InputError(f"{path}: suffix {path.suffix!r}; a job is written as .toml or .json")
-        document: dict[str, Any] = {"jobs": [self.to_job()]}
-        if link_capacity is not None:
-            self._check_capacity(path, link_capacity)
-            document = {"link": {"capacity": link_capacity}, **document}
-        text = json.dumps(document, indent=2) + "\n" if path.suffix == ".json" else tomli_w.dumps(document)
-        try:
-            path.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
-
-    def _check_capacity(self, path: Path, link_capacity: str) -> None:
+    def check_capacity(self, path: Path, link_capacity: str) -> None:
+        """Raises `InputError` if a phase's rate is above `link_capacity`; `path` names the file in it."""
         try:
             capacity_bps = parse_rate(link_capacity)
         except InputError as error:
@@ -105,6 +89,35 @@ class JobProfile:
                     f"{path}: job {self.name!r}, phase {number}: a rate of {phase.rate_bps * 1e-9:.6g} Gbps "
                     f"is above the link's capacity of {link_capacity}"
                 )
+
+
+def dump_jobs(jobs: Sequence[JobProfile], path: str | Path, link_capacity: str | None = None) -> None:
+    """Write `jobs` to `path`, as TOML or JSON by its suffix.
+
+    With `link_capacity`, such as "50 Gbps", the file is a plan of jobs that share that link, complete for
+    `hocket compat`; without, it holds jobs to add to a file that has a `[link]`.
+
+    Raises:
+        InputError: The suffix is neither `.toml` nor `.json`, two jobs have one name, the capacity is no rate
+            or below a phase's rate, or the file cannot be written.
+    """
+    path = Path(path)
+    if path.suffix not in (".toml", ".json"):
+        raise InputError(f"{path}: suffix {path.suffix!r}; a job is written as .toml or .json")
+    twice = [name for name, count in Counter(job.name for job in jobs).items() if count > 1]
+    if twice:
+        raise InputError(f"{path}: {twice[0]!r} is the name of two jobs; names are unique")
+    document: dict[str, Any] = {"jobs": [job.to_job() for job in jobs]}
+    if link_capacity is not None:
+        for job in jobs:
+            job.check_capacity(path, link_capacity)
+        document = {"link": {"capacity": link_capacity}, **document}
+    text = json.dumps(document, indent=2) + "\n" if path.suffix == ".json" else tomli_w.dumps(document)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
 def duration_text(duration_us: int) -> str:

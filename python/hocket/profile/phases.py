@@ -183,7 +183,8 @@ def fit(fold: Fold, edges: FloatArray) -> tuple[FloatArray, FloatArray, FloatArr
 
 def is_up(heights: FloatArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Which segments stand out of the quietest one."""
-    quiet = float(heights.min())
+    # Least squares may put a short segment below zero; one that sends nothing does not stand out of that.
+    quiet = max(float(heights.min()), 0.0)
     return np.asarray(heights > quiet + LEAST_UP * (float(heights.max()) - quiet))
 
 
