@@ -1,0 +1,67 @@
+"""What the documents show is what the commands print: every `hocket` command of a console block is run."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = ("README.md", "docs/guide.md", "docs/python.md", "docs/plan-format.md")
+BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+# Times and memory differ from machine to machine.
+MEASURED = re.compile(r"(solved in|simulated [\d,.]+ s in) [\d,.]+ m?s|\b\d+ MB$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A command of a page, what the page says that it prints, and the plan shown before it."""
+
+    page: str
+    command: str
+    output: str
+    plan: str | None
+
+
+def shown_commands() -> Iterator[Shown]:
+    for page in PAGES:
+        plan = None
+        for block in BLOCK.finditer((ROOT / page).read_text(encoding="utf-8")):
+            if block["language"] == "toml":
+                plan = block["text"]
+            if block["language"] == "console":
+                for part in re.split(r"^\$ ", block["text"], flags=re.MULTILINE)[1:]:
+                    command, _, output = part.partition("\n")
+                    if command.startswith("hocket "):
+                        yield Shown(page, command, output, plan)
+
+
+def without_measurements(text: str) -> list[str]:
+    return [line.rstrip() for line in MEASURED.sub(r"\1 ...", text).strip().splitlines()]
+
+
+def test_the_pages_show_commands() -> None:
+    assert len(list(shown_commands())) > 5
+
+
+@pytest.mark.parametrize("shown", list(shown_commands()), ids=lambda shown: f"{shown.page}: {shown.command}")
+def test_a_command_prints_what_its_page_shows(shown: Shown, tmp_path: Path) -> None:
+    for folder in ("examples", "experiments"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    # A plan that the page asks its reader to write down is the block before the command.
+    written = re.match(r"hocket (?:compat|run) (\w+\.toml)", shown.command)
+    if written is not None and shown.plan is not None:
+        (tmp_path / written[1]).write_text(shown.plan, encoding="utf-8")
+    arguments = re.findall(r'"([^"]*)"|(\S+)', shown.command.removeprefix("hocket "))
+    run = subprocess.run(
+        [sys.executable, "-m", "hocket", *(quoted or bare for quoted, bare in arguments)],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert without_measurements(run.stdout) == without_measurements(shown.output)
