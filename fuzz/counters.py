@@ -1,0 +1,30 @@
+"""Coverage-guided fuzzing of NIC counters: any bytes in a CSV file are a profile or an `InputError`."""
+
+import os
+import sys
+from pathlib import Path
+
+import atheris
+
+with atheris.instrument_imports(include=["hocket"]):
+    from hocket import InputError, parse_plan, profile_counters
+    from hocket.units import LARGEST
+
+# A file in memory: a parser is faster than a disk.
+SCRATCH = Path("/dev/shm")
+
+
+def read_counters(data: bytes) -> None:
+    """Reads `data` as a series of counters; what is found in it must be a job of a plan."""
+    path = SCRATCH / f"hocket-fuzz-{os.getpid()}.csv"
+    path.write_bytes(data)
+    try:
+        found = profile_counters(path)
+    except InputError:
+        return
+    parse_plan({"link": {"capacity": f"{LARGEST} bps"}, "jobs": [found.to_job()]})
+
+
+if __name__ == "__main__":
+    atheris.Setup(sys.argv, read_counters)
+    atheris.Fuzz()
