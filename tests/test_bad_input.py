@@ -222,7 +222,7 @@ def test_what_only_the_engine_can_refuse_names_the_file_and_the_job(hocket: Comm
     path = tmp_path / "for ever.json"
     path.write_text(plan(period=longest, up=[{**UP, "duration": longest}]), encoding="utf-8")
     assert_is_one_clear_error(hocket("run", path), path, 'job "a"')
-    assert_is_one_clear_error(hocket("compat", path), path, 'job "a"')
+    assert_is_one_clear_error(hocket("compat", path), path, "the unified circle would be longer than 2305843")
 
 
 def test_periods_too_far_apart_for_one_circle_name_the_file_and_the_limit(
