@@ -27,10 +27,10 @@ TWO_RACKS = [("s1", "t1"), ("s2", "t1"), ("s3", "t2"), ("t1", "t2")]
 
 
 def crossed(checked: Any) -> list[dict[str, int]]:
-    """By job, the directed links that it crosses, by name, with the flows on each."""
+    """By job, the directed links that it crosses, by direction, with the flows on each."""
     network = build_network(checked)
     return [
-        {network.links[link][0]: flows for link, flows in crossings}
+        {network.links[link][0].split()[-1]: flows for link, flows in crossings}
         for crossings in network.crossings(checked, None)
     ]
 
@@ -41,6 +41,12 @@ def test_one_link_is_one_link_that_every_job_crosses_once() -> None:
     network = build_network(checked)
     assert [rate for _, rate in network.links] == [50 * 10**9]
     assert network.crossings(checked, None) == [[(0, 1)], [(0, 1)]]
+
+
+def test_a_link_is_shown_by_the_name_that_the_plan_gives_it_and_its_direction() -> None:
+    network = build_network(plan([("s1", "t1"), ("s2", "t1")], ["s1", "s2"]))
+    assert [name for name, _ in network.links] == ["c0 s1->t1", "c0 t1->s1", "c1 s2->t1", "c1 t1->s2"]
+    assert network.display_names()["t1->s2"] == "c1 t1->s2"
 
 
 def test_every_cable_is_two_links_of_its_rate() -> None:

@@ -234,7 +234,7 @@ def reproduce_command(
 ) -> None:
     """Rerun figures and tables of the papers and print the paper's values beside ours."""
     from hocket.figures import save
-    from hocket.reproduce import TARGETS, report, reproduce
+    from hocket.reproduce import TARGETS, Reproduction, chosen, report, reproduce
 
     if listing:
         listed = [(target.id, target.title) for target in TARGETS.values()]
@@ -245,21 +245,26 @@ def reproduce_command(
         return
     if everything == bool(targets):
         raise InputError("reproduce: give the ids of targets, or --all, or --list")
-    wanted = list(TARGETS) if everything else targets or []
-    reproductions = []
-    with progress_bar() as progress:
-        task = progress.add_task("reproducing", total=len(wanted))
-        # One after another, so that Ctrl-C keeps what is done.
-        for identifier in wanted:
-            (reproduction,) = reproduce([identifier], lambda doing: progress.update(task, description=doing))
-            reproductions.append(reproduction)
-            progress.advance(task)
-            if not as_json:
-                report.print_table(reproduction, out)
-            if reproduction.figure is not None:
-                save(reproduction.figure(), directory / f"{reproduction.id}.png")
-    if as_json:
-        print_json(report.as_json(reproductions))
-    err.print(f"figures: {directory}")
-    if write is not None:
-        report.write_validation(write, reproductions)
+    wanted = chosen(TARGETS if everything else targets or [])
+    done: list[Reproduction] = []
+    try:
+        with progress_bar() as progress:
+            task = progress.add_task("reproducing", total=len(wanted))
+
+            def tell(doing: str) -> None:
+                progress.update(task, completed=len(done), description=doing)
+
+            for reproduction in reproduce([target.id for target in wanted], tell):
+                done.append(reproduction)
+                if not as_json:
+                    report.print_table(reproduction, out)
+                if reproduction.figure is not None:
+                    save(reproduction.figure(), directory / f"{reproduction.id}.png")
+    finally:
+        # Also after Ctrl-C: what is done stays done.
+        if as_json:
+            print_json(report.as_json(done))
+        if done:
+            err.print(f"figures: {directory}")
+            if write is not None:
+                report.write_validation(write, done)

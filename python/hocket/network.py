@@ -23,6 +23,10 @@ class Network:
     """Name and rate in bits per second of each directed link."""
     nodes: Mapping[str, int]
 
+    def display_names(self) -> dict[str, str]:
+        """From the names that the engines give links to those shown."""
+        return {name: shown for (name, _), (shown, _) in zip(self.fabric.links(), self.links, strict=True)}
+
     def crossings(self, plan: Plan, placement: Mapping[str, Sequence[str]] | None) -> list[Crossings]:
         """For each job of `plan`, the links that it crosses: the one link there is, or its ring's.
 
@@ -56,4 +60,10 @@ def build_network(plan: Plan) -> Network:
         (nodes[link.ends[0]], nodes[link.ends[1]], link.rate_bps, link.delay_ps) for link in plan.fabric.links
     ]
     fabric = _hocket.Fabric([(name, degree > 1) for name, degree in degrees.items()], cables)
-    return Network(fabric, tuple(fabric.links()), nodes)
+    # A name that the plan gives goes before the direction that the engines name a link by.
+    names = [link.name for link in plan.fabric.links for _ in link.ends]
+    links = tuple(
+        (f"{name} {direction}" if name else direction, rate_bps)
+        for name, (direction, rate_bps) in zip(names, fabric.links(), strict=True)
+    )
+    return Network(fabric, links, nodes)

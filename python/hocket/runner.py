@@ -79,6 +79,10 @@ def _simulated(plan: Plan, candidate: str | None, progress: Progress | None) -> 
     )
     run_s = time.perf_counter() - started
     frames = {name: frame(columns) for name, columns in tables.items()}
+    named = dict(
+        zip((name for name, _ in network.fabric.links()), (name for name, _ in network.links), strict=True)
+    )
+    frames["links"] = frames["links"].with_columns(pl.col("link").replace(named))
     return Run(
         frames,
         {

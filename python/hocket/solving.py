@@ -147,16 +147,18 @@ def _by_affinity_graph(plan: Plan, network: Network, search: "_hocket._Search") 
 
 def _jointly(plan: Plan, network: Network, groups: list[list[int]], search: "_hocket._Search") -> Found:
     """The cluster-wide form of HotNets'22 §5: one circle for all jobs that share a link or a GPU anywhere."""
-    found = {
-        name: _placed_jointly(plan, network, placement, groups, search)
-        for name, placement in _placements(plan).items()
-    }
+    found: dict[str, Found] = {}
+    for name, placement in _placements(plan).items():
+        found[name] = _placed_jointly(plan, network, placement, groups, search)
+        if found[name].interrupted:
+            break
     # Equal to a billionth is equal: then the candidate that moves fewer jobs, then the one given first.
     order = sorted(
         found, key=lambda name: (-round(found[name].score, 9), _moved(plan, found[name].placement or {}))
     )
     candidates = tuple(CandidateScore(name, found[name].score, None) for name in order)
-    return replace(found[order[0]], candidates=candidates)
+    interrupted = any(each.interrupted for each in found.values())
+    return replace(found[order[0]], candidates=candidates, interrupted=interrupted)
 
 
 def _placed_jointly(

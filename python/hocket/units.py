@@ -32,6 +32,7 @@ class _Dimension:
     example: str
     units: dict[str, int]
     printed: tuple[str, ...]
+    largest: int = LARGEST
 
 
 _DURATION = _Dimension(
@@ -68,6 +69,8 @@ _RATE = _Dimension(
         **{f"{prefix}B/s": 8 * factor for prefix, factor in _PREFIXES.items()},
     },
     printed=("Tbps", "Gbps", "Mbps", "kbps", "bps"),
+    # `hocket_scenario::MAX_RATE`.
+    largest=10**15,
 )
 
 _BYTES = _Dimension(
@@ -188,8 +191,8 @@ def _parse(text: object, dimension: _Dimension) -> int:
     value = Fraction(match["number"]) * _factor(match["unit"], text, dimension)
     if match["number"].startswith("-"):
         raise InputError(f"{dimension.name} must not be negative: got {shown(text)}")
-    if value > LARGEST:
-        raise InputError(f"{shown(text)} is above the largest value, {LARGEST} {dimension.base}")
+    if value > dimension.largest:
+        raise InputError(f"{shown(text)} is above the largest value, {dimension.largest} {dimension.base}")
     if value.denominator != 1:
         raise InputError(f"{shown(text)} is not a whole number of {dimension.base}, the finest that is kept")
     return value.numerator

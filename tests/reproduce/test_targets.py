@@ -77,7 +77,7 @@ def test_an_unknown_target_is_named_with_those_that_are_known() -> None:
 
 def test_progress_names_the_target() -> None:
     told: list[str] = []
-    reproduce(["H4"], told.append)
+    list(reproduce(["H4"], told.append))
     assert told == ["H4: circles"]
 
 

@@ -37,6 +37,9 @@ BYTES_PER_COUNT: Mapping[Unit, int] = {"bytes": 1, "words4": 4}
 TIME_COLUMNS: Mapping[str, float] = {"time_s": 1.0, "time_ms": 1e-3, "time_us": 1e-6, "time_ns": 1e-9}
 """Time columns that say their unit, in seconds."""
 
+MAX_FILE_BYTES = 512_000_000
+"""The largest series that is read: about two days of readings every 10 ms."""
+
 EPOCH_UNITS = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))
 """From which size a `timestamp` is taken for nanoseconds, microseconds or milliseconds since 1970."""
 
@@ -116,7 +119,11 @@ def read_csv(path: Path) -> pl.DataFrame:
     """All columns as text, so that 64-bit counters keep every digit."""
     try:
         # Read here: given a path, polars would expand a folder or a `*` in it.
-        frame = pl.read_csv(path.read_bytes(), infer_schema=False)
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES:
+            raise InputError(f"{path}: is larger than the limit of {MAX_FILE_BYTES // 1_000_000} MB")
+        frame = pl.read_csv(content, infer_schema=False)
         return frame.rename({column: column.strip() for column in frame.columns})
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None

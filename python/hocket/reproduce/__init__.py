@@ -3,13 +3,13 @@
 The ids are those of docs/validation.md; `hocket reproduce --list` prints them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from hocket.errors import InputError
 from hocket.reproduce import c1, c2, c3, c4, c17, c19, h1, h3, h4, h5, h6, h7, h8
 from hocket.reproduce.target import Progress, Reproduction, Row, Target
 
-__all__ = ["TARGETS", "Progress", "Reproduction", "Row", "Target", "reproduce"]
+__all__ = ["TARGETS", "Progress", "Reproduction", "Row", "Target", "chosen", "reproduce"]
 
 TARGETS: dict[str, Target] = {
     target.id: target
@@ -33,20 +33,28 @@ TARGETS: dict[str, Target] = {
 """Every target that can be rerun, in the order of the papers."""
 
 
-def reproduce(ids: Iterable[str], progress: Progress | None = None) -> list[Reproduction]:
-    """Reruns the targets `ids`, in any case, each once; `progress` is told what is being done.
+def chosen(ids: Iterable[str]) -> list[Target]:
+    """The targets `ids`, in any case, each once.
 
     Raises `InputError` for an id that is not in `TARGETS`.
 
-    >>> reproduce(["c99"])  # doctest: +ELLIPSIS
+    >>> chosen(["c99"])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     hocket.errors.InputError: 'c99' is not a target; known are H1, H2, ...
     """
-    names = [name.upper() for name in dict.fromkeys(ids)]
+    names = list(dict.fromkeys(name.upper() for name in ids))
     for name in names:
         if name not in TARGETS:
             raise InputError(f"{name.lower()!r} is not a target; known are {', '.join(TARGETS)}")
-    return [_rerun(TARGETS[name], progress) for name in dict.fromkeys(names)]
+    return [TARGETS[name] for name in names]
+
+
+def reproduce(ids: Iterable[str], progress: Progress | None = None) -> Iterator[Reproduction]:
+    """Reruns the targets `ids` one after another; `progress` is told what is being done.
+
+    Raises `InputError` at once for an id that is not in `TARGETS`.
+    """
+    return (_rerun(target, progress) for target in chosen(ids))
 
 
 def _rerun(target: Target, progress: Progress | None) -> Reproduction:
