@@ -35,14 +35,16 @@ struct Partial {
     shifts: Vec<Option<u64>>,
     surplus: Vec<Surplus>,
     tried: Vec<u64>,
+    /// By job, a lower bound on its growth.
+    least: Vec<u128>,
     objective: u128,
 }
 
 /// How an unplaced job could be added.
 struct Choices {
     job: usize,
-    /// Shifts that put an edge of the job against one of a placed job, by growth of the objective;
-    /// the flag says whether an allowed job is among those met.
+    /// Shifts that put an edge of the job against one of a placed job, each after the growth of the
+    /// objective there; the flag says whether an allowed job is among those met.
     meetings: Vec<(u128, u64, bool)>,
     least: u128,
 }
@@ -78,14 +80,22 @@ impl Search<'_, '_> {
     /// Explores all ways to add the unplaced jobs. As in the grid search, `None` if nothing is left
     /// unexplored, otherwise a bound below which none of the unexplored lies.
     fn grow(&mut self, partial: &Partial) -> Option<u128> {
-        let mut options: Vec<Choices> =
-            partial.unplaced().map(|job| self.choices(partial, job)).collect();
+        let mut remaining = partial.clone();
+        let mut options = Vec::new();
+        // A job's least growth never falls as others are placed: what it was before is a bound too.
+        let mut bound =
+            partial.objective + partial.unplaced().map(|job| partial.least[job]).sum::<u128>();
+        for job in partial.unplaced() {
+            let choices = self.choices(partial, job);
+            bound = bound - partial.least[job] + choices.least;
+            if bound >= self.best {
+                return None;
+            }
+            remaining.least[job] = choices.least;
+            options.push(choices);
+        }
         if options.is_empty() {
             self.keep_if_better(partial);
-            return None;
-        }
-        let bound = partial.objective + options.iter().map(|option| option.least).sum::<u128>();
-        if bound >= self.best {
             return None;
         }
         if self.budget.exhausted() {
@@ -96,10 +106,10 @@ impl Search<'_, '_> {
             return self.grow(&partial.with(self.problem, options[0].job, 0));
         }
         options.sort_by_key(|option| (std::cmp::Reverse(option.least), option.job));
-        let mut remaining = partial.clone();
-        for Choices { job, meetings, least } in &options {
+        for Choices { job, meetings, least } in &mut options {
+            meetings.sort_unstable();
             if !self.has_equal_twin_before(partial, *job) {
-                let slack = bound - least;
+                let slack = bound - *least;
                 for &(growth, shift, _) in meetings.iter().filter(|meeting| meeting.2) {
                     if slack + growth >= self.best {
                         break;
@@ -118,13 +128,12 @@ impl Search<'_, '_> {
 
     fn choices(&self, partial: &Partial, job: usize) -> Choices {
         let growth = Growth::new(self.problem, &partial.surplus, job);
-        let mut meetings: Vec<(u128, u64, bool)> = meetings(self.problem, partial, job)
+        let meetings: Vec<(u128, u64, bool)> = meetings(self.problem, partial, job)
             .into_iter()
             .map(|(shift, allowed)| (growth.at(shift), shift, allowed))
             .collect();
-        meetings.sort_unstable();
         // Without meetings the job shares nothing with the placed ones, and any shift will do.
-        let least = meetings.first().map_or_else(|| growth.at(0), |first| first.0);
+        let least = meetings.iter().map(|meeting| meeting.0).min().unwrap_or_else(|| growth.at(0));
         Choices { job, meetings, least }
     }
 
@@ -169,7 +178,7 @@ impl Search<'_, '_> {
 
     fn with_best(&self, partial: &Partial, job: usize) -> Partial {
         let choices = self.choices(partial, job);
-        let shift = choices.meetings.first().map_or(0, |(_, shift, _)| *shift);
+        let shift = choices.meetings.iter().min().map_or(0, |(_, shift, _)| *shift);
         partial.with(self.problem, job, shift)
     }
 
@@ -220,6 +229,7 @@ impl Partial {
             shifts: vec![None; problem.jobs()],
             surplus: problem.resources.iter().map(|resource| free(resource.capacity)).collect(),
             tried: vec![0; problem.jobs()],
+            least: vec![0; problem.jobs()],
             objective: 0,
         }
     }
