@@ -262,3 +262,11 @@ def test_every_byte_is_sent_once_and_no_link_or_job_exceeds_its_rate(plan: Table
         lasted_s = (row["end_ps"] - row["start_ps"]) / 1e12
         # Half a byte is the rounding of `bytes`.
         assert (row["bytes"] - 0.5) * 8 / lasted_s <= rates_bps[row["job"], row["phase"]] * (1 + 1e-6)
+
+
+def test_the_manifest_says_how_many_jobs_share_a_queue() -> None:
+    up = [{"start": "0 ms", "duration": "60 ms", "rate": "30 Gbps"}]
+    jobs = [{"name": f"j{n}", "period": "180 ms", "up": up, "priority": n} for n in range(4)]
+    plan = {"link": {"capacity": "50 Gbps", "priority_queues": 2}, "run": {"iterations": 1}, "jobs": jobs}
+    # Priorities 1, 2 and 3 share the last queue.
+    assert simulate(plan).manifest["jobs_per_queue"] == [1, 3]

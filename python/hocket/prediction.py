@@ -78,7 +78,7 @@ def _predicted_spec(
 
 def _iteration_times(network: Network, specs: Sequence["_hocket._JobSpec"], plan: Plan) -> pl.DataFrame:
     """Mean and p99 of each job's iterations with their waits, but for the first one's time-shift."""
-    tables, _, interrupted, _ = _hocket.simulate(
+    tables, _, _, interrupted, _ = _hocket.simulate(
         network.fabric,
         specs,
         {

@@ -65,7 +65,7 @@ def _simulated(plan: Plan, candidate: str | None, progress: Progress | None) -> 
         for number, (job, crossed) in enumerate(zip(plan.jobs, crossings, strict=True))
     ]
     started = time.perf_counter()
-    tables, counters, interrupted, ended_ps = _hocket.simulate(
+    tables, counters, jobs_per_queue, interrupted, ended_ps = _hocket.simulate(
         network.fabric,
         jobs,
         {
@@ -94,6 +94,7 @@ def _simulated(plan: Plan, candidate: str | None, progress: Progress | None) -> 
             "simulated_s": ended_ps / 1e12,
             "run_s": run_s,
             "peak_rss_mb": peak_rss_mb(),
+            "jobs_per_queue": jobs_per_queue,
             "counts": {**counters, **_acted(frames)},
             "plan": plan.resolved(),
         },

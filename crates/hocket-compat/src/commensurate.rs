@@ -94,15 +94,6 @@ pub fn stretched(profile: &Profile, period: Duration) -> Profile {
     Profile::new(period, phases).expect("scaling keeps phases in order and inside the period")
 }
 
-/// `profile` waiting at its end until `period` is over.
-///
-/// # Panics
-/// If `period` is shorter than the profile's own.
-pub fn padded(profile: &Profile, period: Duration) -> Profile {
-    assert!(period >= profile.period(), "padding cannot shorten an iteration");
-    Profile::new(period, profile.phases().to_vec()).expect("the phases fitted in a shorter period")
-}
-
 struct Fit {
     rounds: Vec<u64>,
     perimeter: u128,
@@ -233,7 +224,6 @@ mod tests {
         let longer = stretched(&profile, Duration::from_ms(102));
         assert_eq!(longer.phases()[0].start, Duration::from_ms(51));
         assert_eq!(longer.up_time(), Duration::from_ms(51));
-        assert_eq!(padded(&profile, Duration::from_ms(102)).up_time(), Duration::from_ms(50));
     }
 
     proptest! {

@@ -62,7 +62,7 @@ impl JobSpec {
     }
 }
 
-/// Returns (tables, counters, interrupted, end in ps). `progress` is called with (simulated ps,
+/// Returns (tables, counters, jobs by priority queue, interrupted, end in ps). `progress` is called with (simulated ps,
 /// iterations done, iterations in total or None); Ctrl-C, or an error in it, ends the run early.
 #[pyfunction]
 pub(crate) fn simulate<'py>(
@@ -71,7 +71,7 @@ pub(crate) fn simulate<'py>(
     jobs: Vec<JobSpec>,
     run: RunSpec,
     progress: Bound<'py, PyAny>,
-) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>, bool, u64)> {
+) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>, Vec<usize>, bool, u64)> {
     let jobs = jobs.into_iter().map(JobSpec::job).collect::<PyResult<Vec<Job>>>()?;
     let stop = Stop { iterations: run.iterations, until: run.until_ps.map(Time::from_ps) };
     let fabric = fabric.get().0.clone();
@@ -106,7 +106,8 @@ pub(crate) fn simulate<'py>(
     counters.set_item("events", outcome.counters.events)?;
     counters.set_item("reallocations", outcome.counters.reallocations)?;
     counters.set_item("rates", outcome.counters.rates)?;
-    Ok((tables, counters, outcome.status == Status::Interrupted, outcome.ended.as_ps()))
+    let interrupted = outcome.status == Status::Interrupted;
+    Ok((tables, counters, scenario.jobs_per_queue(), interrupted, outcome.ended.as_ps()))
 }
 
 fn tell(progress: &Py<PyAny>, at: &Progress) -> PyResult<()> {

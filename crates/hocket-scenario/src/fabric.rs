@@ -127,11 +127,6 @@ impl Fabric {
         &self.links
     }
 
-    /// The node of this name, found by looking at each.
-    pub fn node_named(&self, name: &str) -> Option<NodeId> {
-        self.nodes.iter().position(|node| node.name == name).map(NodeId::from_index)
-    }
-
     /// The directed link of this name, found by looking at each.
     pub fn link_named(&self, name: &str) -> Option<LinkId> {
         self.links.iter().position(|link| link.name == name).map(LinkId::from_index)
