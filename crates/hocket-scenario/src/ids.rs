@@ -22,7 +22,11 @@ macro_rules! index_type {
                 self.0
             }
 
-            pub(crate) fn from_index(index: usize) -> Self {
+            /// The one at place `index` of the `Vec` of its kind.
+            ///
+            /// # Panics
+            /// At 2^32 and beyond: a run has fewer of anything.
+            pub fn from_index(index: usize) -> Self {
                 Self(u32::try_from(index).expect("a run has fewer than 2^32 things of a kind"))
             }
         }
