@@ -97,6 +97,13 @@ class _RunSpec(TypedDict):
 # A NumPy type and a buffer; for text the codes and their dictionary.
 _Column = tuple[str, bytes] | tuple[str, bytes, list[str]]
 
+class _Ran(TypedDict):
+    tables: dict[str, dict[str, _Column]]
+    counters: dict[str, int]
+    jobs_per_queue: list[int]
+    interrupted: bool
+    ended_ps: int
+
 @final
 class Fabric:
     def __new__(
@@ -132,4 +139,4 @@ def simulate(
     jobs: Sequence[_JobSpec],
     run: _RunSpec,
     progress: Callable[[int, int, int | None], object],
-) -> tuple[dict[str, dict[str, _Column]], dict[str, int], list[int], bool, int]: ...
+) -> _Ran: ...

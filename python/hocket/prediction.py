@@ -78,7 +78,7 @@ def _predicted_spec(
 
 def _iteration_times(network: Network, specs: Sequence["_hocket._JobSpec"], plan: Plan) -> pl.DataFrame:
     """Mean and p99 of each job's iterations with their waits, but for the first one's time-shift."""
-    tables, _, _, interrupted, _ = _hocket.simulate(
+    ran = _hocket.simulate(
         network.fabric,
         specs,
         {
@@ -90,10 +90,10 @@ def _iteration_times(network: Network, specs: Sequence["_hocket._JobSpec"], plan
         },
         lambda *_: None,
     )
-    if interrupted:
+    if ran["interrupted"]:
         # Half a prediction would look like a whole one.
         raise KeyboardInterrupt
-    iterations = frame(tables["iterations"]).with_columns(
+    iterations = frame(ran["tables"]["iterations"]).with_columns(
         total_s=pl.col("iteration_s") + pl.when(pl.col("iteration") > 0).then("delayed_s").otherwise(0.0)
     )
     order = pl.DataFrame({"job": [spec["name"] for spec in specs]})

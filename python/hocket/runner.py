@@ -65,7 +65,7 @@ def _simulated(plan: Plan, candidate: str | None, progress: Progress | None) -> 
         for number, (job, crossed) in enumerate(zip(plan.jobs, crossings, strict=True))
     ]
     started = time.perf_counter()
-    tables, counters, jobs_per_queue, interrupted, ended_ps = _hocket.simulate(
+    ran = _hocket.simulate(
         network.fabric,
         jobs,
         {
@@ -78,7 +78,7 @@ def _simulated(plan: Plan, candidate: str | None, progress: Progress | None) -> 
         _in_seconds(progress),
     )
     run_s = time.perf_counter() - started
-    frames = {name: frame(columns) for name, columns in tables.items()}
+    frames = {name: frame(columns) for name, columns in ran["tables"].items()}
     named = dict(
         zip((name for name, _ in network.fabric.links()), (name for name, _ in network.links), strict=True)
     )
@@ -88,14 +88,14 @@ def _simulated(plan: Plan, candidate: str | None, progress: Progress | None) -> 
         {
             "hocket_version": version("hocket"),
             "engine": "flow",
-            "status": "interrupted" if interrupted else "complete",
+            "status": "interrupted" if ran["interrupted"] else "complete",
             "seed": plan.seed,
             "candidate": candidate,
-            "simulated_s": ended_ps / 1e12,
+            "simulated_s": ran["ended_ps"] / 1e12,
             "run_s": run_s,
             "peak_rss_mb": peak_rss_mb(),
-            "jobs_per_queue": jobs_per_queue,
-            "counts": {**counters, **_acted(frames)},
+            "jobs_per_queue": ran["jobs_per_queue"],
+            "counts": {**ran["counters"], **_acted(frames)},
             "plan": plan.resolved(),
         },
     )

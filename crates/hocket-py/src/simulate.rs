@@ -40,6 +40,16 @@ pub(crate) struct RunSpec {
     record_rates_until_ps: u64,
 }
 
+#[derive(IntoPyObject)]
+pub(crate) struct Ran<'py> {
+    /// By name, columns by name.
+    tables: Bound<'py, PyDict>,
+    counters: Bound<'py, PyDict>,
+    jobs_per_queue: Vec<usize>,
+    interrupted: bool,
+    ended_ps: u64,
+}
+
 impl JobSpec {
     fn job(self) -> PyResult<Job> {
         let weight = Weight::new(self.share.1).map_err(value_error)?;
@@ -62,7 +72,7 @@ impl JobSpec {
     }
 }
 
-/// Returns (tables, counters, jobs by priority queue, interrupted, end in ps). `progress` is called with (simulated ps,
+/// `progress` is called with (simulated ps,
 /// iterations done, iterations in total or None); Ctrl-C, or an error in it, ends the run early.
 #[pyfunction]
 pub(crate) fn simulate<'py>(
@@ -71,7 +81,7 @@ pub(crate) fn simulate<'py>(
     jobs: Vec<JobSpec>,
     run: RunSpec,
     progress: Bound<'py, PyAny>,
-) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>, Vec<usize>, bool, u64)> {
+) -> PyResult<Ran<'py>> {
     let jobs = jobs.into_iter().map(JobSpec::job).collect::<PyResult<Vec<Job>>>()?;
     let stop = Stop { iterations: run.iterations, until: run.until_ps.map(Time::from_ps) };
     let fabric = fabric.get().0.clone();
@@ -106,8 +116,13 @@ pub(crate) fn simulate<'py>(
     counters.set_item("events", outcome.counters.events)?;
     counters.set_item("reallocations", outcome.counters.reallocations)?;
     counters.set_item("rates", outcome.counters.rates)?;
-    let interrupted = outcome.status == Status::Interrupted;
-    Ok((tables, counters, scenario.jobs_per_queue(), interrupted, outcome.ended.as_ps()))
+    Ok(Ran {
+        tables,
+        counters,
+        jobs_per_queue: scenario.jobs_per_queue(),
+        interrupted: outcome.status == Status::Interrupted,
+        ended_ps: outcome.ended.as_ps(),
+    })
 }
 
 fn tell(progress: &Py<PyAny>, at: &Progress) -> PyResult<()> {
