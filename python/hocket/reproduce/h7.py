@@ -146,8 +146,10 @@ def _adjustment_rows(number: int) -> Iterator[Row]:
         ("slots that last", in_slots, ""),
     ):
         kept = run(placed, readjust=True)
+        communication_s = by_job(kept, "mean_communication_s")
         times = ", ".join(
-            f"{job} {1e3 * cost:.0f} ms ({1e3 * free[job]:.0f} without the agent)"
+            f"{job} {1e3 * cost:.0f} ms ({1e3 * free[job]:.0f} without the agent), "
+            f"{1e3 * communication_s[job]:.0f} of them communication"
             for job, cost in cost_s(kept).items()
         )
         yield Row(
