@@ -2,6 +2,8 @@
 from collections.abc import Callable, Sequence
 from typing import TypedDict, final
 
+__all__ = ["Fabric", "commensurate", "rank", "score", "simulate", "solve_cluster", "solve_link", "stretched"]
+
 # A period in ps, and Up phases as (start_ps, duration_ps, rate_bps).
 _Profile = tuple[int, Sequence[tuple[int, int, int]]]
 # (link, flows)
