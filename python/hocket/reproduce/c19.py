@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from statistics import fmean, median
+from statistics import fmean, geometric_mean, median
 
 from matplotlib.figure import Figure
 
@@ -17,16 +17,20 @@ from hocket.runner import plain
 
 PRECISIONS_DEG = (1, 2, 3, 5, 8, 10, 15, 20, 30, 45, 60, 90)
 REFERENCE_DEG = 5
-_REPEATS = 3
+_REPEATS = 7
 
 
 @dataclass(frozen=True)
 class Point:
-    """At one precision, over all instances: accuracy 0 to 1, and the seconds a solve takes."""
+    """At one precision, over all instances: accuracy 0 to 1, and by instance the seconds a solve takes."""
 
     mean_accuracy: float
     least_accuracy: float
-    solve_s: float
+    solve_s: tuple[float, ...]
+
+    def times_as_long(self, other: "Point") -> float:
+        """The geometric mean over instances of its time ÷ that of `other`: none outweighs the rest."""
+        return geometric_mean(own / its for own, its in zip(self.solve_s, other.solve_s, strict=True))
 
 
 def plans() -> dict[str, Tables]:
@@ -42,7 +46,7 @@ def measure(instances: Mapping[str, Tables], optima: Mapping[str, float], precis
         answers = [compatibility(plan, precision_deg=precision_deg) for _ in range(_REPEATS)]
         accuracies.append(accuracy(answers[0], optima[name]))
         times_s.append(median(answer.solve_s for answer in answers))
-    return Point(fmean(accuracies), min(accuracies), sum(times_s))
+    return Point(fmean(accuracies), min(accuracies), tuple(times_s))
 
 
 def accuracy(answer: Compatibility, optimum: float) -> float:
@@ -83,7 +87,7 @@ def reproduce(progress: Progress) -> Reproduction:
                     100 * point.mean_accuracy,
                     "%",
                     f"worst {point.least_accuracy:.2%}; "
-                    f"{point.solve_s / reference.solve_s:.1f} times the execution time of {REFERENCE_DEG}°",
+                    f"{point.times_as_long(reference):.1f} times the execution time of {REFERENCE_DEG}°",
                 )
             )
     return Reproduction(
@@ -94,8 +98,10 @@ def reproduce(progress: Progress) -> Reproduction:
         (
             "Instances: snapshots 1 to 5 and the six random instances of C3. Accuracy: the score that the "
             "time-shifts reach ÷ the optimum over all shifts; the paper does not define its own.",
-            f"Times are medians of {_REPEATS} solves of each instance; only their ratios are given, because "
-            "seconds are the machine's.",
+            f"Times are medians of {_REPEATS} solves of each instance, their ratios the geometric mean over "
+            "instances: seconds are the machine's. They grow less than the paper's with precision: where all "
+            "edges of an instance lie on a grid that the steps contain, that grid is searched, and steps are "
+            "never coarser than the jobs' rounds allow (snapshot 5: 19, 9 and 11 rounds make 1,881 steps).",
         ),
     )
 
@@ -106,13 +112,21 @@ def _figure(points: Mapping[int, Point]) -> Figure:
         "mean": [100 * point.mean_accuracy for point in points.values()],
         "worst instance": [100 * point.least_accuracy for point in points.values()],
     }
-    times = {"all instances": [1e3 * point.solve_s for point in points.values()]}
+    reference = points[REFERENCE_DEG]
+    times = {"mean": [point.times_as_long(reference) for point in points.values()]}
     return lines_figure(
         [
             LinesPanel(
                 "accuracy", "precision (°)", "score reached (% of optimum)", degrees, accuracies, log_x=True
             ),
-            LinesPanel("time", "precision (°)", "execution time (ms)", degrees, times, log_x=True),
+            LinesPanel(
+                "time",
+                "precision (°)",
+                f"execution time (at {REFERENCE_DEG}° = 1)",
+                degrees,
+                times,
+                log_x=True,
+            ),
         ],
         "What a finer circle costs and wins",
     )
