@@ -4,8 +4,7 @@
 use hocket_des::Duration;
 
 use super::{
-    Candidate, CassiniError, CassiniOptions, Crossing, Discarded, Job, Link, Placement, Ranking,
-    rank,
+    Candidate, CassiniError, CassiniOptions, Crossing, Job, Link, Placement, Ranking, rank,
 };
 use crate::commensurate::{Commensurate, commensurate, stretched};
 use crate::problem::CompatError;
@@ -44,7 +43,7 @@ pub fn rank_fitted(
     let mut own_jobs = Vec::with_capacity(jobs.len() * candidates.len());
     let mut own_candidates = Vec::with_capacity(candidates.len());
     let mut fits = Vec::with_capacity(candidates.len());
-    for (index, candidate) in candidates.iter().enumerate() {
+    for candidate in candidates {
         check_jobs(candidate, jobs.len())?;
         let first = own_jobs.len();
         own_jobs.extend_from_slice(jobs);
@@ -70,14 +69,12 @@ pub fn rank_fitted(
             crossings: candidate.crossings.iter().map(own).collect(),
             ..candidate.clone()
         });
-        debug_assert_eq!(first, index * jobs.len());
     }
     let ranking = rank(&own_jobs, links, &own_candidates, options)?;
     let placements: Vec<Placement> =
         ranking.placements.into_iter().map(|p| with_shared_numbers(p, jobs.len())).collect();
     let fits = placements.iter().map(|p| std::mem::take(&mut fits[p.candidate])).collect();
-    let discarded: Vec<Discarded> = ranking.discarded;
-    Ok(FittedRanking { ranking: Ranking { placements, discarded, ..ranking }, fits })
+    Ok(FittedRanking { ranking: Ranking { placements, ..ranking }, fits })
 }
 
 fn check_jobs(candidate: &Candidate, jobs: usize) -> Result<(), CassiniError> {
