@@ -1,0 +1,8 @@
+//! End hosts of a RoCE fabric as driven state machines: what a queue pair may send and when, what a
+//! receiver answers, and the congestion controls that set the pace. Nothing here has a clock or
+//! knows a topology: whoever drives it passes the time, and carries the packets.
+
+pub mod congestion;
+pub mod telemetry;
+
+pub use congestion::{Ack, Control, Path, Policy, Progress};
