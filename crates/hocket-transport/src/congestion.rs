@@ -1,0 +1,294 @@
+//! Congestion controls: each turns what comes back from the network into the rate of one flow.
+//!
+//! A control asks for no timer. What its timers would have done by now is caught up with when
+//! somebody looks ([`Control::catch_up`]), so that an idle or paused flow costs nothing. Rates are whole
+//! bits per second: every product and quotient is cut to whole bits per second before it is used again.
+
+use std::fmt;
+
+use hocket_des::{Duration, Rate, Time};
+use thiserror::Error;
+
+use crate::telemetry::{Format, Hop};
+
+pub mod dcqcn;
+pub mod dctcp;
+pub mod hpcc;
+pub mod pint;
+pub mod receiver_driven;
+pub mod static_window;
+pub mod timely;
+
+/// What a flow is governed by: the algorithm and its parameters, shared by all flows of a job.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Policy {
+    /// Line rate; only PAUSE frames hold a flow back.
+    PfcOnly,
+    /// DCQCN (SIGCOMM'15), adaptively unfair if its parameters say so (HotNets'22 section 4(i)).
+    Dcqcn(dcqcn::Parameters),
+    /// DCTCP (SIGCOMM'10), as a rate (HPCC's simulator).
+    Dctcp(dctcp::Parameters),
+    /// TIMELY (SIGCOMM'15).
+    Timely(timely::Parameters),
+    /// HPCC (SIGCOMM'19).
+    Hpcc(hpcc::Parameters),
+    /// HPCC over PINT (SIGCOMM'20).
+    Pint(pint::Parameters),
+    /// Line rate within a window set once from the known pattern (HOTI'22 section VI).
+    StaticWindow(static_window::Parameters),
+    /// Line rate against credit that the receiver grants.
+    ReceiverDriven(receiver_driven::Parameters),
+}
+
+/// What does not change about the way of one flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// The rate of the sender's NIC, where a flow starts and which it never exceeds.
+    pub line_rate: Rate,
+    /// Round-trip time of an idle network.
+    pub base_rtt: Duration,
+    /// Bytes that fill the path: line rate of the slowest link × `base_rtt`.
+    pub window: u64,
+}
+
+/// What one acknowledgement says.
+#[derive(Clone, Copy, Debug)]
+pub struct Ack<'a> {
+    /// When it arrived.
+    pub now: Time,
+    /// Bytes of the flow acknowledged so far, this one included.
+    pub acknowledged: u64,
+    /// Bytes of the flow sent so far.
+    pub sent: u64,
+    /// Whether the acknowledged packet was marked by ECN.
+    pub marked: bool,
+    /// When the acknowledged packet was sent.
+    pub stamp: Time,
+    /// What the switches on the way wrote (HPCC); empty otherwise.
+    pub telemetry: &'a [Hop],
+    /// How `telemetry` reads in this fabric.
+    pub format: &'a Format,
+    /// What the switches on the way wrote (PINT); 0 otherwise.
+    pub load: u16,
+}
+
+/// How far the flow's present communication phase is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes sent.
+    pub sent: u64,
+    /// Bytes to send in all.
+    pub total: u64,
+}
+
+/// A parameter out of its range.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{policy}: {parameter} is {value}; it must be {limit}")]
+pub struct ParameterError {
+    /// Whose parameter.
+    pub policy: &'static str,
+    /// Its name, as in the algorithm's `Parameters`.
+    pub parameter: &'static str,
+    /// The value that was given.
+    pub value: String,
+    /// What it may be.
+    pub limit: String,
+}
+
+impl Policy {
+    /// Whether the parameters make sense for a flow that leaves a NIC of `line_rate`.
+    ///
+    /// # Errors
+    /// The first parameter out of its range.
+    pub fn validate(&self, line_rate: Rate) -> Result<(), ParameterError> {
+        match self {
+            Self::PfcOnly => Ok(()),
+            Self::Dcqcn(parameters) => parameters.validate(line_rate),
+            Self::Dctcp(parameters) => parameters.validate(line_rate),
+            Self::Timely(parameters) => parameters.validate(line_rate),
+            Self::Hpcc(parameters) => parameters.validate(line_rate),
+            Self::Pint(parameters) => parameters.validate(line_rate),
+            Self::StaticWindow(parameters) => parameters.validate(),
+            Self::ReceiverDriven(parameters) => parameters.validate(),
+        }
+    }
+}
+
+/// State of one flow under its [`Policy`].
+///
+/// Every method takes the policy and path that the control was made with; others are a bug.
+#[derive(Clone, Debug)]
+pub enum Control {
+    /// Line rate, in bits per second.
+    PfcOnly(u64),
+    /// DCQCN.
+    Dcqcn(dcqcn::Dcqcn),
+    /// DCTCP.
+    Dctcp(dctcp::Dctcp),
+    /// TIMELY.
+    Timely(timely::Timely),
+    /// HPCC.
+    Hpcc(hpcc::Hpcc),
+    /// HPCC over PINT.
+    Pint(pint::Pint),
+    /// Line rate, in bits per second.
+    StaticWindow(u64),
+    /// Line rate in bits per second; how much credit there is stands with the sender's
+    /// [`receiver_driven::Credit`].
+    ReceiverDriven(u64),
+}
+
+impl Control {
+    /// The state of a flow that has sent nothing yet: all start at line rate.
+    pub fn new(policy: &Policy, path: &Path) -> Self {
+        let line = path.line_rate.as_bps();
+        match policy {
+            Policy::PfcOnly => Self::PfcOnly(line),
+            Policy::Dcqcn(_) => Self::Dcqcn(dcqcn::Dcqcn::new(path)),
+            Policy::Dctcp(_) => Self::Dctcp(dctcp::Dctcp::new(path)),
+            Policy::Timely(_) => Self::Timely(timely::Timely::new(path)),
+            Policy::Hpcc(_) => Self::Hpcc(hpcc::Hpcc::new(path)),
+            Policy::Pint(_) => Self::Pint(pint::Pint::new(path)),
+            Policy::StaticWindow(_) => Self::StaticWindow(line),
+            Policy::ReceiverDriven(_) => Self::ReceiverDriven(line),
+        }
+    }
+
+    /// The rate that paces the flow, in bits per second.
+    #[inline]
+    pub fn rate_bps(&self) -> u64 {
+        match self {
+            Self::PfcOnly(line) | Self::StaticWindow(line) | Self::ReceiverDriven(line) => *line,
+            Self::Dcqcn(state) => state.rate_bps(),
+            Self::Dctcp(state) => state.rate_bps(),
+            Self::Timely(state) => state.rate_bps(),
+            Self::Hpcc(state) => state.rate_bps(),
+            Self::Pint(state) => state.rate_bps(),
+        }
+    }
+
+    /// Brings the state to `now`: does what the control's timers would have done since it was last looked
+    /// at, up to and including `now`. Only DCQCN has timers; for it this must come before every other call with the
+    /// same `now`. `progress` is what its adaptive form reads; others may be given the default.
+    #[inline]
+    pub fn catch_up(&mut self, policy: &Policy, path: &Path, now: Time, progress: Progress) {
+        if let (Self::Dcqcn(state), Policy::Dcqcn(parameters)) = (self, policy) {
+            state.catch_up(parameters, path, now, progress);
+        }
+    }
+
+    /// An acknowledgement came. Marks are DCTCP's alone to see here; for DCQCN call [`Control::on_cnp`].
+    #[inline]
+    pub fn on_ack(&mut self, policy: &Policy, path: &Path, ack: &Ack<'_>) {
+        match (self, policy) {
+            (Self::Dctcp(state), Policy::Dctcp(parameters)) => state.on_ack(parameters, path, ack),
+            (Self::Timely(state), Policy::Timely(parameters)) => {
+                state.on_ack(parameters, path, ack);
+            }
+            (Self::Hpcc(state), Policy::Hpcc(parameters)) => state.on_ack(parameters, path, ack),
+            (Self::Pint(state), Policy::Pint(parameters)) => state.on_ack(parameters, path, ack),
+            _ => {}
+        }
+    }
+
+    /// A congestion notification came: a packet of its own, or a marked acknowledgement where marks are
+    /// echoed in those. Only DCQCN reacts.
+    #[inline]
+    pub fn on_cnp(&mut self, policy: &Policy, path: &Path, now: Time) {
+        if let (Self::Dcqcn(state), Policy::Dcqcn(parameters)) = (self, policy) {
+            state.on_cnp(parameters, path, now);
+        }
+    }
+
+    /// A packet of `wire_bytes` bytes left: DCQCN's byte counter.
+    #[inline]
+    pub fn on_sent(&mut self, policy: &Policy, path: &Path, wire_bytes: u64, progress: Progress) {
+        if let (Self::Dcqcn(state), Policy::Dcqcn(parameters)) = (self, policy) {
+            state.on_sent(parameters, path, wire_bytes, progress);
+        }
+    }
+
+    /// Whether a change of rate also moves the time at which the next packet may go: true for HPCC
+    /// with or without PINT. With the others it only sets the gap after the next packet.
+    #[inline]
+    pub fn moves_next_send(policy: &Policy) -> bool {
+        matches!(policy, Policy::Hpcc(_) | Policy::Pint(_))
+    }
+
+    /// How often the control cut its rate.
+    pub fn cuts(&self) -> u64 {
+        match self {
+            Self::PfcOnly(_) | Self::StaticWindow(_) | Self::ReceiverDriven(_) => 0,
+            Self::Dcqcn(state) => state.cuts(),
+            Self::Dctcp(state) => state.cuts(),
+            Self::Timely(state) => state.cuts(),
+            Self::Hpcc(state) => state.cuts(),
+            Self::Pint(state) => state.cuts(),
+        }
+    }
+}
+
+/// `rate × factor` in whole bits per second, rounded down; nothing if the factor is negative.
+#[inline]
+fn times(rate: u64, factor: f64) -> u64 {
+    (rate as f64 * factor) as u64
+}
+
+/// Refuses `value` of `parameter` unless `holds`.
+fn require(
+    holds: bool,
+    policy: &'static str,
+    parameter: &'static str,
+    value: &dyn fmt::Display,
+    limit: &dyn fmt::Display,
+) -> Result<(), ParameterError> {
+    if holds {
+        return Ok(());
+    }
+    Err(ParameterError { policy, parameter, value: value.to_string(), limit: limit.to_string() })
+}
+
+/// A gain or factor that must lie above 0 and at most at 1.
+fn require_fraction(
+    policy: &'static str,
+    parameter: &'static str,
+    value: f64,
+) -> Result<(), ParameterError> {
+    require(value > 0.0 && value <= 1.0, policy, parameter, &value, &"above 0 and at most 1")
+}
+
+/// A rate that must be above zero and no more than the NIC's.
+fn require_rate(
+    policy: &'static str,
+    parameter: &'static str,
+    rate: Rate,
+    line_rate: Rate,
+) -> Result<(), ParameterError> {
+    require(
+        !rate.is_zero() && rate <= line_rate,
+        policy,
+        parameter,
+        &rate,
+        &format_args!("above 0 bps and at most the NIC's rate, {line_rate}"),
+    )
+}
+
+/// A time that must not be zero.
+fn require_positive(
+    policy: &'static str,
+    parameter: &'static str,
+    value: Duration,
+) -> Result<(), ParameterError> {
+    require(!value.is_zero(), policy, parameter, &value, &"above 0 ps")
+}
+
+/// A step of `bps_per_gbps` bits per second for each 10⁹ bits per second of `line_rate`.
+fn step(line_rate: Rate, bps_per_gbps: u64) -> Rate {
+    let bps = u128::from(line_rate.as_bps()) * u128::from(bps_per_gbps) / 1_000_000_000;
+    Rate::from_bps(u64::try_from(bps).expect("a step is a small part of the line rate"))
+}
+
+/// The least rate of HPCC's scripts: 1 Gb/s, or the line rate where that is lower.
+fn recommended_min_rate(line_rate: Rate) -> Rate {
+    line_rate.min(Rate::from_gbps(1))
+}

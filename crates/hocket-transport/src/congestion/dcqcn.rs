@@ -1,0 +1,466 @@
+//! DCQCN (Zhu et al., SIGCOMM'15), with the parameters of NVIDIA's NICs, and adaptively unfair as in
+//! HotNets'22 section 4(i).
+//!
+//! Its timers never enter an event queue: the state knows when each would fire next, and
+//! [`Dcqcn::catch_up`] does what they would have done, in their order. Periods in which nothing can
+//! change (no notification pending; rate and target at line rate) are jumped over.
+
+use hocket_des::{Duration, Rate, Time};
+
+use super::{ParameterError, Path, Progress};
+use super::{
+    recommended_min_rate, require, require_fraction, require_positive, require_rate, step, times,
+};
+
+const POLICY: &str = "dcqcn";
+const NEVER: u64 = u64::MAX;
+
+/// What governs a DCQCN sender. Names of the NIC's own setting (`rp_…` in Linux debugfs `cc_params/` of mlx5)
+/// stand in brackets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameters {
+    /// T: time between two increase steps (`rp_time_reset`); starts anew at each cut.
+    pub increase_timer: Duration,
+    /// B: bytes on the wire between two increase steps, counted beside the timer and anew at each cut
+    /// (`rp_byte_reset` × 64); `None` without a byte counter.
+    pub byte_counter: Option<u64>,
+    /// F: a counter's steps of fast recovery before additive increase (`rp_threshold`).
+    pub fast_recovery_steps: u8,
+    /// R_AI: what the target gains in a step of additive increase (`rp_ai_rate`).
+    pub additive_increase: Rate,
+    /// R_HAI: what the target gains in a step of hyper increase (`rp_hai_rate`).
+    pub hyper_increase: Rate,
+    /// g: how far one update moves alpha (1 − `rp_dce_tcp_g` ÷ 1024).
+    pub gain: f64,
+    /// Time between two updates of alpha (`rp_dce_tcp_rtt`).
+    pub alpha_timer: Duration,
+    /// Alpha at the first notification (`rp_initial_alpha_value` ÷ 1023), 0 to 1.
+    pub initial_alpha: f64,
+    /// When a notification cuts the rate.
+    pub cut: Cut,
+    /// A cut removes alpha ÷ this of the rate: 2 in the paper (2 to the power of `rp_gd` − 10).
+    pub cut_divisor: f64,
+    /// The part of the rate that a single cut leaves at least (`rp_min_dec_fac` ÷ 100); 0 for no such bound.
+    pub least_kept: f64,
+    /// Whether every cut lowers the target to the rate before it (`rp_clamp_tgt_rate`); otherwise only the
+    /// first cut after an increase does.
+    pub clamp_target_rate: bool,
+    /// Whether increases by the timer count for that (`rp_clamp_tgt_rate_ati`), and not only those by bytes.
+    pub clamp_target_after_timer: bool,
+    /// No cut goes below (`rp_min_rate`).
+    pub min_rate: Rate,
+    /// Rate and target at the first notification (`rp_rate_to_set_on_first_cnp`); `None` leaves them.
+    pub rate_on_first_cnp: Option<Rate>,
+    /// HotNets'22 section 4(i): R_AI and R_HAI × (1 + sent ÷ total of the present communication phase).
+    pub adaptive: bool,
+}
+
+/// When a notification cuts the rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// At once, and alpha rises with it: the paper, whose receiver leaves 50 µs between notifications.
+    AtCnp,
+    /// At the next of checks this far apart, which start with the flow's first notification, if any came since the
+    /// last (`rp_rate_reduce_monitor_period`): NVIDIA's NICs. Alpha rises at its own timer.
+    AtCheck(Duration),
+}
+
+impl Parameters {
+    /// HPCC's simulator (SIGCOMM'19 artefact) as its scripts set it for a NIC of this rate: T 300 µs, no byte counter,
+    /// F 1, R_AI 20 Mb/s and R_HAI 200 Mb/s per 100 Gb/s, g 1/256, alpha every 1 µs, checks every 4 µs, at least 1 Gb/s.
+    pub fn recommended(line_rate: Rate) -> Self {
+        Self {
+            increase_timer: Duration::from_us(300),
+            byte_counter: None,
+            fast_recovery_steps: 1,
+            additive_increase: step(line_rate, 200_000),
+            hyper_increase: step(line_rate, 2_000_000),
+            gain: 1.0 / 256.0,
+            alpha_timer: Duration::from_us(1),
+            initial_alpha: 1.0,
+            cut: Cut::AtCheck(Duration::from_us(4)),
+            cut_divisor: 2.0,
+            least_kept: 0.0,
+            clamp_target_rate: false,
+            clamp_target_after_timer: true,
+            min_rate: recommended_min_rate(line_rate),
+            rate_on_first_cnp: None,
+            adaptive: false,
+        }
+    }
+
+    /// What ConnectX NICs are shipped with (NVIDIA, "DCQCN CC parameters", DOCA 3.4, read November 2026, and the
+    /// `mlxconfig` listings that agree with it): T 300 µs, 32767 × 64 bytes, F 1, R_AI 5 Mb/s, R_HAI 50 Mb/s, g 1 −
+    /// 1019/1024, alpha every 1 µs from 1, checks every 4 µs, at least half of the rate kept, at least 1 Mb/s.
+    pub fn mlx5() -> Self {
+        Self {
+            increase_timer: Duration::from_us(300),
+            byte_counter: Some(32_767 * 64),
+            fast_recovery_steps: 1,
+            additive_increase: Rate::from_bps(5_000_000),
+            hyper_increase: Rate::from_bps(50_000_000),
+            gain: 5.0 / 1024.0,
+            alpha_timer: Duration::from_us(1),
+            initial_alpha: 1.0,
+            cut: Cut::AtCheck(Duration::from_us(4)),
+            cut_divisor: 2.0,
+            least_kept: 0.5,
+            clamp_target_rate: false,
+            clamp_target_after_timer: true,
+            min_rate: Rate::from_bps(1_000_000),
+            rate_on_first_cnp: None,
+            adaptive: false,
+        }
+    }
+
+    /// The paper's own values (SIGCOMM'15 sections 5 and 6, for 40 Gb/s): T 55 µs, B 10 MB, F 5, R_AI 40 Mb/s, g 1/256,
+    /// alpha falls after 55 µs without a notification, cut at the notification. Its receiver leaves 50 µs between
+    /// notifications. It gives neither R_HAI nor a least rate: hyper increase equals additive increase here, and
+    /// the least rate is that of its NICs, 1 Mb/s.
+    pub fn sigcomm15() -> Self {
+        Self {
+            increase_timer: Duration::from_us(55),
+            byte_counter: Some(10_000_000),
+            fast_recovery_steps: 5,
+            additive_increase: Rate::from_bps(40_000_000),
+            hyper_increase: Rate::from_bps(40_000_000),
+            gain: 1.0 / 256.0,
+            alpha_timer: Duration::from_us(55),
+            initial_alpha: 1.0,
+            cut: Cut::AtCnp,
+            cut_divisor: 2.0,
+            least_kept: 0.0,
+            clamp_target_rate: true,
+            clamp_target_after_timer: true,
+            min_rate: Rate::from_bps(1_000_000),
+            rate_on_first_cnp: None,
+            adaptive: false,
+        }
+    }
+
+    /// The testbed of HotNets'22 (section 2; ConnectX-5 at 50 Gb/s): as shipped, with T 125 µs. Its aggressive job has
+    /// 100 µs.
+    pub fn hotnets22(increase_timer: Duration) -> Self {
+        Self { increase_timer, ..Self::mlx5() }
+    }
+
+    /// Whether these make sense for a NIC of `line_rate`.
+    ///
+    /// # Errors
+    /// The first parameter out of its range.
+    pub fn validate(&self, line_rate: Rate) -> Result<(), ParameterError> {
+        require_positive(POLICY, "increase_timer", self.increase_timer)?;
+        if let Some(bytes) = self.byte_counter {
+            require(bytes > 0, POLICY, "byte_counter", &bytes, &"above 0, or absent")?;
+        }
+        require(
+            self.fast_recovery_steps < u8::MAX,
+            POLICY,
+            "fast_recovery_steps",
+            &self.fast_recovery_steps,
+            &"at most 254",
+        )?;
+        require_rate(POLICY, "additive_increase", self.additive_increase, line_rate)?;
+        require_rate(POLICY, "hyper_increase", self.hyper_increase, line_rate)?;
+        if let Some(rate) = self.rate_on_first_cnp {
+            require_rate(POLICY, "rate_on_first_cnp", rate, line_rate)?;
+        }
+        require_fraction(POLICY, "gain", self.gain)?;
+        require_positive(POLICY, "alpha_timer", self.alpha_timer)?;
+        let alpha = self.initial_alpha;
+        require((0.0..=1.0).contains(&alpha), POLICY, "initial_alpha", &alpha, &"from 0 to 1")?;
+        if let Cut::AtCheck(period) = self.cut {
+            require_positive(POLICY, "cut", period)?;
+        }
+        require(
+            self.cut_divisor >= 1.0 && self.cut_divisor.is_finite(),
+            POLICY,
+            "cut_divisor",
+            &self.cut_divisor,
+            &"at least 1",
+        )?;
+        let kept = self.least_kept;
+        require((0.0..=1.0).contains(&kept), POLICY, "least_kept", &kept, &"from 0 to 1")?;
+        require_rate(POLICY, "min_rate", self.min_rate, line_rate)
+    }
+}
+
+/// State of one flow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dcqcn {
+    rate: u64,
+    target: u64,
+    alpha: f64,
+    // Points in time, in ps; NEVER while the timer does not run.
+    alpha_due: u64,
+    // The next check that counts while a notification is pending, else some check gone by.
+    check_due: u64,
+    increase_due: u64,
+    bytes: u64,
+    cuts: u32,
+    // Increase steps since the last cut, by timer and by bytes.
+    timer_steps: u8,
+    byte_steps: u8,
+    // A notification came since alpha was updated, and since the last check.
+    alpha_marked: bool,
+    cut_pending: bool,
+}
+
+impl Dcqcn {
+    pub(super) fn new(path: &Path) -> Self {
+        let line = path.line_rate.as_bps();
+        Self {
+            rate: line,
+            target: line,
+            alpha: 0.0,
+            alpha_due: NEVER,
+            check_due: NEVER,
+            increase_due: NEVER,
+            bytes: 0,
+            cuts: 0,
+            timer_steps: 0,
+            byte_steps: 0,
+            alpha_marked: false,
+            cut_pending: false,
+        }
+    }
+
+    /// The present rate in bits per second.
+    #[inline]
+    pub fn rate_bps(&self) -> u64 {
+        self.rate
+    }
+
+    /// The rate that increases approach, in bits per second.
+    pub fn target_bps(&self) -> u64 {
+        self.target
+    }
+
+    /// How often the rate was cut.
+    pub fn cuts(&self) -> u64 {
+        u64::from(self.cuts)
+    }
+
+    /// What alpha is at `now`, a time not before the last call.
+    pub fn alpha(&self, parameters: &Parameters, now: Time) -> f64 {
+        let mut then = self.clone();
+        then.update_alpha(parameters, now.as_ps());
+        then.alpha
+    }
+
+    #[inline]
+    pub(super) fn catch_up(
+        &mut self,
+        parameters: &Parameters,
+        path: &Path,
+        now: Time,
+        progress: Progress,
+    ) {
+        let now = now.as_ps();
+        if now >= self.increase_due || (self.cut_pending && now >= self.check_due) {
+            self.replay(parameters, path, now, progress);
+        }
+    }
+
+    #[cold]
+    fn replay(&mut self, parameters: &Parameters, path: &Path, now: u64, progress: Progress) {
+        loop {
+            let check = if self.cut_pending { self.check_due } else { NEVER };
+            if check.min(self.increase_due) > now {
+                return;
+            }
+            if self.increase_goes_first(parameters, check) {
+                self.timer_increase(parameters, path, now, progress);
+            } else {
+                self.cut_pending = false;
+                self.update_alpha(parameters, check);
+                self.cut(parameters, check);
+            }
+        }
+    }
+
+    // Timers of the same time fire in the order they were armed in: the one with the longer period first, and
+    // the check before the increase timer that it starts.
+    fn increase_goes_first(&self, parameters: &Parameters, check: u64) -> bool {
+        let longer = match parameters.cut {
+            Cut::AtCheck(period) => parameters.increase_timer > period,
+            Cut::AtCnp => true,
+        };
+        self.increase_due < check || (self.increase_due == check && longer)
+    }
+
+    pub(super) fn on_cnp(&mut self, parameters: &Parameters, path: &Path, now: Time) {
+        let now = now.as_ps();
+        let first = self.alpha_due == NEVER;
+        if first {
+            self.start(parameters, path, now);
+        } else {
+            self.update_alpha(parameters, now);
+        }
+        match parameters.cut {
+            Cut::AtCnp => {
+                self.cut(parameters, now);
+                self.alpha = raised(self.alpha, parameters.gain);
+                self.alpha_due = now + parameters.alpha_timer.as_ps();
+            }
+            Cut::AtCheck(period) => {
+                // The first notification has set alpha: it does not count again at its next update.
+                self.alpha_marked = !first;
+                if !self.cut_pending {
+                    self.cut_pending = true;
+                    let period = period.as_ps();
+                    if now >= self.check_due {
+                        self.check_due += ((now - self.check_due) / period + 1) * period;
+                    }
+                }
+            }
+        }
+    }
+
+    fn start(&mut self, parameters: &Parameters, path: &Path, now: u64) {
+        self.alpha = parameters.initial_alpha;
+        self.alpha_due = now + parameters.alpha_timer.as_ps();
+        if let Cut::AtCheck(period) = parameters.cut {
+            // One nanosecond behind the grid of alpha's timer, so that a check sees the updated alpha.
+            self.check_due = now + period.as_ps() + 1000;
+        }
+        if let Some(rate) = parameters.rate_on_first_cnp {
+            self.rate = rate.as_bps().clamp(parameters.min_rate.as_bps(), path.line_rate.as_bps());
+        }
+        self.target = self.rate;
+    }
+
+    /// Does the updates of alpha that were due by `now`: the first with the notification, if one came,
+    /// the others without.
+    #[inline]
+    fn update_alpha(&mut self, parameters: &Parameters, now: u64) {
+        if now < self.alpha_due {
+            return;
+        }
+        let period = parameters.alpha_timer.as_ps();
+        let updates = (now - self.alpha_due) / period + 1;
+        self.alpha_due += updates * period;
+        let mut falls = updates;
+        if self.alpha_marked {
+            self.alpha_marked = false;
+            self.alpha = raised(self.alpha, parameters.gain);
+            falls -= 1;
+        }
+        self.alpha = fallen(self.alpha, parameters.gain, falls);
+    }
+
+    fn cut(&mut self, parameters: &Parameters, now: u64) {
+        let increased =
+            self.byte_steps > 0 || (parameters.clamp_target_after_timer && self.timer_steps > 0);
+        if parameters.clamp_target_rate || increased {
+            self.target = self.rate;
+        }
+        let kept = (1.0 - self.alpha / parameters.cut_divisor).max(parameters.least_kept);
+        self.rate = times(self.rate, kept).max(parameters.min_rate.as_bps());
+        self.cuts += 1;
+        self.timer_steps = 0;
+        self.byte_steps = 0;
+        self.bytes = 0;
+        self.increase_due = now + parameters.increase_timer.as_ps();
+    }
+
+    fn timer_increase(
+        &mut self,
+        parameters: &Parameters,
+        path: &Path,
+        now: u64,
+        progress: Progress,
+    ) {
+        let period = parameters.increase_timer.as_ps();
+        let before = (self.rate, self.target);
+        self.increase(parameters, path, progress);
+        self.timer_steps = self.timer_steps.saturating_add(1);
+        self.increase_due += period;
+        let settled = before == (self.rate, self.target) && self.target == path.line_rate.as_bps();
+        if settled {
+            // No later step can change anything: up to `now`, or to the next check, they are only counted.
+            let until = if self.cut_pending { now.min(self.check_due) } else { now };
+            if until > self.increase_due {
+                let steps = (until - self.increase_due) / period;
+                self.increase_due += steps * period;
+                let counted = u8::try_from(steps).unwrap_or(u8::MAX);
+                self.timer_steps = self.timer_steps.saturating_add(counted);
+            }
+        }
+    }
+
+    /// One increase step; which kind depends on the steps since the last cut.
+    fn increase(&mut self, parameters: &Parameters, path: &Path, progress: Progress) {
+        // Without a byte counter the timer alone decides.
+        let (most, least) = match parameters.byte_counter {
+            Some(_) => {
+                (self.timer_steps.max(self.byte_steps), self.timer_steps.min(self.byte_steps))
+            }
+            None => (self.timer_steps, self.timer_steps),
+        };
+        let fast_recovery = most < parameters.fast_recovery_steps;
+        if !fast_recovery {
+            let hyper = least > parameters.fast_recovery_steps;
+            let gain = if hyper { parameters.hyper_increase } else { parameters.additive_increase };
+            let gain = if parameters.adaptive { adapted(gain, progress) } else { gain.as_bps() };
+            self.target = self.target.saturating_add(gain).min(path.line_rate.as_bps());
+        }
+        self.rate = self.rate / 2 + self.target / 2;
+    }
+
+    #[inline]
+    pub(super) fn on_sent(
+        &mut self,
+        parameters: &Parameters,
+        path: &Path,
+        wire_bytes: u64,
+        progress: Progress,
+    ) {
+        let Some(reset) = parameters.byte_counter else { return };
+        // Counters run from the first cut on.
+        if self.increase_due == NEVER {
+            return;
+        }
+        self.bytes += wire_bytes;
+        while self.bytes >= reset {
+            self.bytes -= reset;
+            self.increase(parameters, path, progress);
+            self.byte_steps = self.byte_steps.saturating_add(1);
+        }
+    }
+}
+
+/// R_AI (1 + sent ÷ total), in whole bits per second.
+fn adapted(gain: Rate, progress: Progress) -> u64 {
+    let gain = gain.as_bps();
+    if progress.total == 0 {
+        return gain;
+    }
+    let sent = u128::from(progress.sent.min(progress.total));
+    let more = u128::from(gain) * sent / u128::from(progress.total);
+    gain.saturating_add(u64::try_from(more).expect("at most the gain itself"))
+}
+
+fn raised(alpha: f64, gain: f64) -> f64 {
+    (1.0 - gain) * alpha + gain
+}
+
+/// Alpha after `updates` updates without a notification. Many are one power, by repeated squaring, which is
+/// the same on every machine; few are done one by one, as the timer would have, to the last bit.
+fn fallen(alpha: f64, gain: f64, updates: u64) -> f64 {
+    const ONE_BY_ONE: u64 = 64;
+    let mut factor = 1.0 - gain;
+    if updates <= ONE_BY_ONE {
+        return (0..updates).fold(alpha, |alpha, _| factor * alpha);
+    }
+    let mut result = alpha;
+    let mut left = updates;
+    while left > 0 && result > 0.0 {
+        if left & 1 == 1 {
+            result *= factor;
+        }
+        factor *= factor;
+        left >>= 1;
+    }
+    result
+}

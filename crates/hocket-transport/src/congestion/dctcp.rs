@@ -1,0 +1,126 @@
+//! DCTCP (Alizadeh et al., SIGCOMM'10) as a rate instead of a window, as HPCC's simulator (SIGCOMM'19) has it:
+//! alpha follows the fraction of marked acknowledgements, one window of data at a time.
+
+use hocket_des::Rate;
+
+use super::{Ack, ParameterError, Path};
+use super::{recommended_min_rate, require_fraction, require_rate, times};
+
+const POLICY: &str = "dctcp";
+
+/// What governs a DCTCP sender.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameters {
+    /// g: how far one window of data moves alpha. SIGCOMM'10 section 3.4: 1/16.
+    pub gain: f64,
+    /// What the rate gains per window of data in which it is not cut.
+    pub additive_increase: Rate,
+    /// No cut goes below.
+    pub min_rate: Rate,
+}
+
+impl Parameters {
+    /// HPCC's simulator as its scripts set it for a NIC of this rate: g 1/16, 615 Mb/s, at least 1 Gb/s.
+    ///
+    /// The increase is one packet per round trip of the network that the scripts were written for, so it does not
+    /// scale with the rate; it is cut to the line rate where that is lower.
+    pub fn recommended(line_rate: Rate) -> Self {
+        Self {
+            gain: 1.0 / 16.0,
+            additive_increase: Rate::from_bps(615_000_000).min(line_rate),
+            min_rate: recommended_min_rate(line_rate),
+        }
+    }
+
+    /// Whether these make sense for a NIC of `line_rate`.
+    ///
+    /// # Errors
+    /// The first parameter out of its range.
+    pub fn validate(&self, line_rate: Rate) -> Result<(), ParameterError> {
+        require_fraction(POLICY, "gain", self.gain)?;
+        require_rate(POLICY, "additive_increase", self.additive_increase, line_rate)?;
+        require_rate(POLICY, "min_rate", self.min_rate, line_rate)
+    }
+}
+
+/// State of one flow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dctcp {
+    rate: u64,
+    alpha: f64,
+    // The window whose marks are being counted ends here; 0 before the first acknowledgement.
+    window_end: u64,
+    // While `reduced`: no further cut until an acknowledgement passes this.
+    reduced_until: u64,
+    acks: u32,
+    marks: u32,
+    cuts: u32,
+    reduced: bool,
+}
+
+impl Dctcp {
+    pub(super) fn new(path: &Path) -> Self {
+        Self {
+            rate: path.line_rate.as_bps(),
+            // RFC 8257 section 3.3 starts from alpha = 1, so that the first mark halves the rate.
+            alpha: 1.0,
+            window_end: 0,
+            reduced_until: 0,
+            acks: 0,
+            marks: 0,
+            cuts: 0,
+            reduced: false,
+        }
+    }
+
+    /// The present rate in bits per second.
+    #[inline]
+    pub fn rate_bps(&self) -> u64 {
+        self.rate
+    }
+
+    /// The moving average of the marked fraction.
+    pub fn alpha(&self) -> f64 {
+        self.alpha
+    }
+
+    /// How often the rate was cut.
+    pub fn cuts(&self) -> u64 {
+        u64::from(self.cuts)
+    }
+
+    pub(super) fn on_ack(&mut self, parameters: &Parameters, path: &Path, ack: &Ack<'_>) {
+        self.acks += 1;
+        self.marks += u32::from(ack.marked);
+        let window_over = ack.acknowledged > self.window_end;
+        if window_over {
+            self.end_window(parameters, ack);
+        }
+        if self.reduced && ack.acknowledged > self.reduced_until {
+            self.reduced = false;
+        }
+        if ack.marked && !self.reduced {
+            self.rate = times(self.rate, 1.0 - self.alpha / 2.0).max(parameters.min_rate.as_bps());
+            self.cuts += 1;
+            self.reduced = true;
+            self.reduced_until = ack.sent;
+        }
+        if window_over && !self.reduced {
+            self.rate = self
+                .rate
+                .saturating_add(parameters.additive_increase.as_bps())
+                .min(path.line_rate.as_bps());
+        }
+    }
+
+    // The first acknowledgement only opens a window, and is counted with it.
+    fn end_window(&mut self, parameters: &Parameters, ack: &Ack<'_>) {
+        if self.window_end > 0 {
+            let marked = f64::from(self.marks) / f64::from(self.acks);
+            self.alpha = (1.0 - parameters.gain) * self.alpha + parameters.gain * marked;
+            self.acks = 0;
+            self.marks = 0;
+        }
+        self.window_end = ack.sent;
+    }
+}

@@ -1,0 +1,220 @@
+//! HPCC (Li et al., SIGCOMM'19, Algorithm 1): switches tell their load in every packet, and the sender
+//! steers the bytes in flight on the fullest link to just below what fills it.
+//!
+//! The window is `Path::window` × rate ÷ line rate; keeping to it is the sender's business.
+
+use hocket_des::Rate;
+
+use super::{Ack, ParameterError, Path};
+use super::{recommended_min_rate, require_fraction, require_rate, step};
+use crate::telemetry::{Hop, MAX_HOPS};
+
+const POLICY: &str = "hpcc";
+const PS_PER_NS: u64 = 1000;
+
+/// What governs an HPCC sender.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameters {
+    /// η: the utilisation aimed at, as a fraction of the bottleneck's rate.
+    pub target_utilisation: f64,
+    /// maxStage: steps of additive increase before the rate is multiplied although the path is below its target; 0
+    /// multiplies always.
+    pub max_additive_steps: u8,
+    /// W_AI, as a rate: what every update adds.
+    pub additive_increase: Rate,
+    /// The rate never falls below.
+    pub min_rate: Rate,
+    /// Whether every acknowledgement moves the rate (from the reference of this round trip, as in the paper), or only
+    /// one per round trip. In that case the telemetry of the others is not looked at.
+    pub fast_react: bool,
+}
+
+impl Parameters {
+    /// HPCC's simulator as its scripts set it for a NIC of this rate: η 0.95, always multiplicative, 10 Mb/s per
+    /// 25 Gb/s, at least 1 Gb/s, reacting to every acknowledgement. The paper has maxStage 5.
+    pub fn recommended(line_rate: Rate) -> Self {
+        Self {
+            target_utilisation: 0.95,
+            max_additive_steps: 0,
+            additive_increase: step(line_rate, 400_000),
+            min_rate: recommended_min_rate(line_rate),
+            fast_react: true,
+        }
+    }
+
+    /// Whether these make sense for a NIC of `line_rate`.
+    ///
+    /// # Errors
+    /// The first parameter out of its range.
+    pub fn validate(&self, line_rate: Rate) -> Result<(), ParameterError> {
+        self.validate_for(POLICY, line_rate)
+    }
+
+    pub(super) fn validate_for(
+        &self,
+        policy: &'static str,
+        line_rate: Rate,
+    ) -> Result<(), ParameterError> {
+        require_fraction(policy, "target_utilisation", self.target_utilisation)?;
+        require_rate(policy, "additive_increase", self.additive_increase, line_rate)?;
+        require_rate(policy, "min_rate", self.min_rate, line_rate)
+    }
+}
+
+/// Rate and reference rate: what HPCC does with a utilisation, wherever that came from.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Steering {
+    rate: u64,
+    reference: u64,
+    // The acknowledgement that passes this replaces the reference; 0 before the first.
+    mark: u64,
+    cuts: u32,
+    additive_steps: u8,
+}
+
+impl Steering {
+    pub(super) fn new(path: &Path) -> Self {
+        let line = path.line_rate.as_bps();
+        Self { rate: line, reference: line, mark: 0, cuts: 0, additive_steps: 0 }
+    }
+
+    #[inline]
+    pub(super) fn rate_bps(&self) -> u64 {
+        self.rate
+    }
+
+    pub(super) fn cuts(&self) -> u64 {
+        u64::from(self.cuts)
+    }
+
+    /// The first acknowledgement opens the first round trip and moves no rate: true for it alone.
+    #[inline]
+    pub(super) fn opens(&mut self, ack: &Ack<'_>) -> bool {
+        let first = self.mark == 0;
+        if first {
+            self.mark = ack.sent;
+        }
+        first
+    }
+
+    /// Whether an acknowledgement is to be looked at.
+    #[inline]
+    pub(super) fn listens(&self, parameters: &Parameters, ack: &Ack<'_>) -> bool {
+        parameters.fast_react || ack.acknowledged > self.mark
+    }
+
+    /// Sets the rate for a bottleneck in use by `utilisation`, 1 being exactly full without a queue.
+    #[inline]
+    pub(super) fn steer(
+        &mut self,
+        parameters: &Parameters,
+        path: &Path,
+        ack: &Ack<'_>,
+        utilisation: f64,
+    ) {
+        let excess = utilisation / parameters.target_utilisation;
+        let multiplies = excess >= 1.0 || self.additive_steps >= parameters.max_additive_steps;
+        let base =
+            if multiplies { (self.reference as f64 / excess) as u64 } else { self.reference };
+        let rate = base
+            .saturating_add(parameters.additive_increase.as_bps())
+            .clamp(parameters.min_rate.as_bps(), path.line_rate.as_bps());
+        self.cuts += u32::from(rate < self.rate);
+        self.rate = rate;
+        if ack.acknowledged > self.mark {
+            self.reference = rate;
+            self.additive_steps = if multiplies { 0 } else { self.additive_steps + 1 };
+            self.mark = ack.sent;
+        }
+    }
+}
+
+/// State of one flow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hpcc {
+    steering: Steering,
+    // Moving average of the fullest hop's utilisation over a base round trip.
+    utilisation: f64,
+    // What the last acknowledgement told.
+    hops: [Hop; MAX_HOPS],
+    hop_count: u8,
+}
+
+impl Hpcc {
+    pub(super) fn new(path: &Path) -> Self {
+        Self {
+            steering: Steering::new(path),
+            utilisation: 1.0,
+            hops: [Hop::default(); MAX_HOPS],
+            hop_count: 0,
+        }
+    }
+
+    /// The present rate in bits per second.
+    #[inline]
+    pub fn rate_bps(&self) -> u64 {
+        self.steering.rate_bps()
+    }
+
+    /// How often an acknowledgement lowered the rate.
+    pub fn cuts(&self) -> u64 {
+        self.steering.cuts()
+    }
+
+    /// The moving average of the fullest hop's utilisation; 1 is exactly full without a queue.
+    pub fn utilisation(&self) -> f64 {
+        self.utilisation
+    }
+
+    /// # Panics
+    /// If more than [`MAX_HOPS`] switches wrote telemetry: whoever lays out the path checks its length.
+    pub(super) fn on_ack(&mut self, parameters: &Parameters, path: &Path, ack: &Ack<'_>) {
+        assert!(ack.telemetry.len() <= MAX_HOPS, "a path has at most {MAX_HOPS} switches");
+        if self.steering.opens(ack) {
+            self.remember(ack.telemetry);
+            return;
+        }
+        if !self.steering.listens(parameters, ack) {
+            return;
+        }
+        // After a change of route the hops are others, and their counters say nothing yet.
+        if usize::from(self.hop_count) == ack.telemetry.len() {
+            self.measure(path, ack);
+            self.steering.steer(parameters, path, ack, self.utilisation);
+        }
+        self.remember(ack.telemetry);
+    }
+
+    fn remember(&mut self, hops: &[Hop]) {
+        self.hops[..hops.len()].copy_from_slice(hops);
+        self.hop_count = u8::try_from(hops.len()).expect("a path has at most 5 switches");
+    }
+
+    // Algorithm 1, MeasureInflight: the fullest hop since the last acknowledgement, averaged over T.
+    #[inline]
+    fn measure(&mut self, path: &Path, ack: &Ack<'_>) {
+        let nic = path.line_rate.as_bps() as f64;
+        let window = path.window as f64;
+        let mut fullest = 0.0;
+        let mut fullest_ns = 0;
+        for (&before, &now) in self.hops.iter().zip(ack.telemetry) {
+            let ns = now.ns_since(before);
+            if ns == 0 {
+                continue;
+            }
+            let rate = ack.format.rate_bps(now) as f64;
+            let sent_bps = ack.format.bytes_between(before, now) as f64 * 8.0 / (ns as f64 * 1e-9);
+            let queue = ack.format.queue_bytes(now).min(ack.format.queue_bytes(before)) as f64;
+            let utilisation = sent_bps / rate + queue * nic / rate / window;
+            if utilisation > fullest {
+                fullest = utilisation;
+                fullest_ns = ns;
+            }
+        }
+        let rtt_ps = path.base_rtt.as_ps();
+        let elapsed_ps = (fullest_ns * PS_PER_NS).min(rtt_ps);
+        self.utilisation = (self.utilisation * (rtt_ps - elapsed_ps) as f64
+            + fullest * elapsed_ps as f64)
+            / rtt_ps as f64;
+    }
+}

@@ -1,0 +1,163 @@
+//! HPCC over PINT (Ben Basat et al., SIGCOMM'20): each switch averages its own load, and a packet carries
+//! one number, the largest on its way, in a byte or two: its logarithm, rounded up or down at random so
+//! that the mean is right.
+
+use hocket_des::{Duration, Rate, Time};
+
+use super::hpcc::{self, Steering};
+use super::{Ack, ParameterError, Path, require};
+
+const POLICY: &str = "hpcc-pint";
+
+/// Utilisations are told in steps of 1/512, the least that can be told.
+const STEPS: f64 = 512.0;
+
+/// What governs a sender of HPCC over PINT.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameters {
+    /// What HPCC does with the utilisation.
+    pub hpcc: hpcc::Parameters,
+    /// Base of the logarithm in the header: neighbouring values differ by this factor.
+    pub log_base: f64,
+}
+
+impl Parameters {
+    /// HPCC's simulator as its scripts set it for a NIC of this rate, with base 1.05.
+    pub fn recommended(line_rate: Rate) -> Self {
+        Self { hpcc: hpcc::Parameters::recommended(line_rate), log_base: 1.05 }
+    }
+
+    /// Whether these make sense for a NIC of `line_rate`.
+    ///
+    /// # Errors
+    /// The first parameter out of its range.
+    pub fn validate(&self, line_rate: Rate) -> Result<(), ParameterError> {
+        self.hpcc.validate_for(POLICY, line_rate)?;
+        require(
+            self.log_base >= 1.001 && self.log_base <= 2.0,
+            POLICY,
+            "log_base",
+            &self.log_base,
+            &"from 1.001 to 2",
+        )
+    }
+
+    /// How utilisations are written under these parameters.
+    pub fn code(&self) -> Code {
+        Code::new(self.log_base)
+    }
+}
+
+/// State of one flow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pint {
+    steering: Steering,
+}
+
+impl Pint {
+    pub(super) fn new(path: &Path) -> Self {
+        Self { steering: Steering::new(path) }
+    }
+
+    /// The present rate in bits per second.
+    #[inline]
+    pub fn rate_bps(&self) -> u64 {
+        self.steering.rate_bps()
+    }
+
+    /// How often an acknowledgement lowered the rate.
+    pub fn cuts(&self) -> u64 {
+        self.steering.cuts()
+    }
+
+    pub(super) fn on_ack(&mut self, parameters: &Parameters, path: &Path, ack: &Ack<'_>) {
+        if self.steering.opens(ack) || !self.steering.listens(&parameters.hpcc, ack) {
+            return;
+        }
+        let utilisation = parameters.code().decode(ack.load);
+        self.steering.steer(&parameters.hpcc, path, ack, utilisation);
+    }
+}
+
+/// How utilisations are written into two bytes: as powers of a base, times 1/512.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Code {
+    base: f64,
+    per_log: f64,
+}
+
+impl Code {
+    /// The code with this base, above 1.
+    pub fn new(base: f64) -> Self {
+        Self { base, per_log: 1.0 / base.ln() }
+    }
+
+    /// The exponent for `utilisation`, which is first rounded up to a multiple of 1/512 and to at least that.
+    /// `draw`, uniform in [0, 1), chooses between the two neighbours such that the mean of what is decoded is
+    /// that multiple. A header keeps the largest exponent of its way.
+    pub fn encode(&self, utilisation: f64, draw: f64) -> u16 {
+        let value = (utilisation * STEPS).ceil().max(1.0);
+        let lower = (value.ln() * self.per_log).floor();
+        let low = self.base.powi(lower as i32);
+        let share = (value - low) / (low * (self.base - 1.0));
+        lower as u16 + u16::from(draw < share)
+    }
+
+    /// The utilisation that `exponent` stands for.
+    #[inline]
+    pub fn decode(&self, exponent: u16) -> f64 {
+        self.base.powi(i32::from(exponent)) / STEPS
+    }
+}
+
+/// A switch port's own average of its load, as PINT's switches keep it.
+///
+/// Time and size of the last packet advance with every packet, the average only with data: what left before
+/// an acknowledgement or a PFC frame is not counted, in HPCC's simulator and so here.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PortLoad {
+    utilisation: f64,
+    last: Time,
+    last_bytes: u64,
+}
+
+impl Default for PortLoad {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl PortLoad {
+    /// A port that has sent nothing.
+    pub fn new() -> Self {
+        Self { utilisation: 0.0, last: Time::ZERO, last_bytes: 0 }
+    }
+
+    /// A packet of `wire_bytes` begins to leave the port at `now`, `queue_bytes` stay behind. `rtt` is T, the largest
+    /// base round-trip time of the network. For data, the port's utilisation averaged over T, to be encoded into the
+    /// packet; otherwise `None`.
+    #[inline]
+    pub fn on_departure(
+        &mut self,
+        now: Time,
+        wire_bytes: u64,
+        queue_bytes: u64,
+        is_data: bool,
+        line_rate: Rate,
+        rtt: Duration,
+    ) -> Option<f64> {
+        let told = is_data.then(|| {
+            let rtt_ps = rtt.as_ps();
+            let elapsed = now.since(self.last).as_ps().min(rtt_ps) as f64 / rtt_ps as f64;
+            // Bytes that fill the link for T.
+            let full = line_rate.as_bps() as f64 / 8.0 * rtt_ps as f64 * 1e-12;
+            self.utilisation = self.utilisation * (1.0 - elapsed)
+                + self.last_bytes as f64 / full
+                + queue_bytes as f64 * elapsed / full;
+            self.utilisation
+        });
+        self.last = now;
+        self.last_bytes = wire_bytes;
+        told
+    }
+}
