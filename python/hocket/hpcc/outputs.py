@@ -1,0 +1,163 @@
+"""The files that studies of this family leave behind, in the simulators' own columns, order and rounding.
+
+Scripts that read those files read these. Times are whole nanoseconds there and picoseconds here; they are
+rounded to the nearest.
+"""
+
+from functools import cache
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import polars as pl
+
+from hocket.hpcc.source import NANOSECOND_PS
+from hocket.hpcc.study import Study
+from hocket.hpcc.topology import IntArray, Topology
+
+HEADER_BYTES = 48
+"""What a packet adds to its payload in the standalone time: Ethernet 14, IPv4 20, UDP 8, sequence number 4,
+priority group 2. The simulators use it whatever headers they send."""
+
+_FIRST_ADDRESS = 0x0B000001
+_Hop: TypeAlias = tuple[int, int, int]
+
+
+def host_address(node: int) -> int:
+    """The IPv4 address of a node: its number in the middle 16 bits of 11.0.0.1.
+
+    >>> f"{host_address(258):08x}"
+    '0b010201'
+    """
+    return _FIRST_ADDRESS + (node // 256) * 2**16 + (node % 256) * 2**8
+
+
+def standalone_ns(study: Study) -> IntArray:
+    """Per flow, its completion time on an idle network by the simulators' own estimate, in nanoseconds.
+
+    Twice the delays of the path, plus one payload's time on each link, plus the flow's bytes with a header
+    per packet at the path's lowest rate; every part is rounded down. Of equally short paths the first in
+    the order of the topology file counts.
+    """
+    flows, payload = study.flows, study.config.payload_bytes
+    paths = _Paths(study.topology, payload)
+    pairs, index = np.unique(flows.src << 32 | flows.dst, return_inverse=True)
+    ends = [paths.between(pair >> 32, pair & 0xFFFFFFFF) for pair in pairs.tolist()]
+    wire_bytes = flows.bytes.astype(object) + ((flows.bytes - 1) // payload + 1) * HEADER_BYTES
+    times = [
+        base_rtt_ns + wire * 8 * 10**9 // rate_bps
+        for wire, (base_rtt_ns, rate_bps) in zip(wire_bytes, (ends[pair] for pair in index), strict=True)
+    ]
+    return np.array(times, dtype=np.int64)
+
+
+def write_completions(path: Path, study: Study, completions: pl.DataFrame) -> None:
+    """Writes one line per completed flow: addresses in hexadecimal, ports, bytes, start, completion time and
+    standalone time, separated by spaces.
+
+    `completions` has the columns `flow`, the flow's index in `study.flows`, and `fct_ps`, from its start until
+    its last byte is acknowledged. Lines are written in the order of its rows, which is the order of
+    completion in the simulators' files.
+    """
+    flows = study.flows
+    flow = completions["flow"].to_numpy()
+    _write(
+        path,
+        {
+            "sip": _addresses(flows.src[flow]),
+            "dip": _addresses(flows.dst[flow]),
+            "sport": flows.sport[flow],
+            "dport": flows.dport[flow],
+            "bytes": flows.bytes[flow],
+            "start_ns": _nanoseconds(flows.start_ps[flow]),
+            "fct_ns": _nanoseconds(completions["fct_ps"].to_numpy()),
+            "standalone_ns": standalone_ns(study)[flow],
+        },
+    )
+
+
+def write_pauses(path: Path, topology: Topology, pauses: pl.DataFrame) -> None:
+    """Writes one line per PFC frame received: its values separated by spaces.
+
+    They are the time, the node, 0 for a host or 1 for a switch, the interface, and 1 for a pause or 0 for its end.
+
+    `pauses` has the columns `time_ps`, when the frame is received, `node`, the receiver, `interface`,
+    the receiver's as `Topology.interfaces` numbers it, and `is_pause`. Lines are written in the order of its
+    rows.
+    """
+    node = pauses["node"].to_numpy()
+    _write(
+        path,
+        {
+            "time_ns": _nanoseconds(pauses["time_ps"].to_numpy()),
+            "node": node,
+            "node_type": topology.is_switch[node].astype(np.int64),
+            "interface": pauses["interface"].to_numpy(),
+            "is_pause": pauses["is_pause"].cast(pl.Int64).to_numpy(),
+        },
+    )
+
+
+def _write(path: Path, columns: dict[str, IntArray | list[str]]) -> None:
+    pl.DataFrame(columns).write_csv(path, separator=" ", include_header=False)
+
+
+def _nanoseconds(time_ps: IntArray) -> IntArray:
+    return (time_ps + NANOSECOND_PS // 2) // NANOSECOND_PS
+
+
+def _addresses(nodes: IntArray) -> list[str]:
+    spelt = {node: f"{host_address(node):08x}" for node in np.unique(nodes).tolist()}
+    return [spelt[node] for node in nodes.tolist()]
+
+
+class _Paths:
+    """Shortest paths by hops, found once per pair of switches: hosts behind the same switch share them."""
+
+    def __init__(self, topology: Topology, payload_bytes: int) -> None:
+        self._topology = topology
+        self._rate_bps = topology.rate_bps.tolist()
+        # Twice the delay and one payload's time, per link.
+        self._rtt_ns = [
+            2 * (delay // NANOSECOND_PS) + payload_bytes * 8 * 10**9 // rate
+            for delay, rate in zip(topology.delay_ps.tolist(), self._rate_bps, strict=True)
+        ]
+        self._from_switch = cache(self._search)
+
+    def between(self, src: int, dst: int) -> tuple[int, int]:
+        """The base round-trip time in nanoseconds and the lowest rate from `src` to `dst`, which are
+        connected."""
+        best: _Hop | None = None
+        for last, last_link in self._topology.neighbours[dst]:
+            ends: list[_Hop] = []
+            if last == src:
+                ends = [(0, 0, self._rate_bps[last_link])]
+            elif self._topology.is_switch[last]:
+                reached = self._from_switch(last)
+                ends = [
+                    self._extended(reached[first], first_link)
+                    for first, first_link in self._topology.neighbours[src]
+                    if first in reached
+                ]
+            for end in ends:
+                path = self._extended(end, last_link)
+                if best is None or path[0] < best[0]:
+                    best = path
+        assert best is not None, "flows run between hosts that are connected"
+        return best[1], best[2]
+
+    def _extended(self, path: _Hop, link: int) -> _Hop:
+        hops, rtt_ns, rate_bps = path
+        return hops + 1, rtt_ns + self._rtt_ns[link], min(rate_bps, self._rate_bps[link])
+
+    def _search(self, start: int) -> dict[int, _Hop]:
+        """Breadth-first from switch `start`: per switch that is reached, hops, round-trip time and lowest
+        rate."""
+        reached: dict[int, _Hop] = {start: (0, 0, max(self._rate_bps))}
+        queue = [start]
+        for node in queue:
+            for peer, link in self._topology.neighbours[node]:
+                if peer not in reached and self._topology.is_switch[peer]:
+                    reached[peer] = self._extended(reached[node], link)
+                    queue.append(peer)
+        return reached
