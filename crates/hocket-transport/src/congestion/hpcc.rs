@@ -178,8 +178,8 @@ impl Hpcc {
             return;
         }
         // After a change of route the hops are others, and their counters say nothing yet.
-        if usize::from(self.hop_count) == ack.telemetry.len() {
-            self.measure(path, ack);
+        let same_route = usize::from(self.hop_count) == ack.telemetry.len();
+        if same_route && self.measure(path, ack) {
             self.steering.steer(parameters, path, ack, self.utilisation);
         }
         self.remember(ack.telemetry);
@@ -190,9 +190,10 @@ impl Hpcc {
         self.hop_count = u8::try_from(hops.len()).expect("a path has at most 5 switches");
     }
 
-    // Algorithm 1, MeasureInflight: the fullest hop since the last acknowledgement, averaged over T.
+    // Algorithm 1, MeasureInflight: the fullest hop since the last acknowledgement, averaged over T. False if no
+    // switch on the way had anything to say.
     #[inline]
-    fn measure(&mut self, path: &Path, ack: &Ack<'_>) {
+    fn measure(&mut self, path: &Path, ack: &Ack<'_>) -> bool {
         let nic = path.line_rate.as_bps() as f64;
         let window = path.window as f64;
         let mut fullest = 0.0;
@@ -211,10 +212,14 @@ impl Hpcc {
                 fullest_ns = ns;
             }
         }
+        if fullest_ns == 0 {
+            return false;
+        }
         let rtt_ps = path.base_rtt.as_ps();
         let elapsed_ps = (fullest_ns * PS_PER_NS).min(rtt_ps);
         self.utilisation = (self.utilisation * (rtt_ps - elapsed_ps) as f64
             + fullest * elapsed_ps as f64)
             / rtt_ps as f64;
+        true
     }
 }

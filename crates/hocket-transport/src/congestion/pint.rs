@@ -41,11 +41,6 @@ impl Parameters {
             &"from 1.001 to 2",
         )
     }
-
-    /// How utilisations are written under these parameters.
-    pub fn code(&self) -> Code {
-        Code::new(self.log_base)
-    }
 }
 
 /// State of one flow.
@@ -74,40 +69,26 @@ impl Pint {
         if self.steering.opens(ack) || !self.steering.listens(&parameters.hpcc, ack) {
             return;
         }
-        let utilisation = parameters.code().decode(ack.load);
+        let utilisation = decode(ack.load, parameters.log_base);
         self.steering.steer(&parameters.hpcc, path, ack, utilisation);
     }
 }
 
-/// How utilisations are written into two bytes: as powers of a base, times 1/512.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Code {
-    base: f64,
-    per_log: f64,
+/// The exponent that tells `utilisation` in a packet: it is rounded up to a multiple of 1/512 (and to at least that),
+/// and of the two powers of `log_base` around that many 512ths, `draw`, uniform in [0, 1), picks one such
+/// that the mean of what is decoded is right. A header keeps the largest exponent of its way.
+pub fn encode(utilisation: f64, log_base: f64, draw: f64) -> u16 {
+    let value = (utilisation * STEPS).ceil().max(1.0);
+    let lower = value.log(log_base).floor();
+    let low = log_base.powi(lower as i32);
+    let above = (value - low) / (low * (log_base - 1.0));
+    lower as u16 + u16::from(draw < above)
 }
 
-impl Code {
-    /// The code with this base, above 1.
-    pub fn new(base: f64) -> Self {
-        Self { base, per_log: 1.0 / base.ln() }
-    }
-
-    /// The exponent for `utilisation`, which is first rounded up to a multiple of 1/512 and to at least that.
-    /// `draw`, uniform in [0, 1), chooses between the two neighbours such that the mean of what is decoded is
-    /// that multiple. A header keeps the largest exponent of its way.
-    pub fn encode(&self, utilisation: f64, draw: f64) -> u16 {
-        let value = (utilisation * STEPS).ceil().max(1.0);
-        let lower = (value.ln() * self.per_log).floor();
-        let low = self.base.powi(lower as i32);
-        let share = (value - low) / (low * (self.base - 1.0));
-        lower as u16 + u16::from(draw < share)
-    }
-
-    /// The utilisation that `exponent` stands for.
-    #[inline]
-    pub fn decode(&self, exponent: u16) -> f64 {
-        self.base.powi(i32::from(exponent)) / STEPS
-    }
+/// The utilisation that `exponent` stands for.
+#[inline]
+pub fn decode(exponent: u16, log_base: f64) -> f64 {
+    log_base.powi(i32::from(exponent)) / STEPS
 }
 
 /// A switch port's own average of its load, as PINT's switches keep it.

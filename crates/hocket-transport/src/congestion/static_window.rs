@@ -2,7 +2,7 @@
 //! what HOTI'22 (sections IV-E and VI) asks of an optimised control. The flow paces at line rate; the driver keeps the
 //! bytes in flight (sent and not acknowledged) within [`Parameters::window`].
 
-use hocket_des::{Bytes, Duration, Rate};
+use hocket_des::{Duration, Rate};
 use thiserror::Error;
 
 use super::{ParameterError, require};
@@ -27,54 +27,57 @@ impl Parameters {
 /// No window is small enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
-    "static-window: {flows} flows at one bottleneck put one packet of {packet} B each into a buffer \
-     that sends PAUSE at {xoff} B; that needs at least {needed} B"
+    "static-window: {flows} flows with two packets of {wire} B each need a buffer that sends PAUSE at \
+     {needed} B or later; this one does at {xoff} B"
 )]
 pub struct TooManyFlows {
     /// Flows that meet at the bottleneck.
     pub flows: u64,
-    /// Wire bytes of a full packet.
-    pub packet: u64,
+    /// Bytes of a full packet on the wire.
+    pub wire: u64,
     /// Where PAUSE begins.
     pub xoff: u64,
     /// Where it would have to begin.
     pub needed: u64,
 }
 
-/// The window, in bytes, with which `flows` flows fill a bottleneck of rate `bottleneck` if that can be had, and never
-/// cause a PAUSE frame at a switch that sends one when `xoff_bytes` of an ingress are in its buffer. `mtu` is the wire size
-/// of a full packet.
+/// The window, in payload bytes, with which `flows` flows fill a bottleneck of rate `bottleneck` as far as they can
+/// without ever causing a PAUSE frame at a switch that sends one when `xoff_bytes` of one ingress are in its
+/// buffer. A full packet has `payload` bytes, and `wire` bytes with its headers. `flows` counts every flow whose data or
+/// acknowledgements come in by that ingress. Where thresholds are dynamic, `xoff_bytes` is the one that holds
+/// while all these bytes are in the buffer.
 ///
-/// No PAUSE can follow: a switch holds only bytes that were sent and not yet acknowledged. A flow with
-/// window W has at most W + `mtu` of those (a sender is blocked once W bytes are under way, so that its last packet may
-/// overshoot by less than one). All `flows` flows together, even if all came in by one port and none left, therefore
-/// put at most `flows` × (W + `mtu`) bytes there, and W is chosen such that this is below `xoff_bytes`. That counts wire bytes
-/// for payload: W is reckoned in wire bytes, and a window of as many payload bytes would be larger by the headers, so
-/// callers whose windows count payload scale W by payload ÷ `mtu`.
+/// No PAUSE can follow. A packet is in the network as itself or as its acknowledgement, which is smaller, until the
+/// sender hears of it, and a sender whose payload under way reaches its window of k × `payload` stops. Before the
+/// last packet it sent, at most k − 1 full ones and one short one (the end of a message no shorter than the
+/// window) were under way: with the last, k + 1. Even if all of them, of all flows, stood in one buffer,
+/// having come in by one port, they are `flows` × (k + 1) × `wire` bytes, and k is chosen such that this is below
+/// `xoff_bytes`.
 ///
-/// A window above the bytes that fill the path, bottleneck × `base_rtt`, only makes queues: W is at most that.
+/// A window above what fills the path, `bottleneck` × `base_rtt`, only makes queues: the result is at most that, in whole
+/// packets rounded up.
 ///
 /// # Errors
-/// If not even a window of one byte keeps below `xoff_bytes`.
+/// If even a window of one packet may reach `xoff_bytes`.
 ///
 /// # Panics
-/// If there are no flows.
+/// If there are no flows, or packets without payload.
 pub fn window(
     base_rtt: Duration,
     bottleneck: Rate,
     flows: u64,
     xoff_bytes: u64,
-    mtu: u64,
+    payload: u64,
+    wire: u64,
 ) -> Result<u64, TooManyFlows> {
-    assert!(flows > 0, "a bottleneck is where flows meet");
-    // The largest W with flows × (W + mtu) < xoff.
-    let each = xoff_bytes.saturating_sub(1) / flows;
-    if each <= mtu {
-        let needed = flows.saturating_mul(mtu + 1).saturating_add(1);
-        return Err(TooManyFlows { flows, packet: mtu, xoff: xoff_bytes, needed });
+    assert!(flows > 0 && payload > 0 && wire >= payload, "flows send packets of some bytes");
+    let packets_each = xoff_bytes.saturating_sub(1) / flows / wire;
+    if packets_each < 2 {
+        let needed = flows.saturating_mul(2 * wire).saturating_add(1);
+        return Err(TooManyFlows { flows, wire, xoff: xoff_bytes, needed });
     }
-    let filling = bottleneck.bytes_in(base_rtt).max(Bytes::new(mtu)).get();
-    Ok(filling.min(each - mtu))
+    let filling = bottleneck.bytes_in(base_rtt).get().div_ceil(payload).max(1);
+    Ok(filling.min(packets_each - 1) * payload)
 }
 
 #[cfg(test)]
@@ -84,37 +87,58 @@ mod tests {
     use super::*;
 
     const RTT: Duration = Duration::from_ns(2080);
+    const LINE: Rate = Rate::from_gbps(200);
 
     #[test]
     fn few_flows_fill_the_path_and_no_more() {
         // 200 Gb/s × 2,080 ns = 52,000 bytes.
-        assert_eq!(window(RTT, Rate::from_gbps(200), 7, 2_000_000, 1_036), Ok(52_000));
+        assert_eq!(window(RTT, LINE, 7, 2_000_000, 1_000, 1_036), Ok(52_000));
     }
 
     #[test]
     fn many_flows_divide_the_buffer_below_xoff() {
-        // (100,000 − 1) / 7 = 14,285 each, less one packet.
-        assert_eq!(window(RTT, Rate::from_gbps(200), 7, 100_000, 1_036), Ok(13_249));
+        // 99,999 bytes hold 13 packets of 1,036 bytes of each of 7 flows; one is kept for the short packet.
+        assert_eq!(window(RTT, LINE, 7, 100_000, 1_000, 1_036), Ok(12_000));
     }
 
     #[test]
     fn too_small_a_buffer_is_refused_with_what_it_would_need() {
-        let error = window(RTT, Rate::from_gbps(200), 100, 100_000, 1_036).expect_err("too many");
-        assert_eq!(error.needed, 103_701);
-        assert_eq!(window(RTT, Rate::from_gbps(200), 100, 103_701, 1_036), Ok(1));
+        let error = window(RTT, LINE, 100, 100_000, 1_000, 1_036).expect_err("too many");
+        assert_eq!(
+            error.to_string(),
+            "static-window: 100 flows with two packets of 1036 B each need a buffer that sends PAUSE at \
+             207201 B or later; this one does at 100000 B"
+        );
+        assert_eq!(window(RTT, LINE, 100, error.needed, 1_000, 1_036), Ok(1_000));
+    }
+
+    /// Wire bytes under way when a sender that may start a packet while less than `window` is under way
+    /// sends messages of `message` bytes, and hears of nothing.
+    fn stuck(window: u64, message: u64, payload: u64, header: u64, first: u64) -> u64 {
+        let (mut under_way, mut wire, mut left) = (0, 0, first);
+        while under_way < window {
+            let packet = left.min(payload);
+            under_way += packet;
+            wire += packet + header;
+            left = if left == packet { message } else { left - packet };
+        }
+        wire
     }
 
     proptest! {
         #[test]
         fn all_that_can_be_under_way_is_below_xoff(
-            flows in 1_u64..10_000,
-            xoff in 0_u64..40_000_000,
-            mtu in 64_u64..9_000,
-            gbps in 1_u64..800,
+            flows in 1_u64..500,
+            xoff in 0_u64..4_000_000,
+            payload in 64_u64..4_000,
+            header in 1_u64..100,
+            extra in 0_u64..100_000,
+            start in 0_u64..1_000_000,
         ) {
-            if let Ok(window) = window(RTT, Rate::from_gbps(gbps), flows, xoff, mtu) {
-                prop_assert!(window > 0);
-                prop_assert!(flows * (window + mtu) < xoff);
+            if let Ok(window) = window(RTT, LINE, flows, xoff, payload, payload + header) {
+                let message = window + extra;
+                let wire = stuck(window, message, payload, header, 1 + start % message);
+                prop_assert!(flows * wire < xoff);
             }
         }
     }
