@@ -14,7 +14,7 @@ pub use fabric::{Cable, Fabric, FabricError, Link, MAX_RATE, Node, NodeKind};
 pub use ids::{JobId, LinkId, NodeId};
 pub use job::{Crossing, Job, Share, Weight, WeightError};
 pub use placement::ring_crossings;
-pub use routing::{RouteError, Routing};
+pub use routing::{EcmpHash, RouteError, Routing};
 pub use scenario::{Scenario, ScenarioError, Stop};
 pub use tables::{
     AdjustmentRow, Column, IterationRow, JobCounters, LinkRow, PhaseRow, RateRow, Records, Table,

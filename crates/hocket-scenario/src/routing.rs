@@ -1,16 +1,30 @@
 //! Which links a flow takes: a pinned path, or one of the shortest ones, chosen hop by hop by a
 //! hash as ECMP does.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
 use thiserror::Error;
 
 use crate::{Fabric, LinkId, NodeId, NodeKind};
 
+/// How a node chooses among equally short ways.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EcmpHash {
+    /// By both ends, the label and the node, through a 64-bit finaliser.
+    #[default]
+    Mixed,
+    /// As HPCC-style simulators do: MurmurHash3 (x86, 32 bits) of both ends' addresses and the label's low 32 bits
+    /// (source port, and destination port × 65,536), seeded with the node's number, over the neighbours in
+    /// descending order of their numbers.
+    Murmur3,
+}
+
 /// Routes over a fabric. What it learns about distances it keeps.
 #[derive(Clone, Debug)]
 pub struct Routing<'a> {
     fabric: &'a Fabric,
+    hash: EcmpHash,
     out_links: Vec<Vec<LinkId>>,
     in_links: Vec<Vec<LinkId>>,
     /// Hops from each node to a destination.
@@ -37,13 +51,24 @@ pub enum RouteError {
 impl<'a> Routing<'a> {
     /// Routes over `fabric`, none pinned.
     pub fn new(fabric: &'a Fabric) -> Self {
+        Self::with_hash(fabric, EcmpHash::default())
+    }
+
+    /// Routes over `fabric` by `hash`, none pinned.
+    pub fn with_hash(fabric: &'a Fabric, hash: EcmpHash) -> Self {
         let mut out_links = vec![Vec::new(); fabric.nodes().len()];
         let mut in_links = out_links.clone();
         for (index, link) in fabric.links().iter().enumerate() {
             out_links[link.from.index()].push(LinkId::from_index(index));
             in_links[link.to.index()].push(LinkId::from_index(index));
         }
-        Self { fabric, out_links, in_links, distances: BTreeMap::new(), pinned: BTreeMap::new() }
+        if hash == EcmpHash::Murmur3 {
+            for links in &mut out_links {
+                links.sort_by_key(|link| Reverse(fabric.links()[link.index()].to));
+            }
+        }
+        let (distances, pinned) = (BTreeMap::new(), BTreeMap::new());
+        Self { fabric, hash, out_links, in_links, distances, pinned }
     }
 
     /// Sends every flow from `from` to `to` over `path`, in place of the shortest paths.
@@ -86,14 +111,15 @@ impl<'a> Routing<'a> {
         to: NodeId,
         flow_label: u64,
     ) -> Result<Vec<LinkId>, RouteError> {
-        let (from_name, to_name) = (self.name(from)?, self.name(to)?);
+        self.check(from)?;
+        self.check(to)?;
         if let Some(path) = self.pinned.get(&(from, to)) {
             return Ok(path.clone());
         }
         self.learn_distances_to(to);
         let distances = &self.distances[&to];
         let Some(mut left) = distances[from.index()] else {
-            return Err(RouteError::Unreachable { from: from_name, to: to_name });
+            return Err(RouteError::Unreachable { from: self.name(from)?, to: self.name(to)? });
         };
         let mut path = Vec::with_capacity(left as usize);
         let mut at = from;
@@ -103,14 +129,25 @@ impl<'a> Routing<'a> {
                 let next = self.fabric.links()[link.index()].to;
                 distances[next.index()] == Some(left) && (next == to || self.forwards(next))
             };
-            let choices: Vec<LinkId> =
-                self.out_links[at.index()].iter().filter(nearer).copied().collect();
-            let hash = ecmp_hash([from.code(), to.code(), at.code()], flow_label);
-            let choice = choices[(hash % choices.len() as u64) as usize];
+            let mut choices = self.out_links[at.index()].iter().filter(nearer);
+            let count = choices.clone().count();
+            let place = if count == 1 { 0 } else { self.choose(from, to, at, flow_label, count) };
+            let choice = *choices.nth(place).expect("the place lies below the count");
             path.push(choice);
             at = self.fabric.links()[choice.index()].to;
         }
         Ok(path)
+    }
+
+    fn choose(&self, from: NodeId, to: NodeId, at: NodeId, label: u64, count: usize) -> usize {
+        let hash = match self.hash {
+            EcmpHash::Mixed => mixed_hash([from.code(), to.code(), at.code()], label),
+            EcmpHash::Murmur3 => {
+                let words = [address(from), address(to), label as u32];
+                u64::from(murmur3(words, at.code()))
+            }
+        };
+        (hash % count as u64) as usize
     }
 
     // Breadth first, against the direction of the links; a host that is not the destination is
@@ -141,10 +178,18 @@ impl<'a> Routing<'a> {
         self.fabric.nodes()[node.index()].kind == NodeKind::Switch
     }
 
+    fn check(&self, node: NodeId) -> Result<(), RouteError> {
+        self.name_of(node).map(|_| ())
+    }
+
     fn name(&self, node: NodeId) -> Result<String, RouteError> {
+        self.name_of(node).map(str::to_owned)
+    }
+
+    fn name_of(&self, node: NodeId) -> Result<&str, RouteError> {
         let nodes = self.fabric.nodes();
         match nodes.get(node.index()) {
-            Some(found) => Ok(found.name.clone()),
+            Some(found) => Ok(&found.name),
             None => Err(RouteError::UnknownNode { node: node.code(), nodes: nodes.len() }),
         }
     }
@@ -152,7 +197,7 @@ impl<'a> Routing<'a> {
 
 // MurmurHash3's 64-bit finaliser (Appleby, 2011) over one value after another: every input bit
 // reaches every output bit, so that a remainder by any number of links is even.
-fn ecmp_hash(nodes: [u32; 3], flow_label: u64) -> u64 {
+fn mixed_hash(nodes: [u32; 3], flow_label: u64) -> u64 {
     nodes.into_iter().map(u64::from).chain([flow_label]).fold(
         0x9e37_79b9_7f4a_7c15,
         |state, value| {
@@ -162,6 +207,23 @@ fn ecmp_hash(nodes: [u32; 3], flow_label: u64) -> u64 {
             mixed ^ (mixed >> 33)
         },
     )
+}
+
+// The address that HPCC-style simulators give a node.
+fn address(node: NodeId) -> u32 {
+    0x0b00_0001 + (node.code() / 256) * 0x1_0000 + (node.code() % 256) * 0x100
+}
+
+// MurmurHash3_x86_32 (Appleby, 2011, public domain) of three words.
+fn murmur3(words: [u32; 3], seed: u32) -> u32 {
+    let mixed = words.into_iter().fold(seed, |state, word| {
+        let word = word.wrapping_mul(0xcc9e_2d51).rotate_left(15).wrapping_mul(0x1b87_3593);
+        (state ^ word).rotate_left(13).wrapping_mul(5).wrapping_add(0xe654_6b64)
+    });
+    let mut hash = mixed ^ 12;
+    hash = (hash ^ (hash >> 16)).wrapping_mul(0x85eb_ca6b);
+    hash = (hash ^ (hash >> 13)).wrapping_mul(0xc2b2_ae35);
+    hash ^ (hash >> 16)
 }
 
 #[cfg(test)]

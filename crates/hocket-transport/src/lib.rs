@@ -3,6 +3,10 @@
 //! knows a topology: whoever drives it passes the time, and carries the packets.
 
 pub mod congestion;
+mod receiver;
+mod sender;
 pub mod telemetry;
 
 pub use congestion::{Ack, Control, Path, Policy, Progress};
+pub use receiver::{Answer, Answering, Receiver};
+pub use sender::{Rounding, Sender, Window};

@@ -1,0 +1,201 @@
+//! A switch's shared buffer: what each ingress port and class may hold, and when it asks its
+//! neighbour to stop.
+
+use hocket_des::{Bytes, Duration, Rate};
+
+use crate::model::{Frames, Headroom, PRIORITIES, Switching};
+
+/// The memory of one switch, by ingress port and class.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedBuffer {
+    /// What all ports may share: the buffer without headroom and reserves.
+    pool: i64,
+    shared_used: i64,
+    reserve: u32,
+    resume_offset: i64,
+    pfc: bool,
+    ingress: Vec<Ingress>,
+    ports: Vec<IngressPort>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct IngressPort {
+    headroom: u32,
+    /// The threshold is what is free of the pool × 2^this.
+    exponent: i8,
+}
+
+/// What one ingress port holds of one class.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ingress {
+    /// In its reserve and in the shared pool.
+    bytes: u32,
+    in_headroom: u32,
+    paused: bool,
+}
+
+/// A link that comes into a switch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Incoming {
+    pub(crate) rate: Rate,
+    pub(crate) delay: Duration,
+}
+
+impl SharedBuffer {
+    /// The buffer of a switch with these ports, whose hosts have NICs of `host_rate`; `classes` of traffic are in
+    /// use.
+    pub(crate) fn new(
+        switching: &Switching,
+        frames: &Frames,
+        incoming: &[Incoming],
+        host_rate: Rate,
+        classes: usize,
+    ) -> Self {
+        let port = |link: &Incoming| IngressPort {
+            headroom: headroom(switching.headroom, frames, link),
+            exponent: switching.dynamic_threshold + doublings(link.rate, host_rate),
+        };
+        let ports: Vec<IngressPort> = incoming.iter().map(port).collect();
+        let per_class = |port: &IngressPort| i64::from(port.headroom) + to_i64(switching.reserve);
+        let set_aside: i64 = ports.iter().map(per_class).sum::<i64>() * classes as i64;
+        Self {
+            pool: to_i64(switching.buffer) - set_aside,
+            shared_used: 0,
+            reserve: to_u32(switching.reserve),
+            resume_offset: to_i64(switching.resume_offset),
+            pfc: switching.pfc,
+            ingress: vec![Ingress::default(); ports.len() * PRIORITIES],
+            ports,
+        }
+    }
+
+    /// What all ports may share; not above zero if headroom and reserves take the whole buffer.
+    pub(crate) fn pool(&self) -> i64 {
+        self.pool
+    }
+
+    /// Whether a packet that leaves as it comes can neither be refused nor send a PAUSE.
+    #[inline]
+    pub(crate) fn is_untouched_by(&self, port: u16, priority: usize, wire: u16) -> bool {
+        let held = &self.ingress[usize::from(port) * PRIORITIES + priority];
+        held.bytes + u32::from(wire) <= self.reserve && held.in_headroom == 0 && !held.paused
+    }
+
+    /// Takes a packet in; false if there is no room for it.
+    #[inline]
+    pub(crate) fn admit(&mut self, port: u16, priority: usize, wire: u16) -> bool {
+        let threshold = self.threshold(port);
+        let held = &mut self.ingress[usize::from(port) * PRIORITIES + priority];
+        let wire = u32::from(wire);
+        let total = held.bytes + wire;
+        if total <= self.reserve {
+            held.bytes = total;
+            return true;
+        }
+        let beyond = total - self.reserve;
+        if i64::from(beyond) > threshold {
+            if !self.pfc || held.in_headroom + wire > self.ports[usize::from(port)].headroom {
+                return false;
+            }
+            held.in_headroom += wire;
+        } else {
+            held.bytes = total;
+            self.shared_used += i64::from(wire.min(beyond));
+        }
+        true
+    }
+
+    /// Lets a packet go.
+    #[inline]
+    pub(crate) fn release(&mut self, port: u16, priority: usize, wire: u16) {
+        let held = &mut self.ingress[usize::from(port) * PRIORITIES + priority];
+        let wire = u32::from(wire);
+        let from_headroom = held.in_headroom.min(wire);
+        let rest = wire - from_headroom;
+        let from_shared = rest.min(held.bytes.saturating_sub(self.reserve));
+        held.in_headroom -= from_headroom;
+        held.bytes -= rest;
+        self.shared_used -= i64::from(from_shared);
+    }
+
+    /// Whether the neighbour must be told to stop; it counts as told.
+    #[inline]
+    pub(crate) fn wants_pause(&mut self, port: u16, priority: usize) -> bool {
+        let threshold = self.threshold(port);
+        let reserve = self.reserve;
+        let held = &mut self.ingress[usize::from(port) * PRIORITIES + priority];
+        let shared = i64::from(held.bytes.saturating_sub(reserve));
+        let wanted = self.pfc && !held.paused && (held.in_headroom > 0 || shared >= threshold);
+        held.paused |= wanted;
+        wanted
+    }
+
+    /// Whether the neighbour may be told to go on; it counts as told.
+    #[inline]
+    pub(crate) fn wants_resume(&mut self, port: u16, priority: usize) -> bool {
+        let place = usize::from(port) * PRIORITIES + priority;
+        if !self.ingress[place].paused {
+            return false;
+        }
+        let threshold = self.threshold(port);
+        let held = &mut self.ingress[place];
+        let shared = i64::from(held.bytes.saturating_sub(self.reserve));
+        let wanted =
+            held.in_headroom == 0 && (shared == 0 || shared + self.resume_offset <= threshold);
+        held.paused &= !wanted;
+        wanted
+    }
+
+    /// Whether the neighbour at `port` has been told to stop sending `priority`.
+    pub(crate) fn is_pausing(&self, port: u16, priority: usize) -> bool {
+        self.ingress[usize::from(port) * PRIORITIES + priority].paused
+    }
+
+    /// Bytes held for all ports and classes.
+    pub(crate) fn held(&self) -> u64 {
+        self.ingress.iter().map(|held| u64::from(held.bytes) + u64::from(held.in_headroom)).sum()
+    }
+
+    /// What one ingress port and class may hold of the pool: dynamic thresholds (Choudhury and Hahne, 1998).
+    #[inline]
+    fn threshold(&self, port: u16) -> i64 {
+        let free = (self.pool - self.shared_used).max(0);
+        let exponent = self.ports[usize::from(port)].exponent;
+        if exponent < 0 { free >> -exponent } else { free << exponent }
+    }
+}
+
+fn headroom(rule: Headroom, frames: &Frames, link: &Incoming) -> u32 {
+    let in_flight = |span: Duration| link.rate.bytes_in(span).get();
+    let bytes = match rule {
+        // The PAUSE waits for a frame that is being sent, travels, lets the neighbour finish a frame, and
+        // what that sent travels here; and the packet that crossed the threshold may have left one byte unused.
+        Headroom::Computed => {
+            in_flight(link.delay + link.delay)
+                + 3 * u64::from(frames.largest())
+                + u64::from(frames.pause)
+        }
+        Headroom::ThreeDelays => in_flight(link.delay + link.delay + link.delay),
+        Headroom::Fixed(bytes) => bytes.get(),
+    };
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}
+
+// A port k doublings faster than the hosts may hold 2^k times as much.
+fn doublings(rate: Rate, host_rate: Rate) -> i8 {
+    let mut ratio = rate.as_bps() / host_rate.as_bps().max(1);
+    let mut doublings = 0;
+    while ratio >= 2 {
+        ratio /= 2;
+        doublings += 1;
+    }
+    doublings
+}
+
+fn to_i64(bytes: Bytes) -> i64 {
+    i64::try_from(bytes.get()).unwrap_or(i64::MAX)
+}
+
+fn to_u32(bytes: Bytes) -> u32 {
+    u32::try_from(bytes.get()).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,354 @@
+//! From fabric, model and flows to an engine at rest.
+
+use std::collections::VecDeque;
+
+use hocket_des::{Calendar, Duration, Rate, Time, stream};
+use hocket_scenario::{EcmpHash, Fabric, LinkId, NodeId, NodeKind, Routing};
+use hocket_transport::congestion::pint::PortLoad;
+use hocket_transport::telemetry::{Format, MAX_HOPS};
+use hocket_transport::{Control, Path, Policy, Progress, Receiver, Sender, Window};
+
+use crate::RunError;
+use crate::buffer::{Incoming, SharedBuffer};
+use crate::engine::{Engine, Flow, Marker, Return, Telemetry};
+use crate::messages::Messages;
+use crate::model::{Arithmetic, Model, Notification, PRIORITIES};
+use crate::nic::Nic;
+use crate::packet::Header;
+use crate::port::{ClassQueue, Port};
+use crate::records::Records;
+
+/// A queue pair between two hosts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowSpec {
+    /// Who sends.
+    pub from: NodeId,
+    /// Who receives.
+    pub to: NodeId,
+    /// What tells the flow from others between the same hosts where paths are chosen: forth and back.
+    pub labels: (u64, u64),
+    /// Class of traffic, 0 to 7, of data and acknowledgements.
+    pub priority: u8,
+    /// Which of the run's policies governs it.
+    pub policy: usize,
+    /// How much may be under way.
+    pub window: WindowRule,
+}
+
+/// How much of a flow may be under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WindowRule {
+    /// Any amount.
+    Unlimited,
+    /// What fills the path, times rate ÷ line rate if `scaled`.
+    PathFull {
+        /// Whether it shrinks with the rate.
+        scaled: bool,
+    },
+    /// So many bytes.
+    Bytes(u64),
+}
+
+/// Everything that is simulated, apart from who sends when.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup<'a> {
+    /// Hosts, switches, links.
+    pub fabric: &'a Fabric,
+    /// How they work.
+    pub model: &'a Model,
+    /// Congestion controls with their parameters.
+    pub policies: &'a [Policy],
+    /// Queue pairs.
+    pub flows: &'a [FlowSpec],
+    /// How switches choose among equal paths.
+    pub hash: EcmpHash,
+    /// Whether every flow takes the longest round-trip time of all pairs of hosts for its own (HPCC's T).
+    pub longest_rtt_for_all: bool,
+    /// Every random stream comes from this.
+    pub seed: u64,
+}
+
+impl<'a> Engine<'a> {
+    pub(crate) fn new(setup: &Setup<'a>) -> Result<Self, RunError> {
+        let fabric = setup.fabric;
+        let mut routes = Vec::new();
+        let mut routing = Routing::with_hash(fabric, setup.hash);
+        let mut ways = Vec::with_capacity(setup.flows.len());
+        for (index, flow) in setup.flows.iter().enumerate() {
+            check_flow(index, flow, fabric)?;
+            let mut add = |from, to, label| -> Result<u32, RunError> {
+                let start = routes.len() as u32;
+                routes.extend(routing.route(from, to, label)?.iter().map(|link| link.code()));
+                Ok(start)
+            };
+            let forth = add(flow.from, flow.to, flow.labels.0)?;
+            let back = add(flow.to, flow.from, flow.labels.1)?;
+            ways.push((forth, back));
+        }
+        let longest = longest_way(setup);
+        let mut engine = Self::without_flows(setup, routes, longest.base_rtt)?;
+        for (index, (flow, &(forth, back))) in setup.flows.iter().zip(&ways).enumerate() {
+            let links = &engine.routes[forth as usize..back as usize];
+            let way = way(setup, links.iter().map(|&link| &fabric.links()[link as usize]));
+            let path = if setup.longest_rtt_for_all {
+                Path { line_rate: way.line_rate, ..longest }
+            } else {
+                way
+            };
+            engine.add_flow(setup, index, flow, (forth, back), path)?;
+        }
+        Ok(engine)
+    }
+
+    fn without_flows(
+        setup: &Setup<'a>,
+        routes: Vec<u32>,
+        longest_rtt: Duration,
+    ) -> Result<Self, RunError> {
+        let (fabric, model) = (setup.fabric, setup.model);
+        let links = fabric.links();
+        let is_host = |node: NodeId| fabric.nodes()[node.index()].kind == NodeKind::Host;
+        let mut incoming: Vec<Vec<u32>> = vec![Vec::new(); fabric.nodes().len()];
+        let mut rates: Vec<Rate> = Vec::new();
+        let mut ports = Vec::with_capacity(links.len());
+        for (index, link) in links.iter().enumerate() {
+            let mut port = Port::new(is_host(link.from), is_host(link.to), link.delay.as_ps());
+            port.from = link.from.code();
+            port.to = link.to.code();
+            port.ingress = incoming[link.to.index()].len() as u16;
+            incoming[link.to.index()].push(index as u32);
+            let known = rates.iter().position(|&rate| rate == link.rate);
+            port.speed = known.unwrap_or_else(|| {
+                rates.push(link.rate);
+                rates.len() - 1
+            }) as u16;
+            ports.push(port);
+        }
+        let classes = classes(setup);
+        let host_rate = links.iter().filter(|link| is_host(link.from)).map(|link| link.rate).min();
+        let mut buffers = Vec::with_capacity(incoming.len());
+        for (node, into) in incoming.iter().enumerate() {
+            let into: Vec<Incoming> = into
+                .iter()
+                .map(|&link| &links[link as usize])
+                .map(|link| Incoming { rate: link.rate, delay: link.delay })
+                .collect();
+            let host_rate = host_rate.unwrap_or(Rate::ZERO);
+            let buffer =
+                SharedBuffer::new(&model.switching, &model.frames, &into, host_rate, classes);
+            let name = &fabric.nodes()[node].name;
+            if !is_host(NodeId::from_index(node)) && buffer.pool() <= 0 {
+                return Err(RunError::BufferTooSmall {
+                    switch: name.clone(),
+                    buffer: model.switching.buffer.get(),
+                    ports: into.len(),
+                    needed: model.switching.buffer.get().saturating_add_signed(-buffer.pool()),
+                });
+            }
+            buffers.push(buffer);
+        }
+        let reference = model.arithmetic == Arithmetic::Reference;
+        let largest = usize::from(model.frames.largest().max(model.frames.pause));
+        let rounding = model.arithmetic.rounding();
+        let table = |rate: &Rate| {
+            let time = |size| rounding.time(size as u32, rate.as_bps()).as_ps();
+            (0..=largest).map(time).collect()
+        };
+        let marking = links.iter().enumerate().map(|(index, link)| {
+            let marking = model.switching.marking_at(link.rate).filter(|_| !is_host(link.from))?;
+            Some(Marker {
+                minimum: marking.minimum.get(),
+                maximum: marking.maximum.get(),
+                probability: marking.probability,
+                draws: stream(setup.seed, "ecn", index as u64),
+            })
+        });
+        let uses = |which: fn(&Policy) -> bool| {
+            setup.flows.iter().any(|flow| which(&setup.policies[flow.policy]))
+        };
+        let uses_hops = uses(|policy| matches!(policy, Policy::Hpcc(_)));
+        let format = Format::new(
+            rates.iter().copied().filter(|_| uses_hops),
+            u64::from(model.switching.telemetry_unit),
+        )?;
+        let codes = links.iter().filter_map(|link| format.code(link.rate)).collect();
+        let uses_load = uses(|policy| matches!(policy, Policy::Pint(_)));
+        let telemetry = Telemetry {
+            codes,
+            format,
+            hops: Vec::new(),
+            unused: Vec::new(),
+            loads: if uses_load { vec![PortLoad::default(); links.len()] } else { Vec::new() },
+            draws: stream(setup.seed, "pint", 0),
+            longest_rtt,
+            base: model.switching.pint_base,
+        };
+        Ok(Engine {
+            model,
+            policies: setup.policies,
+            now: Time::ZERO,
+            order: 0,
+            calendar: Calendar::new(),
+            queues: vec![ClassQueue::default(); links.len() * PRIORITIES],
+            flights: vec![VecDeque::new(); links.len()],
+            nics: links.iter().map(|link| Nic::new(reference && is_host(link.from))).collect(),
+            switches: vec![Default::default(); fabric.nodes().len()],
+            ports,
+            buffers,
+            incoming,
+            flows: Vec::with_capacity(setup.flows.len()),
+            controls: Vec::with_capacity(setup.flows.len()),
+            returns: Vec::with_capacity(setup.flows.len()),
+            routes,
+            rates: rates.clone(),
+            times: rates.iter().map(table).collect(),
+            marking: marking.collect(),
+            telemetry,
+            messages: Messages::new(setup.flows.len()),
+            records: Records::new(setup),
+            completed: Vec::new(),
+            packet_hops: 0,
+            events: 0,
+            lost: None,
+        })
+    }
+
+    fn add_flow(
+        &mut self,
+        setup: &Setup<'a>,
+        index: usize,
+        spec: &FlowSpec,
+        (forth, back): (u32, u32),
+        path: Path,
+    ) -> Result<(), RunError> {
+        let frames = &setup.model.frames;
+        let policy = &setup.policies[spec.policy];
+        policy.validate(path.line_rate).map_err(|error| {
+            let from = setup.fabric.nodes()[spec.from.index()].name.clone();
+            RunError::Parameter { flow: index, from, error }
+        })?;
+        let (header, extra) = match policy {
+            Policy::Timely(_) => (Header::Stamp, frames.stamp),
+            Policy::Hpcc(_) => (Header::Hops, frames.hops),
+            Policy::Pint(_) => (Header::Load, frames.load),
+            _ => (Header::Stamp, 0),
+        };
+        let switches = (back - forth) as usize - 1;
+        if header == Header::Hops && switches > MAX_HOPS {
+            let (flow, hops, limit) = (index, switches, MAX_HOPS);
+            return Err(RunError::TooManyHops { flow, hops, limit });
+        }
+        let window = match spec.window {
+            WindowRule::Unlimited => None,
+            WindowRule::PathFull { scaled } => Some(Window { bytes: path.window, scaled }),
+            WindowRule::Bytes(bytes) => Some(Window { bytes, scaled: false }),
+        };
+        let nic = self.routes[forth as usize];
+        let slot = self.nics[nic as usize].add(index as u32);
+        let rounding = setup.model.arithmetic.rounding();
+        self.flows.push(Flow {
+            sender: Sender::new(path.line_rate, window, rounding),
+            path,
+            phase: Progress::default(),
+            milestone: u64::MAX,
+            route: forth,
+            nic,
+            slot,
+            policy: spec.policy as u16,
+            overhead: frames.data_header + extra,
+            last_wire: 0,
+            priority: spec.priority,
+            header,
+            moves_next_send: Control::moves_next_send(policy),
+        });
+        self.controls.push(Control::new(policy, &path));
+        self.returns.push(Return {
+            receiver: Receiver::new(),
+            route: back,
+            marks: 0,
+            cnps: 0,
+            wire: (frames.ack + extra).max(frames.minimum),
+            priority: spec.priority,
+            notifies: matches!(policy, Policy::Dcqcn(_)),
+        });
+        Ok(())
+    }
+}
+
+fn check_flow(index: usize, flow: &FlowSpec, fabric: &Fabric) -> Result<(), RunError> {
+    let nodes = fabric.nodes();
+    let name = |node: NodeId| nodes[node.index()].name.clone();
+    for end in [flow.from, flow.to] {
+        if nodes.get(end.index()).is_some_and(|node| node.kind == NodeKind::Switch) {
+            return Err(RunError::NotAHost { flow: index, node: name(end) });
+        }
+    }
+    if flow.from == flow.to {
+        return Err(RunError::ToItself { flow: index, node: name(flow.from) });
+    }
+    if usize::from(flow.priority) >= PRIORITIES {
+        return Err(RunError::Priority { flow: index, priority: flow.priority });
+    }
+    Ok(())
+}
+
+fn classes(setup: &Setup<'_>) -> usize {
+    let mut used = [false; PRIORITIES];
+    for flow in setup.flows {
+        used[usize::from(flow.priority)] = true;
+    }
+    let notifies = setup.policies.iter().any(|policy| matches!(policy, Policy::Dcqcn(_)));
+    if let (Notification::Packets { priority, .. }, true) = (setup.model.notification, notifies) {
+        used[usize::from(priority)] = true;
+    }
+    used.iter().filter(|&&used| used).count()
+}
+
+// The round trip of a full packet and its acknowledgement on an idle network. HPCC-style simulators count
+// the packet's data alone, and no time for the acknowledgement to leave.
+fn way<'l>(setup: &Setup<'_>, links: impl Iterator<Item = &'l hocket_scenario::Link>) -> Path {
+    let frames = &setup.model.frames;
+    let rounding = setup.model.arithmetic.rounding();
+    let (data, ack) = match setup.model.arithmetic {
+        Arithmetic::Exact => (frames.mtu + frames.data_header, frames.ack),
+        Arithmetic::Reference => (frames.mtu, 0),
+    };
+    let mut rtt = Duration::ZERO;
+    let mut line_rate = None;
+    let mut slowest = Rate::from_bps(u64::MAX);
+    for link in links {
+        line_rate.get_or_insert(link.rate);
+        slowest = slowest.min(link.rate);
+        rtt += link.delay + link.delay;
+        rtt += rounding.time(data.into(), link.rate.as_bps());
+        rtt += rounding.time(ack.into(), link.rate.as_bps());
+    }
+    Path {
+        line_rate: line_rate.unwrap_or(slowest),
+        base_rtt: rtt,
+        window: slowest.bytes_in(rtt).get(),
+    }
+}
+
+// Over all pairs of hosts, by shortest paths; of those of one pair the first is as good as another.
+fn longest_way(setup: &Setup<'_>) -> Path {
+    let nodes = setup.fabric.nodes();
+    let hosts = (0..nodes.len()).filter(|&node| nodes[node].kind == NodeKind::Host);
+    let hosts: Vec<NodeId> = hosts.map(NodeId::from_index).collect();
+    let mut routing = Routing::with_hash(setup.fabric, setup.hash);
+    let mut longest: Option<Path> = None;
+    for &from in &hosts {
+        for &to in hosts.iter().filter(|&&to| to != from) {
+            let Ok(links) = routing.route(from, to, 0) else { continue };
+            let links = links.iter().map(|link: &LinkId| &setup.fabric.links()[link.index()]);
+            let found = way(setup, links);
+            longest = Some(longest.map_or(found, |longest| Path {
+                base_rtt: longest.base_rtt.max(found.base_rtt),
+                window: longest.window.max(found.window),
+                ..longest
+            }));
+        }
+    }
+    let none = Path { line_rate: Rate::ZERO, base_rtt: Duration::ZERO, window: 0 };
+    longest.unwrap_or(none)
+}

@@ -1,0 +1,711 @@
+//! The event loop: packets leave ports, cross links, and are passed on by switches or taken in by
+//! hosts. One event for each arrival, and one for each time a port that has more to send is free.
+
+use hocket_des::{Calendar, Duration, Rate, Stream, Time};
+use hocket_transport::congestion::pint::{self, PortLoad};
+use hocket_transport::telemetry::{Format, Hop, MAX_HOPS, RateCode};
+use hocket_transport::{Ack, Answer, Control, Path, Policy, Progress, Receiver, Sender};
+use rand::RngExt;
+
+use crate::buffer::SharedBuffer;
+use crate::model::{Model, Notification, PRIORITIES};
+use crate::nic::Nic;
+use crate::packet::{Header, Kind, Packet};
+use crate::port::{ClassQueue, InFlight, Port};
+use crate::messages::{Message, Messages};
+use crate::records::{CompletionRow, Records};
+
+/// What can happen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    /// The first packet on its way reaches the end of this link.
+    Arrive(u32),
+    /// This port has finished sending a packet.
+    Free(u32),
+    /// The pace of a queue pair on this NIC lets it send.
+    Wake(u32),
+    /// Whoever gives the hosts work is due.
+    Work(u32),
+}
+
+/// Hosts, switches and links in motion. Every directed link is named by its number, also as the port that
+/// feeds it; the opposite direction differs in the last bit.
+pub(crate) struct Engine<'a> {
+    pub(crate) model: &'a Model,
+    pub(crate) policies: &'a [Policy],
+    pub(crate) now: Time,
+    /// The place of the present event among those of the same time.
+    pub(crate) order: u64,
+    pub(crate) calendar: Calendar<Event>,
+    pub(crate) ports: Vec<Port>,
+    /// By port and class.
+    pub(crate) queues: Vec<ClassQueue>,
+    pub(crate) flights: Vec<std::collections::VecDeque<InFlight>>,
+    /// By node; a host has none.
+    pub(crate) buffers: Vec<SharedBuffer>,
+    /// Of each switch, by its ports: the links that lead into it.
+    pub(crate) incoming: Vec<Vec<u32>>,
+    /// By port; that of a switch is empty.
+    pub(crate) nics: Vec<Nic>,
+    pub(crate) flows: Vec<Flow>,
+    pub(crate) controls: Vec<Control>,
+    pub(crate) returns: Vec<Return>,
+    /// The links of every route, one route after another.
+    pub(crate) routes: Vec<u32>,
+    /// Picoseconds on the wire by speed and size.
+    pub(crate) times: Vec<Vec<u64>>,
+    /// By speed.
+    pub(crate) rates: Vec<Rate>,
+    pub(crate) marking: Vec<Option<Marker>>,
+    /// By node.
+    pub(crate) switches: Vec<Waiting>,
+    pub(crate) messages: Messages,
+    pub(crate) telemetry: Telemetry,
+    pub(crate) records: Records,
+    /// Flows that something was acknowledged for and whose messages may be complete.
+    pub(crate) completed: Vec<u32>,
+    pub(crate) packet_hops: u64,
+    pub(crate) events: u64,
+    pub(crate) lost: Option<Lost>,
+}
+
+/// A flow at its sender.
+pub(crate) struct Flow {
+    pub(crate) sender: Sender,
+    pub(crate) path: Path,
+    /// Where the phase of its job began in the stream of bytes, and what is to be sent in it.
+    pub(crate) phase: Progress,
+    /// Acknowledged up to here, the oldest message is complete.
+    pub(crate) milestone: u64,
+    pub(crate) route: u32,
+    pub(crate) nic: u32,
+    pub(crate) slot: u32,
+    pub(crate) policy: u16,
+    /// Bytes that a packet has beside its data.
+    pub(crate) overhead: u16,
+    /// Bytes of the last packet on the wire.
+    pub(crate) last_wire: u16,
+    pub(crate) priority: u8,
+    pub(crate) header: Header,
+    pub(crate) moves_next_send: bool,
+}
+
+/// A flow at its receiver.
+pub(crate) struct Return {
+    pub(crate) receiver: Receiver,
+    pub(crate) route: u32,
+    pub(crate) marks: u32,
+    pub(crate) cnps: u32,
+    pub(crate) wire: u16,
+    pub(crate) priority: u8,
+    /// Whether the sender wants to be told of marks by packets of their own.
+    pub(crate) notifies: bool,
+}
+
+/// How a port marks.
+pub(crate) struct Marker {
+    pub(crate) minimum: u64,
+    pub(crate) maximum: u64,
+    pub(crate) probability: f64,
+    pub(crate) draws: Stream,
+}
+
+/// Bytes that wait in all ports of a switch.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Waiting {
+    pub(crate) bytes: u64,
+    pub(crate) peak_bytes: u64,
+}
+
+/// What switches write into packets.
+pub(crate) struct Telemetry {
+    pub(crate) format: Format,
+    /// By port.
+    pub(crate) codes: Vec<RateCode>,
+    /// `MAX_HOPS` for each packet that carries them.
+    pub(crate) hops: Vec<Hop>,
+    pub(crate) unused: Vec<u32>,
+    /// By port, where some flow uses PINT.
+    pub(crate) loads: Vec<PortLoad>,
+    pub(crate) draws: Stream,
+    /// PINT's T.
+    pub(crate) longest_rtt: Duration,
+    /// Base of PINT's logarithm.
+    pub(crate) base: f64,
+}
+
+/// A packet that was refused.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lost {
+    pub(crate) link: u32,
+    pub(crate) flow: u32,
+}
+
+impl Engine<'_> {
+    /// Moves to the next event; what kind of event the hosts' work was, if it was one.
+    #[inline]
+    pub(crate) fn step(&mut self) -> Option<Step> {
+        let (now, order, event) = self.calendar.pop()?;
+        self.now = now;
+        self.order = order;
+        self.events += 1;
+        match event {
+            Event::Arrive(link) => self.arrive(link),
+            Event::Free(port) => self.free(port),
+            Event::Wake(port) => self.wake(port, order),
+            Event::Work(which) => return Some(Step::Work(which)),
+        }
+        Some(Step::Moved)
+    }
+
+    /// Schedules work at `at`.
+    pub(crate) fn schedule_work(&mut self, at: Time, which: u32) {
+        let order = self.calendar.next_order();
+        self.calendar.schedule(at, order, Event::Work(which));
+    }
+
+    /// Adds a message of `bytes` to what a flow has to send; `tag` comes back when it is complete.
+    pub(crate) fn post(&mut self, id: u32, bytes: u64, tag: u32) {
+        let flow = &mut self.flows[id as usize];
+        let end = flow.sender.post(bytes);
+        self.messages.push(id, Message { end, bytes, posted: self.now, tag });
+        flow.milestone = self.messages.milestone(id);
+        let (nic, slot) = (flow.nic, flow.slot);
+        self.nics[nic as usize].list(slot);
+        self.update_turn(id);
+        self.look(nic);
+    }
+
+    /// Records the complete messages of a flow, and tells whoever posted them.
+    pub(crate) fn complete(&mut self, id: u32, mut tell: impl FnMut(u32)) {
+        let acknowledged = self.flows[id as usize].sender.acknowledged();
+        while let Some(message) = self.messages.take_complete(id, acknowledged) {
+            let Message { bytes, posted, tag, .. } = message;
+            let row = CompletionRow { flow: id, bytes, start: posted, end: self.now };
+            self.records.completions.push(row);
+            tell(tag);
+        }
+        self.flows[id as usize].milestone = self.messages.milestone(id);
+    }
+
+    fn arrive(&mut self, link: u32) {
+        let flight = &mut self.flights[link as usize];
+        let InFlight { packet, .. } = flight.pop_front().expect("a packet that was sent arrives");
+        if let Some(next) = flight.front() {
+            self.calendar.schedule(next.at, next.order, Event::Arrive(link));
+        }
+        match packet.kind {
+            Kind::Pause | Kind::Resume => self.take_pause(link, &packet),
+            _ if self.ports[link as usize].to_host => self.take_in(&packet),
+            _ => self.pass_on(link, packet),
+        }
+    }
+
+    fn free(&mut self, port: u32) {
+        self.ports[port as usize].looks_when_free = false;
+        self.look(port);
+    }
+
+    fn wake(&mut self, port: u32, order: u64) {
+        let nic = &mut self.nics[port as usize];
+        if nic.wake == Some((self.now, order)) {
+            nic.wake = None;
+            self.look(port);
+        }
+    }
+
+    /// Sends what a port may send now, or sees to it that the port is looked at when it is free.
+    #[inline]
+    fn look(&mut self, port: u32) {
+        let state = &mut self.ports[port as usize];
+        if state.is_busy(self.now, self.order) {
+            if !state.looks_when_free {
+                state.looks_when_free = true;
+                let (at, order) = (state.busy_until, state.free_order);
+                self.calendar.schedule(at, order, Event::Free(port));
+            }
+        } else if state.from_host {
+            self.send_from_host(port);
+        } else {
+            self.send_from_switch(port);
+        }
+    }
+
+    fn look_when_free(&mut self, port: u32) {
+        let state = &mut self.ports[port as usize];
+        if !state.looks_when_free {
+            state.looks_when_free = true;
+            let (at, order) = (state.busy_until, state.free_order);
+            self.calendar.schedule(at, order, Event::Free(port));
+        }
+    }
+
+    // --- switches ---
+
+    fn pass_on(&mut self, link: u32, mut packet: Packet) {
+        let out = self.routes[packet.route as usize];
+        packet.route += 1;
+        let arrival = &self.ports[link as usize];
+        packet.ingress = arrival.ingress;
+        let switch = arrival.to as usize;
+        let (ingress, class, wire) = (packet.ingress, packet.priority(), packet.wire);
+        let port = &mut self.ports[out as usize];
+        let free = port.waiting == 0 && port.urgent.is_empty() && !port.is_busy(self.now, self.order);
+        if free
+            && port.paused & 1 << class == 0
+            && self.buffers[switch].is_untouched_by(ingress, class, wire)
+        {
+            port.peak_bytes = port.peak_bytes.max(u64::from(wire));
+            self.switches[switch].passes(wire);
+            self.depart(out, packet);
+            return;
+        }
+        if !self.buffers[switch].admit(ingress, class, wire) {
+            self.lost = Some(Lost { link, flow: packet.flow });
+            self.records.losses += 1;
+            return;
+        }
+        if self.buffers[switch].wants_pause(ingress, class) {
+            self.send_pause(link ^ 1, Kind::Pause, class);
+        }
+        let queue = &mut self.queues[out as usize * PRIORITIES + class];
+        queue.packets.push_back(packet);
+        queue.bytes += u64::from(wire);
+        let port = &mut self.ports[out as usize];
+        port.waiting |= 1 << class;
+        port.queued_bytes += u64::from(wire);
+        port.peak_bytes = port.peak_bytes.max(port.queued_bytes);
+        self.switches[switch].takes(wire);
+        self.look(out);
+    }
+
+    fn send_from_switch(&mut self, out: u32) {
+        let port = &mut self.ports[out as usize];
+        if let Some(mut packet) = port.urgent.pop_front() {
+            if !self.telemetry.loads.is_empty() {
+                self.write_load(out, &mut packet);
+            }
+            self.transmit(out, packet);
+        } else {
+            let first = out as usize * PRIORITIES;
+            let queues = &mut self.queues[first..first + PRIORITIES];
+            let Some(class) = port.next_class(&self.model.switching.scheduling, queues) else {
+                return;
+            };
+            let queue = &mut queues[class];
+            let packet = queue.packets.pop_front().expect("a waiting class has a packet");
+            queue.bytes -= u64::from(packet.wire);
+            port.queued_bytes -= u64::from(packet.wire);
+            if queue.packets.is_empty() {
+                port.waiting &= !(1 << class);
+            }
+            let switch = port.from as usize;
+            self.switches[switch].bytes -= u64::from(packet.wire);
+            self.buffers[switch].release(packet.ingress, class, packet.wire);
+            if self.buffers[switch].wants_resume(packet.ingress, class) {
+                let incoming = self.incoming[switch][usize::from(packet.ingress)];
+                self.send_pause(incoming ^ 1, Kind::Resume, class);
+            }
+            self.depart(out, packet);
+        }
+        if self.ports[out as usize].has_ready() {
+            self.look_when_free(out);
+        }
+    }
+
+    /// A packet leaves a switch: what stays behind marks it.
+    #[inline]
+    fn depart(&mut self, out: u32, mut packet: Packet) {
+        let behind = self.queues[out as usize * PRIORITIES + packet.priority()].bytes;
+        if let Some(marker) = &mut self.marking[out as usize]
+            && behind > marker.minimum
+            && marker.marks(behind)
+        {
+            packet.mark();
+            if packet.kind == Kind::Data {
+                self.ports[out as usize].marked_packets += 1;
+            }
+        }
+        if packet.kind == Kind::Data && packet.header() == Header::Hops {
+            self.write_hop(out, &mut packet);
+        }
+        if !self.telemetry.loads.is_empty() {
+            self.write_load(out, &mut packet);
+        }
+        self.transmit(out, packet);
+    }
+
+    // Every packet moves a port's clock on; only data changes what it knows of its load.
+    fn write_load(&mut self, out: u32, packet: &mut Packet) {
+        let telemetry = &mut self.telemetry;
+        let port = &self.ports[out as usize];
+        let load = telemetry.loads[out as usize].on_departure(
+            self.now,
+            u64::from(packet.wire),
+            port.queued_bytes,
+            packet.kind == Kind::Data,
+            self.rates[usize::from(port.speed)],
+            telemetry.longest_rtt,
+        );
+        if let Some(load) = load
+            && packet.header() == Header::Load
+        {
+            let draw = telemetry.draws.random::<f64>();
+            let code = pint::encode(load, telemetry.base, draw);
+            packet.meta = packet.meta.max(u64::from(code));
+        }
+    }
+
+    fn write_hop(&mut self, out: u32, packet: &mut Packet) {
+        let telemetry = &mut self.telemetry;
+        let port = &self.ports[out as usize];
+        let code = telemetry.codes[out as usize];
+        let hop = telemetry.format.hop(self.now, port.sent_bytes, port.queued_bytes, code);
+        let (place, count) = (packet.meta >> 8, packet.meta & 0xff);
+        telemetry.hops[place as usize * MAX_HOPS + count as usize] = hop;
+        packet.meta += 1;
+    }
+
+    fn send_pause(&mut self, port: u32, kind: Kind, class: usize) {
+        let wire = self.model.frames.pause;
+        let frame = Packet::new(kind, 0, 0, wire, class as u8);
+        if self.ports[port as usize].from_host {
+            return;
+        }
+        if kind == Kind::Pause {
+            self.records.pauses_sent += 1;
+        }
+        self.ports[port as usize].urgent.push_back(frame);
+        self.look(port);
+    }
+
+    fn take_pause(&mut self, link: u32, frame: &Packet) {
+        let port = link ^ 1;
+        let class = frame.priority();
+        let state = &mut self.ports[port as usize];
+        let is_pause = frame.kind == Kind::Pause;
+        self.records.pause(self.now, port, class as u8, is_pause);
+        if is_pause {
+            state.paused |= 1 << class;
+        } else {
+            state.paused &= !(1 << class);
+            self.look(port);
+        }
+    }
+
+    // --- links ---
+
+    #[inline]
+    fn transmit(&mut self, out: u32, packet: Packet) {
+        let port = &mut self.ports[out as usize];
+        let span = self.times[usize::from(port.speed)][usize::from(packet.wire)];
+        let until = Time::from_ps(self.now.as_ps() + span);
+        port.busy_until = until;
+        port.free_order = self.calendar.next_order();
+        port.sent_bytes += u64::from(packet.wire);
+        port.sent_packets += 1;
+        let order = self.calendar.next_order();
+        let at = Time::from_ps(until.as_ps() + port.delay_ps);
+        let flight = &mut self.flights[out as usize];
+        if flight.is_empty() {
+            self.calendar.schedule(at, order, Event::Arrive(out));
+        }
+        flight.push_back(InFlight { at, order, packet });
+        self.packet_hops += 1;
+    }
+
+    // --- hosts ---
+
+    fn take_in(&mut self, packet: &Packet) {
+        match packet.kind {
+            Kind::Data => self.take_data(packet),
+            Kind::Ack => self.take_ack(packet),
+            Kind::Nack => self.take_nack(packet),
+            Kind::Cnp => self.take_cnp(packet),
+            Kind::Grant => {}
+            Kind::Pause | Kind::Resume => unreachable!("PAUSE frames are for ports"),
+        }
+    }
+
+    fn take_data(&mut self, packet: &Packet) {
+        let returns = &mut self.returns[packet.flow as usize];
+        returns.marks += u32::from(packet.is_marked());
+        let nic = self.routes[returns.route as usize];
+        if returns.notifies
+            && packet.is_marked()
+            && let Notification::Packets { interval, priority } = self.model.notification
+            && returns.receiver.may_notify(self.now, interval)
+        {
+            returns.cnps += 1;
+            let wire = self.model.frames.ack;
+            let cnp = Packet::new(Kind::Cnp, packet.flow, returns.route + 1, wire, priority);
+            self.nics[nic as usize].answers.push_back(cnp);
+        }
+        let answer = returns.receiver.on_data(
+            self.now,
+            packet.sequence,
+            packet.payload,
+            packet.ends_message(),
+            &self.model.answering,
+        );
+        let (kind, sequence) = match answer {
+            Answer::None => {
+                self.drop_telemetry(packet);
+                return self.look(nic);
+            }
+            Answer::Ack(sequence) => (Kind::Ack, sequence),
+            Answer::Nack(sequence) => (Kind::Nack, sequence),
+        };
+        let mut reply =
+            Packet::new(kind, packet.flow, returns.route + 1, returns.wire, returns.priority);
+        reply.sequence = sequence;
+        reply.meta = packet.meta;
+        reply.set_header(packet.header());
+        reply.set_echo(packet.is_marked());
+        self.nics[nic as usize].answers.push_back(reply);
+        self.look(nic);
+    }
+
+    fn take_ack(&mut self, packet: &Packet) {
+        let flow = &mut self.flows[packet.flow as usize];
+        let control = &mut self.controls[packet.flow as usize];
+        let policy = &self.policies[usize::from(flow.policy)];
+        let before = control.rate_bps();
+        let marked = packet.echoes_mark();
+        let progress = flow.progress();
+        control.catch_up(policy, &flow.path, self.now, progress);
+        flow.sender.on_ack(packet.sequence);
+        if marked && self.model.notification == Notification::InAcks {
+            control.on_cnp(policy, &flow.path, self.now);
+        }
+        let (telemetry, stamp, load) = match packet.header() {
+            Header::Stamp => (&[][..], packet.meta, 0),
+            Header::Hops => {
+                let first = (packet.meta >> 8) as usize * MAX_HOPS;
+                let count = (packet.meta & 0xff) as usize;
+                (&self.telemetry.hops[first..first + count], 0, 0)
+            }
+            Header::Load => (&[][..], 0, packet.meta as u16),
+        };
+        let ack = Ack {
+            now: self.now,
+            acknowledged: flow.sender.acknowledged(),
+            sent: flow.sender.sent(),
+            marked,
+            stamp: Time::from_ps(stamp),
+            telemetry,
+            format: &self.telemetry.format,
+            load,
+        };
+        control.on_ack(policy, &flow.path, &ack);
+        let after = control.rate_bps();
+        if after != before {
+            flow.sender.on_rate(after);
+            if flow.moves_next_send {
+                flow.sender.move_next_send(u32::from(flow.last_wire), before, after);
+            }
+        }
+        let nic = flow.nic;
+        if flow.sender.acknowledged() >= flow.milestone {
+            self.completed.push(packet.flow);
+        }
+        self.drop_telemetry(packet);
+        self.update_turn(packet.flow);
+        self.look(nic);
+    }
+
+    fn take_cnp(&mut self, packet: &Packet) {
+        let flow = &mut self.flows[packet.flow as usize];
+        let control = &mut self.controls[packet.flow as usize];
+        let policy = &self.policies[usize::from(flow.policy)];
+        let progress = flow.progress();
+        control.catch_up(policy, &flow.path, self.now, progress);
+        control.on_cnp(policy, &flow.path, self.now);
+        flow.sender.on_rate(control.rate_bps());
+    }
+
+    fn take_nack(&mut self, packet: &Packet) {
+        self.drop_telemetry(packet);
+        self.go_back(packet.flow, packet.sequence);
+    }
+
+    pub(crate) fn go_back(&mut self, id: u32, sequence: u64) {
+        let flow = &mut self.flows[id as usize];
+        flow.sender.on_ack(sequence);
+        let boundary = self.messages.boundary_after(id, sequence);
+        flow.sender.go_back(sequence, boundary);
+        let nic = flow.nic;
+        self.records.retransmissions += 1;
+        self.update_turn(id);
+        self.look(nic);
+    }
+
+    /// Tells the NIC whether a flow may send, and when.
+    #[inline]
+    fn update_turn(&mut self, id: u32) {
+        let flow = &self.flows[id as usize];
+        let nic = &mut self.nics[flow.nic as usize];
+        let soon = self.ports[flow.nic as usize].busy_until.max(self.now);
+        let at = flow.sender.next_send();
+        if flow.sender.is_open() {
+            nic.allow(flow.slot, at, soon);
+        } else if flow.sender.is_done() {
+            nic.finish(flow.slot);
+        } else {
+            nic.forbid(flow.slot, at, soon);
+        }
+        if let Some((wake, _)) = nic.wake
+            && at < wake
+            && flow.moves_next_send
+        {
+            let at = at.max(self.now);
+            let order = self.calendar.next_order();
+            nic.wake = Some((at, order));
+            self.calendar.schedule(at, order, Event::Wake(flow.nic));
+        }
+    }
+
+    fn send_from_host(&mut self, port: u32) {
+        let nic = &mut self.nics[port as usize];
+        let paused = self.ports[port as usize].paused;
+        let answer = nic.answers.front().filter(|answer| {
+            !self.model.pause_holds_acks || paused & 1 << answer.priority() == 0
+        });
+        if let Some(&answer) = answer {
+            nic.answers.pop_front();
+            self.transmit(port, answer);
+        } else {
+            let flows = &self.flows;
+            let picked = if paused == 0 {
+                nic.pick(self.now, |_| false)
+            } else {
+                nic.pick(self.now, |flow| paused & 1 << flows[flow as usize].priority != 0)
+            };
+            match picked {
+                Some(slot) => {
+                    let flow = nic.flow(slot);
+                    self.send_data(port, flow);
+                }
+                None => return self.set_wake(port),
+            }
+        }
+        self.see_to_next(port);
+    }
+
+    /// A packet has begun to leave a host: what comes after it?
+    #[inline]
+    fn see_to_next(&mut self, port: u32) {
+        let nic = &self.nics[port as usize];
+        if !nic.answers.is_empty() || nic.has_eligible() || nic.listed.is_some() {
+            self.look_when_free(port);
+        } else {
+            self.set_wake(port);
+        }
+    }
+
+    fn set_wake(&mut self, port: u32) {
+        let nic = &mut self.nics[port as usize];
+        let Some(at) = nic.next_pace() else { return };
+        if !nic.may_wake() {
+            return;
+        }
+        let is_set = match nic.wake {
+            None => false,
+            // The reference's timer, once set, is not set anew.
+            Some((set, _)) => nic.listed.is_some() || set <= at,
+        };
+        if !is_set {
+            let order = self.calendar.next_order();
+            nic.wake = Some((at, order));
+            self.calendar.schedule(at, order, Event::Wake(port));
+        }
+    }
+
+    fn send_data(&mut self, port: u32, id: u32) {
+        let flow = &mut self.flows[id as usize];
+        let control = &mut self.controls[id as usize];
+        let policy = &self.policies[usize::from(flow.policy)];
+        let progress = flow.progress();
+        control.catch_up(policy, &flow.path, self.now, progress);
+        let payload = flow.sender.next_payload(self.model.frames.mtu);
+        let wire = payload + flow.overhead;
+        let mut packet = Packet::new(Kind::Data, id, flow.route + 1, wire, flow.priority);
+        packet.sequence = flow.sender.sent();
+        packet.payload = payload;
+        packet.set_header(flow.header);
+        packet.meta = match flow.header {
+            Header::Stamp => self.now.as_ps(),
+            Header::Hops => self.telemetry.take_place(),
+            Header::Load => 0,
+        };
+        flow.last_wire = wire;
+        let more = flow.sender.on_sent(self.now, payload, u32::from(wire), control.rate_bps());
+        packet.set_ends_message(flow.sender.is_at_boundary());
+        control.on_sent(policy, &flow.path, u64::from(wire), progress);
+        if more {
+            let boundary = self.messages.boundary_after(id, self.flows[id as usize].sender.sent());
+            self.flows[id as usize].sender.begin_message(boundary);
+        }
+        self.transmit(port, packet);
+        self.update_turn(id);
+    }
+
+    #[inline]
+    fn drop_telemetry(&mut self, packet: &Packet) {
+        if packet.header() == Header::Hops {
+            self.telemetry.unused.push((packet.meta >> 8) as u32);
+        }
+    }
+}
+
+/// What an event was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Something in the network.
+    Moved,
+    /// Work is due.
+    Work(u32),
+}
+
+impl Flow {
+    #[inline]
+    fn progress(&self) -> Progress {
+        Progress { sent: self.sender.sent() - self.phase.sent, total: self.phase.total }
+    }
+}
+
+impl Telemetry {
+    fn take_place(&mut self) -> u64 {
+        let place = self.unused.pop().unwrap_or_else(|| {
+            let place = self.hops.len() / MAX_HOPS;
+            self.hops.resize(self.hops.len() + MAX_HOPS, Hop::default());
+            place as u32
+        });
+        u64::from(place) << 8
+    }
+}
+
+impl Waiting {
+    #[inline]
+    fn passes(&mut self, wire: u16) {
+        self.peak_bytes = self.peak_bytes.max(self.bytes + u64::from(wire));
+    }
+
+    #[inline]
+    fn takes(&mut self, wire: u16) {
+        self.bytes += u64::from(wire);
+        self.peak_bytes = self.peak_bytes.max(self.bytes);
+    }
+}
+
+impl Marker {
+    #[inline]
+    fn marks(&mut self, behind: u64) -> bool {
+        if behind > self.maximum {
+            return true;
+        }
+        let span = (self.maximum - self.minimum) as f64;
+        let probability = self.probability * (behind - self.minimum) as f64 / span;
+        self.draws.random::<f64>() < probability
+    }
+}

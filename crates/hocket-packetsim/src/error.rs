@@ -1,0 +1,45 @@
+//! What can end a run.
+
+use hocket_des::Time;
+use hocket_scenario::RouteError;
+use hocket_transport::congestion::ParameterError;
+use hocket_transport::telemetry::FormatError;
+use thiserror::Error;
+
+use crate::model::ModelError;
+
+/// Why a run could not start, or one of its own checks failed.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[expect(missing_docs, reason = "each variant's message says what it is")]
+pub enum RunError {
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    #[error(transparent)]
+    Route(#[from] RouteError),
+    #[error("flow {flow} from {from:?}: {error}")]
+    Parameter { flow: usize, from: String, error: ParameterError },
+    #[error("flow {flow}: {node:?} is a switch; flows start and end at hosts")]
+    NotAHost { flow: usize, node: String },
+    #[error("flow {flow} goes from {node:?} to itself")]
+    ToItself { flow: usize, node: String },
+    #[error("flow {flow} has priority {priority}; at most 7 is possible")]
+    Priority { flow: usize, priority: u8 },
+    #[error("flow {flow} crosses {hops} switches that write telemetry; its packets have room for {limit}")]
+    TooManyHops { flow: usize, hops: usize, limit: usize },
+    #[error(
+        "the buffer of switch {switch:?} has {buffer} bytes; headroom and reserves of its {ports} ports take {needed}"
+    )]
+    BufferTooSmall { switch: String, buffer: u64, ports: usize, needed: u64 },
+    #[error(transparent)]
+    Telemetry(#[from] FormatError),
+    #[error("at {time}: link {link:?} lost a packet of flow {flow} although PFC is on; the headroom of its port is too small")]
+    LostDespitePfc { time: Time, link: String, flow: usize },
+    #[error("deadlock at {time}: {} wait for each other", .cycle.join(" <- "))]
+    Deadlock { time: Time, cycle: Vec<String> },
+    #[error("flow {flow} from {from:?} to {to:?} stands still at {time} with {left} of {bytes} bytes to go")]
+    Stalled { flow: usize, from: String, to: String, time: Time, left: u64, bytes: u64 },
+    #[error("flow {flow} received {received} bytes of {sent}")]
+    BytesLost { flow: usize, received: u64, sent: u64 },
+    #[error("link {link:?} carried {bytes} bytes in {elapsed_s} s, more than its rate allows")]
+    OverCapacity { link: String, bytes: u64, elapsed_s: f64 },
+}

@@ -1,0 +1,406 @@
+//! A host's network interface: which of its queue pairs sends next. Only those that may send are
+//! looked at; those that wait for their pace stand in a heap by time.
+
+use std::collections::VecDeque;
+
+use hocket_des::Time;
+
+use crate::packet::Packet;
+
+const NOWHERE: u32 = u32::MAX;
+
+/// The queue pairs of one NIC, by slot, and what else waits to leave.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Nic {
+    /// The flow of each slot.
+    flows: Vec<u32>,
+    /// Slots that may send now.
+    eligible: Slots,
+    /// Slots that may send later, the earliest first.
+    pacing: PacingHeap,
+    /// Where the round robin looks first.
+    next: u32,
+    /// Acknowledgements and the like, which go before data.
+    pub(crate) answers: VecDeque<Packet>,
+    /// When the NIC will look again by itself, and the event's order.
+    pub(crate) wake: Option<(Time, u64)>,
+    /// What the reference's NIC knows besides.
+    pub(crate) listed: Option<Listed>,
+}
+
+/// The list of queue pairs as HPCC-style simulators keep it: finished ones stay until a search meets them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Listed {
+    listed: Slots,
+    finished: Slots,
+    /// Those that stand in the heap by their pace although they may not send then.
+    ghosts: Slots,
+}
+
+/// A set of slots.
+#[derive(Clone, Debug, Default)]
+struct Slots {
+    words: Vec<u64>,
+    count: u32,
+}
+
+/// Slots by the time from which they may send; each at most once.
+#[derive(Clone, Debug, Default)]
+struct PacingHeap {
+    heap: Vec<(Time, u32)>,
+    place: Vec<u32>,
+}
+
+impl Nic {
+    pub(crate) fn new(reference: bool) -> Self {
+        Self { listed: reference.then(Listed::default), ..Self::default() }
+    }
+
+    /// Adds a queue pair that has nothing to send; returns its slot.
+    pub(crate) fn add(&mut self, flow: u32) -> u32 {
+        let slot = self.flows.len() as u32;
+        self.flows.push(flow);
+        self.eligible.grow(self.flows.len());
+        self.pacing.place.push(NOWHERE);
+        if let Some(listed) = &mut self.listed {
+            listed.listed.grow(self.flows.len());
+            listed.finished.grow(self.flows.len());
+            listed.ghosts.grow(self.flows.len());
+        }
+        slot
+    }
+
+    #[inline]
+    pub(crate) fn flow(&self, slot: u32) -> u32 {
+        self.flows[slot as usize]
+    }
+
+    /// The queue pair may send from `at` on; `soon` is the first time at which the NIC can ask.
+    #[inline]
+    pub(crate) fn allow(&mut self, slot: u32, at: Time, soon: Time) {
+        if let Some(listed) = &mut self.listed {
+            listed.ghosts.remove(slot);
+        }
+        if at <= soon {
+            self.pacing.remove(slot);
+            self.eligible.insert(slot);
+        } else {
+            self.eligible.remove(slot);
+            self.pacing.set(slot, at);
+        }
+    }
+
+    /// The queue pair has nothing to send, or no window; its pace would let it send from `at` on.
+    #[inline]
+    pub(crate) fn forbid(&mut self, slot: u32, at: Time, soon: Time) {
+        self.eligible.remove(slot);
+        self.pacing.remove(slot);
+        if let Some(listed) = &mut self.listed
+            && at > soon
+        {
+            listed.ghosts.insert(slot);
+            self.pacing.set(slot, at);
+        }
+    }
+
+    /// Whether some queue pair may send once the link is free.
+    #[inline]
+    pub(crate) fn has_eligible(&self) -> bool {
+        self.eligible.count > 0
+    }
+
+    /// The slot that may send at `now` and whose turn it is, of those that `is_held` lets go.
+    #[inline]
+    pub(crate) fn pick(&mut self, now: Time, is_held: impl Fn(u32) -> bool) -> Option<u32> {
+        while let Some(&(at, slot)) = self.pacing.heap.first()
+            && at <= now
+        {
+            self.pacing.remove(slot);
+            let is_ghost = self.listed.as_ref().is_some_and(|listed| listed.ghosts.contains(slot));
+            if !is_ghost {
+                self.eligible.insert(slot);
+            }
+        }
+        let found = self.eligible.next(self.next, |slot| is_held(self.flows[slot as usize]));
+        if let Some(listed) = &mut self.listed {
+            listed.search(&mut self.next, found);
+        }
+        if let Some(slot) = found {
+            self.next = slot + 1;
+        }
+        found
+    }
+
+    /// When the next queue pair that waits for its pace may send.
+    #[inline]
+    pub(crate) fn next_pace(&self) -> Option<Time> {
+        self.pacing.heap.first().map(|&(at, _)| at)
+    }
+
+    /// The queue pair has something to send, for as long as [`Self::finish`] does not come.
+    pub(crate) fn list(&mut self, slot: u32) {
+        if let Some(listed) = &mut self.listed {
+            listed.listed.insert(slot);
+            listed.finished.remove(slot);
+        }
+    }
+
+    /// All of the queue pair's bytes are acknowledged.
+    pub(crate) fn finish(&mut self, slot: u32) {
+        self.eligible.remove(slot);
+        self.pacing.remove(slot);
+        if let Some(listed) = &mut self.listed {
+            listed.finished.insert(slot);
+        }
+    }
+
+    /// Whether the pacing timer may be set: always, except that the reference's NIC takes the earliest time over all
+    /// listed queue pairs, and sets no timer if that has passed, though the queue pair it belongs to has all its bytes sent
+    /// or its window used.
+    #[inline]
+    pub(crate) fn may_wake(&self) -> bool {
+        match &self.listed {
+            None => true,
+            Some(listed) => listed.listed.count as usize == self.pacing.heap.len(),
+        }
+    }
+}
+
+impl Listed {
+    // The reference searches from the place after the last one served, by number in its list, and
+    // takes the finished queue pairs it met out of the list; the number stays as it was if nothing
+    // was found.
+    fn search(&mut self, next: &mut u32, found: Option<u32>) {
+        if self.finished.count == 0 {
+            return;
+        }
+        let start = *next;
+        let Some(found) = found else {
+            let number = self.listed.rank(start);
+            self.drop_finished(0);
+            if self.listed.count > 0 {
+                *next = self.listed.select(number % self.listed.count);
+            }
+            return;
+        };
+        let met = |slot: u32| {
+            if start <= found { (start..found).contains(&slot) } else { slot >= start || slot < found }
+        };
+        let first_met = self.finished.iter().find(|&slot| met(slot));
+        if let Some(first) = first_met {
+            self.drop_finished(first);
+        }
+    }
+
+    fn drop_finished(&mut self, from: u32) {
+        let gone: Vec<u32> = self.finished.iter().filter(|&slot| slot >= from).collect();
+        for slot in gone {
+            self.finished.remove(slot);
+            self.listed.remove(slot);
+        }
+    }
+}
+
+impl Slots {
+    fn grow(&mut self, slots: usize) {
+        self.words.resize(slots.div_ceil(64), 0);
+    }
+
+    #[inline]
+    fn insert(&mut self, slot: u32) {
+        let word = &mut self.words[slot as usize / 64];
+        let bit = 1 << (slot % 64);
+        self.count += u32::from(*word & bit == 0);
+        *word |= bit;
+    }
+
+    #[inline]
+    fn remove(&mut self, slot: u32) {
+        let word = &mut self.words[slot as usize / 64];
+        let bit = 1 << (slot % 64);
+        self.count -= u32::from(*word & bit != 0);
+        *word &= !bit;
+    }
+
+    fn contains(&self, slot: u32) -> bool {
+        self.words[slot as usize / 64] & 1 << (slot % 64) != 0
+    }
+
+    /// The first slot at or after `start`, going round, that is not passed over.
+    #[inline]
+    fn next(&self, start: u32, pass: impl Fn(u32) -> bool) -> Option<u32> {
+        if self.count == 0 {
+            return None;
+        }
+        let ahead = self.iter_from(start).find(|&slot| !pass(slot));
+        ahead.or_else(|| self.iter().take_while(|&slot| slot < start).find(|&slot| !pass(slot)))
+    }
+
+    fn iter(&self) -> impl Iterator<Item = u32> {
+        self.iter_from(0)
+    }
+
+    #[inline]
+    fn iter_from(&self, start: u32) -> impl Iterator<Item = u32> {
+        let first = start as usize / 64;
+        let mut bits = self.words.get(first).map_or(0, |word| word & (!0 << (start % 64)));
+        let mut word = first;
+        std::iter::from_fn(move || {
+            while bits == 0 {
+                word += 1;
+                bits = *self.words.get(word)?;
+            }
+            let slot = word as u32 * 64 + bits.trailing_zeros();
+            bits &= bits - 1;
+            Some(slot)
+        })
+    }
+
+    /// How many slots of the set stand before `slot`.
+    fn rank(&self, slot: u32) -> u32 {
+        self.iter().take_while(|&each| each < slot).count() as u32
+    }
+
+    /// The slot with `rank` others before it.
+    fn select(&self, rank: u32) -> u32 {
+        self.iter().nth(rank as usize).expect("the rank lies below the count")
+    }
+}
+
+impl PacingHeap {
+    #[inline]
+    fn set(&mut self, slot: u32, at: Time) {
+        let place = self.place[slot as usize];
+        if place == NOWHERE {
+            self.heap.push((at, slot));
+            self.rise(self.heap.len() - 1);
+        } else {
+            let place = place as usize;
+            let before = self.heap[place].0;
+            self.heap[place].0 = at;
+            if at < before {
+                self.rise(place);
+            } else {
+                self.sink(place);
+            }
+        }
+    }
+
+    #[inline]
+    fn remove(&mut self, slot: u32) {
+        let place = self.place[slot as usize];
+        if place == NOWHERE {
+            return;
+        }
+        self.place[slot as usize] = NOWHERE;
+        let place = place as usize;
+        let last = self.heap.pop().expect("the slot stands in the heap");
+        if place < self.heap.len() {
+            let before = self.heap[place].0;
+            self.heap[place] = last;
+            if last.0 < before {
+                self.rise(place);
+            } else {
+                self.sink(place);
+            }
+        }
+    }
+
+    fn rise(&mut self, mut place: usize) {
+        let entry = self.heap[place];
+        while place > 0 {
+            let parent = (place - 1) / 2;
+            if self.heap[parent] <= entry {
+                break;
+            }
+            self.put(place, self.heap[parent]);
+            place = parent;
+        }
+        self.put(place, entry);
+    }
+
+    fn sink(&mut self, mut place: usize) {
+        let entry = self.heap[place];
+        loop {
+            let mut child = 2 * place + 1;
+            if child >= self.heap.len() {
+                break;
+            }
+            if child + 1 < self.heap.len() && self.heap[child + 1] < self.heap[child] {
+                child += 1;
+            }
+            if entry <= self.heap[child] {
+                break;
+            }
+            self.put(place, self.heap[child]);
+            place = child;
+        }
+        self.put(place, entry);
+    }
+
+    #[inline]
+    fn put(&mut self, place: usize, entry: (Time, u32)) {
+        self.heap[place] = entry;
+        self.place[entry.1 as usize] = place as u32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn nic(slots: u32) -> Nic {
+        let mut nic = Nic::new(false);
+        for flow in 0..slots {
+            nic.add(flow);
+        }
+        nic
+    }
+
+    proptest! {
+        #[test]
+        fn every_queue_pair_that_may_send_is_served_in_turn(slots in 1_u32..200, rounds in 1_u32..4) {
+            let mut nic = nic(slots);
+            for slot in 0..slots {
+                nic.allow(slot, Time::ZERO, Time::ZERO);
+            }
+            let served: Vec<u32> = (0..slots * rounds).map(|_| nic.pick(Time::ZERO, |_| false).unwrap()).collect();
+            let expected: Vec<u32> = (0..rounds).flat_map(|_| 0..slots).collect();
+            prop_assert_eq!(served, expected);
+        }
+
+        #[test]
+        fn the_pacing_heap_gives_the_earliest_after_any_changes(
+            changes in prop::collection::vec((0_u32..20, prop::option::of(1_u64..100)), 1..200)
+        ) {
+            let mut nic = nic(20);
+            let mut expected = std::collections::BTreeMap::new();
+            for (slot, at) in changes {
+                match at {
+                    Some(at) => {
+                        nic.allow(slot, Time::from_ps(at), Time::ZERO);
+                        expected.insert(slot, at);
+                    }
+                    None => {
+                        nic.forbid(slot, Time::ZERO, Time::ZERO);
+                        expected.remove(&slot);
+                    }
+                }
+                prop_assert_eq!(nic.next_pace().map(Time::as_ps), expected.values().min().copied());
+            }
+        }
+    }
+
+    #[test]
+    fn a_queue_pair_that_is_held_is_passed_over() {
+        let mut nic = nic(3);
+        for slot in 0..3 {
+            nic.allow(slot, Time::ZERO, Time::ZERO);
+        }
+        let served: Vec<_> = (0..3).map(|_| nic.pick(Time::ZERO, |flow| flow == 1)).collect();
+        assert_eq!(served, [Some(0), Some(2), Some(0)]);
+        assert_eq!(nic.pick(Time::ZERO, |_| true), None);
+    }
+}
