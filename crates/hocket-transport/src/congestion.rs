@@ -292,3 +292,129 @@ fn step(line_rate: Rate, bps_per_gbps: u64) -> Rate {
 fn recommended_min_rate(line_rate: Rate) -> Rate {
     line_rate.min(Rate::from_gbps(1))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(super) const LINE: Rate = Rate::from_gbps(200);
+
+    /// One switch of 200 Gb/s links with 500 ns each: 2,080 ns, 52,000 bytes.
+    pub(super) const PATH: Path =
+        Path { line_rate: LINE, base_rtt: Duration::from_ns(2080), window: 52_000 };
+
+    pub(super) fn at_ns(ns: u64) -> Time {
+        Time::from_ps(ns * 1_000)
+    }
+
+    pub(super) fn format() -> Format {
+        Format::new([LINE, Rate::from_gbps(100)], 1).expect("two rates fit")
+    }
+
+    pub(super) fn ack(format: &Format, acknowledged: u64, sent: u64) -> Ack<'_> {
+        Ack {
+            now: Time::ZERO,
+            acknowledged,
+            sent,
+            marked: false,
+            stamp: Time::ZERO,
+            telemetry: &[],
+            format,
+            load: 0,
+        }
+    }
+
+    fn all_recommended() -> Vec<Policy> {
+        vec![
+            Policy::PfcOnly,
+            Policy::Dcqcn(dcqcn::Parameters::recommended(LINE)),
+            Policy::Dctcp(dctcp::Parameters::recommended(LINE)),
+            Policy::Timely(timely::Parameters::recommended(LINE)),
+            Policy::Hpcc(hpcc::Parameters::recommended(LINE)),
+            Policy::Pint(pint::Parameters::recommended(LINE)),
+            Policy::StaticWindow(static_window::Parameters { window: 52_000 }),
+            Policy::ReceiverDriven(receiver_driven::Parameters::recommended(52_000)),
+        ]
+    }
+
+    #[test]
+    fn every_flow_starts_at_line_rate_and_every_recommendation_is_valid() {
+        for policy in all_recommended() {
+            assert_eq!(policy.validate(LINE), Ok(()));
+            let control = Control::new(&policy, &PATH);
+            assert_eq!((control.rate_bps(), control.cuts()), (LINE.as_bps(), 0));
+        }
+    }
+
+    #[test]
+    fn recommendations_are_valid_for_slow_and_fast_nics() {
+        for line in [Rate::from_bps(100_000_000), Rate::from_gbps(1), Rate::from_gbps(1600)] {
+            for policy in [
+                Policy::Dcqcn(dcqcn::Parameters::recommended(line)),
+                Policy::Dctcp(dctcp::Parameters::recommended(line)),
+                Policy::Timely(timely::Parameters::recommended(line)),
+                Policy::Hpcc(hpcc::Parameters::recommended(line)),
+                Policy::Pint(pint::Parameters::recommended(line)),
+            ] {
+                assert_eq!(policy.validate(line), Ok(()), "{policy:?} at {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn recommendations_scale_with_the_rate_as_hpccs_scripts_do() {
+        let slow = Rate::from_gbps(50);
+        let mbps = |rate: Rate| rate.as_bps() / 1_000_000;
+        for (line, dcqcn, timely, hpcc) in
+            [(slow, (10, 100), (50, 250), 20), (LINE, (40, 400), (200, 1000), 80)]
+        {
+            let set = dcqcn::Parameters::recommended(line);
+            assert_eq!((mbps(set.additive_increase), mbps(set.hyper_increase)), dcqcn);
+            let set = timely::Parameters::recommended(line);
+            assert_eq!((mbps(set.additive_increase), mbps(set.hyper_increase)), timely);
+            assert_eq!(mbps(hpcc::Parameters::recommended(line).additive_increase), hpcc);
+            assert_eq!(mbps(dctcp::Parameters::recommended(line).additive_increase), 615);
+        }
+    }
+
+    #[test]
+    fn a_parameter_out_of_range_is_refused_with_name_value_and_limit() {
+        let refusal = |policy: Policy| policy.validate(LINE).expect_err("out of range").to_string();
+        let mut set = dcqcn::Parameters::recommended(LINE);
+        set.gain = 1.5;
+        assert_eq!(
+            refusal(Policy::Dcqcn(set)),
+            "dcqcn: gain is 1.5; it must be above 0 and at most 1"
+        );
+        let mut set = dctcp::Parameters::recommended(LINE);
+        set.min_rate = Rate::from_gbps(400);
+        assert_eq!(
+            refusal(Policy::Dctcp(set)),
+            "dctcp: min_rate is 400 Gbps; it must be above 0 bps and at most the NIC's rate, 200 Gbps"
+        );
+        let mut set = timely::Parameters::recommended(LINE);
+        set.low = set.high;
+        assert_eq!(
+            refusal(Policy::Timely(set)),
+            "timely: low is 500 us; it must be below high, 500 us"
+        );
+        let mut set = dcqcn::Parameters::recommended(LINE);
+        set.increase_timer = Duration::ZERO;
+        assert_eq!(
+            refusal(Policy::Dcqcn(set)),
+            "dcqcn: increase_timer is 0 ps; it must be above 0 ps"
+        );
+        let mut set = pint::Parameters::recommended(LINE);
+        set.hpcc.target_utilisation = f64::NAN;
+        assert_eq!(
+            refusal(Policy::Pint(set)),
+            "hpcc-pint: target_utilisation is NaN; it must be above 0 and at most 1"
+        );
+    }
+
+    #[test]
+    fn a_flows_state_stays_within_two_cache_lines() {
+        assert!(size_of::<Control>() <= 104, "{} bytes", size_of::<Control>());
+        assert!(size_of::<dcqcn::Dcqcn>() <= 64, "{} bytes", size_of::<dcqcn::Dcqcn>());
+    }
+}

@@ -464,3 +464,230 @@ fn fallen(alpha: f64, gain: f64, updates: u64) -> f64 {
     }
     result
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{LINE, PATH, at_ns};
+    use super::*;
+
+    const GBPS: u64 = 1_000_000_000;
+
+    struct Flow {
+        parameters: Parameters,
+        state: Dcqcn,
+        progress: Progress,
+    }
+
+    impl Flow {
+        fn new(parameters: Parameters) -> Self {
+            Self { parameters, state: Dcqcn::new(&PATH), progress: Progress::default() }
+        }
+
+        fn at(&mut self, ns: u64) -> &mut Self {
+            self.state.catch_up(&self.parameters, &PATH, at_ns(ns), self.progress);
+            self
+        }
+
+        fn notify(&mut self, ns: u64) {
+            self.at(ns);
+            self.state.on_cnp(&self.parameters, &PATH, at_ns(ns));
+        }
+
+        fn send(&mut self, bytes: u64) {
+            self.state.on_sent(&self.parameters, &PATH, bytes, self.progress);
+        }
+
+        fn rate(&self) -> u64 {
+            self.state.rate_bps()
+        }
+    }
+
+    #[test]
+    fn the_first_cut_comes_at_the_first_check_with_alpha_four_updates_old() {
+        let mut flow = Flow::new(Parameters::recommended(LINE));
+        flow.notify(10_000);
+        assert_eq!(flow.at(14_000).rate(), 200 * GBPS);
+        // Alpha starts at 1 and fell at 11, 12, 13 and 14 µs.
+        let alpha = (255.0_f64 / 256.0).powi(4);
+        let expected = (200e9 * (1.0 - alpha / 2.0)) as u64;
+        assert_eq!(flow.at(14_001).rate(), expected);
+        assert_eq!((flow.state.target_bps(), flow.state.cuts()), (200 * GBPS, 1));
+        // Without another notification later checks cut nothing.
+        assert_eq!(flow.at(200_000).rate(), expected);
+    }
+
+    #[test]
+    fn a_notification_between_updates_raises_alpha_once() {
+        let mut flow = Flow::new(Parameters::recommended(LINE));
+        flow.notify(0);
+        for ns in [1_200, 1_300, 1_999] {
+            flow.notify(ns);
+        }
+        let g = 1.0 / 256.0;
+        let first = 1.0 - g;
+        let second = first * (1.0 - g) + g;
+        assert!((flow.state.alpha(&flow.parameters, at_ns(1_999)) - first).abs() < 1e-15);
+        assert!((flow.state.alpha(&flow.parameters, at_ns(2_000)) - second).abs() < 1e-15);
+    }
+
+    #[test]
+    fn alpha_decays_as_a_power_of_one_minus_g() {
+        let mut flow = Flow::new(Parameters::recommended(LINE));
+        flow.notify(0);
+        for (us, tolerance) in [(10, 1e-15), (64, 1e-14), (65, 1e-14), (1_000, 1e-12)] {
+            let alpha = flow.state.alpha(&flow.parameters, at_ns(us * 1_000));
+            let theory = (255.0_f64 / 256.0).powf(us as f64);
+            assert!((alpha / theory - 1.0).abs() < tolerance, "{us} µs: {alpha}, not {theory}");
+        }
+        assert!(flow.state.alpha(&flow.parameters, at_ns(3_600_000_000_000)) < 1e-300);
+    }
+
+    #[test]
+    fn recovery_averages_then_adds_then_adds_more() {
+        let mut flow = Flow::new(Parameters::recommended(LINE));
+        // Initial alpha 1 and no fall before the check: half exactly.
+        flow.parameters.alpha_timer = Duration::from_ms(100);
+        flow.notify(0);
+        flow.at(4_001);
+        assert_eq!(flow.rate(), 100 * GBPS);
+        // Target 200 Gb/s throughout: additive and hyper increase stay capped at line rate.
+        for (step, gbps) in [(1, 150), (2, 175)] {
+            assert_eq!(flow.at(4_001 + step * 300_000).rate(), gbps * GBPS);
+        }
+        // A second cut, at the first check after: the target falls to the rate, for it had risen since the last.
+        flow.notify(700_000);
+        flow.at(704_001);
+        assert_eq!((flow.rate(), flow.state.target_bps()), (175 * GBPS / 2, 175 * GBPS));
+        // Fast recovery once, then 40 Mb/s, then 400 Mb/s more on the target.
+        let cut_at = 704_001;
+        assert_eq!(flow.at(cut_at + 300_000).rate(), 131_250_000_000);
+        assert_eq!(flow.at(cut_at + 600_000).rate(), (131_250_000_000 + 175_040_000_000) / 2);
+        assert_eq!(flow.state.target_bps(), 175_040_000_000);
+        flow.at(cut_at + 900_000);
+        assert_eq!(flow.state.target_bps(), 175_440_000_000);
+    }
+
+    #[test]
+    fn two_cuts_without_an_increase_between_keep_the_target_unless_clamped() {
+        for (clamp, target) in [(false, 200 * GBPS), (true, 100 * GBPS)] {
+            let mut flow = Flow::new(Parameters::recommended(LINE));
+            flow.parameters.alpha_timer = Duration::from_ms(100);
+            flow.parameters.clamp_target_rate = clamp;
+            flow.notify(0);
+            flow.notify(5_000);
+            flow.at(8_001);
+            assert_eq!((flow.rate(), flow.state.target_bps()), (50 * GBPS, target));
+        }
+    }
+
+    #[test]
+    fn an_increase_and_a_check_at_the_same_time_come_in_the_order_armed() {
+        // The increase 300 µs after the cut falls on a check: it was armed first, so the cut finds the rate risen.
+        let mut flow = Flow::new(Parameters::recommended(LINE));
+        flow.parameters.alpha_timer = Duration::from_ms(100);
+        flow.notify(0);
+        flow.notify(303_000);
+        flow.at(304_001);
+        assert_eq!((flow.rate(), flow.state.target_bps()), (75 * GBPS, 150 * GBPS));
+    }
+
+    #[test]
+    fn in_the_paper_each_notification_cuts_at_once() {
+        let mut flow = Flow::new(Parameters::sigcomm15());
+        flow.notify(100);
+        assert_eq!(flow.rate(), 100 * GBPS);
+        // No update of alpha within 55 µs: it is 1 still.
+        flow.notify(50_100);
+        assert_eq!((flow.rate(), flow.state.target_bps()), (50 * GBPS, 100 * GBPS));
+        // The timer starts anew at each notification.
+        let alpha = |flow: &Flow, ns| flow.state.alpha(&flow.parameters, at_ns(ns));
+        assert!((alpha(&flow, 105_099) - 1.0).abs() < 1e-15);
+        assert!((alpha(&flow, 105_100) - 255.0 / 256.0).abs() < 1e-15);
+    }
+
+    #[test]
+    fn bytes_count_beside_the_timer_and_hyper_increase_needs_both() {
+        let mut parameters = Parameters::recommended(LINE);
+        parameters.byte_counter = Some(1_000_000);
+        parameters.alpha_timer = Duration::from_ms(100);
+        let mut flow = Flow::new(parameters);
+        flow.send(5_000_000);
+        flow.notify(0);
+        // Twice to 50 Gb/s with a target of 100 Gb/s.
+        flow.at(4_001);
+        flow.send(1_000_000);
+        assert_eq!(flow.rate(), 150 * GBPS);
+        flow.notify(5_000);
+        flow.at(8_001);
+        assert_eq!((flow.rate(), flow.state.target_bps()), (75 * GBPS, 150 * GBPS));
+        // One step of fast recovery, then additive increase for as long as only bytes count.
+        flow.send(999_999);
+        assert_eq!(flow.rate(), 75 * GBPS);
+        flow.send(1);
+        assert_eq!(flow.rate(), 112_500_000_000);
+        for step in 1..=3 {
+            flow.send(1_000_000);
+            assert_eq!(flow.state.target_bps(), 150 * GBPS + step * 40_000_000);
+        }
+        // The timer's first two steps leave its count at F at most; after them both counts are above it.
+        flow.at(308_001).at(608_001);
+        assert_eq!(flow.state.target_bps(), 150 * GBPS + 5 * 40_000_000);
+        flow.at(908_001);
+        assert_eq!(flow.state.target_bps(), 150 * GBPS + 5 * 40_000_000 + 400_000_000);
+    }
+
+    #[test]
+    fn adaptive_unfairness_raises_the_gain_with_progress() {
+        for (sent, target) in [(0, 40_000_000), (500, 60_000_000), (1_000, 80_000_000)] {
+            let mut parameters = Parameters::recommended(LINE);
+            parameters.adaptive = true;
+            parameters.fast_recovery_steps = 0;
+            parameters.clamp_target_rate = true;
+            parameters.alpha_timer = Duration::from_ms(100);
+            let mut flow = Flow::new(parameters);
+            flow.progress = Progress { sent, total: 1_000 };
+            flow.notify(0);
+            flow.notify(5_000);
+            flow.at(8_001);
+            assert_eq!(flow.at(308_001).state.target_bps(), 100 * GBPS + target);
+        }
+    }
+
+    #[test]
+    fn a_cut_keeps_at_least_what_the_nic_is_told_to_keep() {
+        let mut parameters = Parameters::mlx5();
+        parameters.cut_divisor = 1.0;
+        let mut flow = Flow::new(parameters);
+        flow.notify(0);
+        assert_eq!(flow.at(4_001).rate(), 100 * GBPS);
+    }
+
+    #[test]
+    fn the_first_notification_may_set_the_rate() {
+        let mut parameters = Parameters::mlx5();
+        parameters.rate_on_first_cnp = Some(Rate::from_gbps(40));
+        let mut flow = Flow::new(parameters);
+        flow.notify(0);
+        assert_eq!((flow.rate(), flow.state.target_bps()), (40 * GBPS, 40 * GBPS));
+    }
+
+    #[test]
+    fn a_long_silence_is_caught_up_with_at_once() {
+        let mut flow = Flow::new(Parameters::recommended(LINE));
+        flow.notify(0);
+        // 200 days of 300 µs steps; the average with a whole target stops one bit short of it.
+        flow.at(17_000_000_000_000_000);
+        assert_eq!(flow.rate(), 200 * GBPS - 1);
+        flow.notify(17_000_000_000_000_000);
+        assert_eq!(flow.at(17_000_000_000_005_000).state.cuts(), 2);
+    }
+
+    #[test]
+    fn presets_are_valid_for_the_nics_they_describe() {
+        assert_eq!(Parameters::mlx5().validate(Rate::from_gbps(25)), Ok(()));
+        assert_eq!(Parameters::sigcomm15().validate(Rate::from_gbps(40)), Ok(()));
+        let testbed = Parameters::hotnets22(Duration::from_us(125));
+        assert_eq!(testbed.validate(Rate::from_gbps(50)), Ok(()));
+        assert_eq!(testbed.increase_timer, Duration::from_us(125));
+    }
+}

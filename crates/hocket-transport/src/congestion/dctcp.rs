@@ -124,3 +124,68 @@ impl Dctcp {
         self.window_end = ack.sent;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{LINE, PATH, ack, format};
+    use super::*;
+
+    const PACKET: u64 = 1_000;
+
+    /// A flow with `window` packets under way whose packets are marked as told, acknowledged one by one.
+    fn run(window: u64, marks: impl IntoIterator<Item = bool>) -> Vec<Dctcp> {
+        let parameters = Parameters::recommended(LINE);
+        let format = format();
+        let mut state = Dctcp::new(&PATH);
+        marks
+            .into_iter()
+            .zip(1..)
+            .map(|(marked, packet)| {
+                let sent = (packet + window - 1) * PACKET;
+                let ack = Ack { marked, ..ack(&format, packet * PACKET, sent) };
+                state.on_ack(&parameters, &PATH, &ack);
+                state.clone()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_first_mark_halves_the_rate_and_the_window_then_ignores_further_marks() {
+        let states = run(4, [true, true, true, true, true]);
+        assert_eq!(states[0].rate_bps(), 100_000_000_000);
+        assert_eq!(states[3].rate_bps(), 100_000_000_000);
+        // Packet 5 was sent after the cut. All five of the window were marked: alpha stays 1 and halves again.
+        assert_eq!(states[4].rate_bps(), 50_000_000_000);
+        assert_eq!(states[4].cuts(), 2);
+    }
+
+    #[test]
+    fn alpha_follows_the_marked_fraction_of_each_window() {
+        // The first window's acknowledgements are packets 1 to 5 (four under way and the one that passes them).
+        let states = run(4, [false, true, false, false, false]);
+        let expected = 15.0 / 16.0 + 0.2 / 16.0;
+        assert!((states[4].alpha() - expected).abs() < 1e-15);
+    }
+
+    #[test]
+    fn alpha_converges_to_a_constant_fraction() {
+        // Every tenth packet marked, windows of ten packets: alpha tends to 1/10, whatever it started from.
+        let states = run(10, (0..4_000).map(|packet| packet % 10 == 5));
+        let alpha = states.last().expect("packets were sent").alpha();
+        assert!((alpha - 0.1).abs() < 1e-9, "{alpha}");
+    }
+
+    #[test]
+    fn without_marks_each_window_gains_one_step_up_to_line_rate() {
+        // One mark, then none. Windows end at packets 1, 5, 9, 13 …; the cut's own at packet 6.
+        let mut marks = vec![false, true];
+        marks.resize(20, false);
+        let states = run(4, marks);
+        assert_eq!(states[1].rate_bps(), 100_000_000_000);
+        assert_eq!(states[7].rate_bps(), 100_000_000_000);
+        assert_eq!(states[9].rate_bps(), 100_615_000_000);
+        let last = states.last().expect("packets were sent").rate_bps();
+        assert_eq!(last, 100_000_000_000 + 3 * 615_000_000);
+        assert!(run(4, vec![false; 5_000]).iter().all(|state| state.rate_bps() == LINE.as_bps()));
+    }
+}

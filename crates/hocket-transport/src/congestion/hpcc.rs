@@ -10,7 +10,6 @@ use super::{recommended_min_rate, require_fraction, require_rate, step};
 use crate::telemetry::{Hop, MAX_HOPS};
 
 const POLICY: &str = "hpcc";
-const PS_PER_NS: u64 = 1000;
 
 /// What governs an HPCC sender.
 #[derive(Clone, Debug, PartialEq)]
@@ -215,11 +214,135 @@ impl Hpcc {
         if fullest_ns == 0 {
             return false;
         }
-        let rtt_ps = path.base_rtt.as_ps();
-        let elapsed_ps = (fullest_ns * PS_PER_NS).min(rtt_ps);
-        self.utilisation = (self.utilisation * (rtt_ps - elapsed_ps) as f64
-            + fullest * elapsed_ps as f64)
-            / rtt_ps as f64;
+        let rtt_ns = path.base_rtt.as_ps() as f64 / 1e3;
+        let elapsed_ns = (fullest_ns as f64).min(rtt_ns);
+        self.utilisation =
+            (self.utilisation * (rtt_ns - elapsed_ns) + fullest * elapsed_ns) / rtt_ns;
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{LINE, PATH, ack, at_ns, format};
+    use super::*;
+    use crate::telemetry::Format;
+
+    const GBPS: u64 = 1_000_000_000;
+
+    fn hop(format: &Format, ns: u64, sent_bytes: u64, queue_bytes: u64) -> Hop {
+        let code = format.code(LINE).expect("a rate of the fabric");
+        format.hop(at_ns(ns), sent_bytes, queue_bytes, code)
+    }
+
+    /// What one acknowledgement after 1,040 ns (half of T) makes of a flow, if by then a link has sent so much
+    /// and has so much queued.
+    fn one_step(parameters: &Parameters, sent_bytes: u64, queue_bytes: u64) -> Hpcc {
+        let format = format();
+        let mut state = Hpcc::new(&PATH);
+        let first = [hop(&format, 0, 0, queue_bytes)];
+        let second = [hop(&format, 1_040, sent_bytes, queue_bytes)];
+        let before = Ack { telemetry: &first, ..ack(&format, 1_000, 52_000) };
+        state.on_ack(parameters, &PATH, &before);
+        assert_eq!(state.rate_bps(), LINE.as_bps());
+        let after = Ack { telemetry: &second, ..ack(&format, 2_000, 53_000) };
+        state.on_ack(parameters, &PATH, &after);
+        state
+    }
+
+    #[test]
+    fn a_full_link_without_a_queue_is_brought_to_its_target() {
+        // 25,984 bytes in 1,040 ns: 203 units of 128 bytes, 0.99938 of 200 Gb/s.
+        let state = one_step(&Parameters::recommended(LINE), 25_984, 0);
+        let link = 25_984.0 * 8.0 / 1_040e-9 / 200e9;
+        let expected = (1.0 + link) / 2.0;
+        assert!((state.utilisation() - expected).abs() < 1e-12);
+        assert_eq!(state.rate_bps(), (200e9 / (expected / 0.95)) as u64 + 80_000_000);
+    }
+
+    #[test]
+    fn a_queue_of_one_window_counts_as_a_full_link() {
+        // An idle link with 52,000 bytes queued: U = 1, and so is its average with 1.
+        let state = one_step(&Parameters::recommended(LINE), 0, 52_000);
+        assert!((state.utilisation() - 1.0).abs() < 1e-12);
+        assert_eq!(state.rate_bps(), 190 * GBPS + 80_000_000);
+    }
+
+    #[test]
+    fn within_a_round_trip_the_rate_is_recomputed_from_the_same_reference() {
+        let parameters = Parameters::recommended(LINE);
+        let format = format();
+        let mut state = Hpcc::new(&PATH);
+        let full = |step: u64| [hop(&format, step * 2_080, 0, 52_000)];
+        let mut rates = Vec::new();
+        // 52,000 bytes are sent when the first acknowledgement comes: the 52 after it are of that round trip.
+        for packet in 1..=54 {
+            let telemetry = full(packet);
+            let ack = Ack {
+                telemetry: &telemetry,
+                ..ack(&format, packet * 1_000, packet * 1_000 + 51_000)
+            };
+            state.on_ack(&parameters, &PATH, &ack);
+            rates.push(state.rate_bps());
+        }
+        // Packet 53 replaces the reference, so that packet 54 cuts further.
+        let once = 190 * GBPS + 80_000_000;
+        assert_eq!(rates[0], 200 * GBPS);
+        assert!(rates[1..53].iter().all(|&rate| rate == once), "{rates:?}");
+        assert_eq!(rates[53], (once as f64 / (1.0 / 0.95)) as u64 + 80_000_000);
+    }
+
+    #[test]
+    fn without_fast_reaction_only_the_last_of_a_round_trip_counts() {
+        let parameters = Parameters { fast_react: false, ..Parameters::recommended(LINE) };
+        let state = one_step(&parameters, 0, 52_000);
+        assert_eq!(state.rate_bps(), LINE.as_bps());
+    }
+
+    #[test]
+    fn below_its_target_the_rate_first_rises_in_steps() {
+        let parameters =
+            Parameters { max_additive_steps: 2, ..Parameters::recommended(Rate::from_gbps(100)) };
+        let path = Path { line_rate: Rate::from_gbps(100), ..PATH };
+        let format = format();
+        let mut steering = Steering::new(&path);
+        let mut rates = Vec::new();
+        for (round, utilisation) in [(1, 1.9), (2, 0.5), (3, 0.5), (4, 0.5), (5, 0.5)] {
+            let ack = ack(&format, round * 1_000, round * 1_000);
+            steering.steer(&parameters, &path, &ack, utilisation);
+            rates.push(steering.rate_bps());
+        }
+        // 40 Mb/s a step: a cut to a half, two steps, then the product with 0.95/0.5 hits the line rate.
+        assert_eq!(
+            rates,
+            [50_040_000_000, 50_080_000_000, 50_120_000_000, 95_268_000_000, 95_308_000_000]
+        );
+    }
+
+    #[test]
+    fn the_fullest_hop_decides_whatever_its_rate() {
+        let format = format();
+        let slow = format.code(Rate::from_gbps(100)).expect("a rate of the fabric");
+        let mut state = Hpcc::new(&PATH);
+        // Both links send 25,600 bytes in 2,080 ns; the slower is twice as full.
+        let telemetry =
+            |ns, bytes| [hop(&format, ns, bytes, 0), format.hop(at_ns(ns), bytes, 0, slow)];
+        let (first, second) = (telemetry(0, 0), telemetry(2_080, 25_600));
+        let parameters = Parameters::recommended(LINE);
+        state.on_ack(&parameters, &PATH, &Ack { telemetry: &first, ..ack(&format, 1, 9) });
+        state.on_ack(&parameters, &PATH, &Ack { telemetry: &second, ..ack(&format, 2, 9) });
+        let expected = 25_600.0 * 8.0 / 2_080e-9 / 100e9;
+        assert!((state.utilisation() - expected).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_path_without_switches_stays_at_line_rate() {
+        let format = format();
+        let mut state = Hpcc::new(&PATH);
+        for packet in 1..100 {
+            let ack = ack(&format, packet * 1_000, packet * 1_000);
+            state.on_ack(&Parameters::recommended(LINE), &PATH, &ack);
+        }
+        assert_eq!(state.rate_bps(), LINE.as_bps());
     }
 }

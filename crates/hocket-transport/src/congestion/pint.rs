@@ -142,3 +142,98 @@ impl PortLoad {
         told
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::tests::{LINE, PATH, ack, at_ns, format};
+    use super::*;
+
+    const RTT: Duration = Duration::from_ns(2080);
+
+    #[test]
+    fn what_is_told_is_right_in_the_mean() {
+        let base = 1.05;
+        for tenths in 1..30 {
+            let utilisation = f64::from(tenths) / 10.0;
+            let told = (utilisation * 512.0).ceil() / 512.0;
+            let draws = 1_000;
+            // Draws spread evenly over [0, 1) give the mean to a thousandth of the gap between neighbours.
+            let sum: f64 = (0..draws)
+                .map(|draw| decode(encode(utilisation, base, f64::from(draw) / 1e3), base))
+                .sum();
+            let mean = sum / f64::from(draws);
+            assert!((mean / told - 1.0).abs() < 1e-4, "{utilisation} is told as {mean}");
+        }
+    }
+
+    #[test]
+    fn an_idle_link_is_told_as_the_least_that_can_be() {
+        assert_eq!(encode(0.0, 1.05, 0.0), 0);
+        assert!((decode(0, 1.05) - 1.0 / 512.0).abs() < 1e-15);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_told_is_one_of_the_two_powers_around(
+            utilisation in 0.002_f64..1_000.0,
+            base in 1.01_f64..2.0,
+            draw in 0.0_f64..1.0,
+        ) {
+            let told = decode(encode(utilisation, base, draw), base);
+            let value = (utilisation * 512.0).ceil() / 512.0;
+            prop_assert!(told < value * base * (1.0 + 1e-9));
+            prop_assert!(told > value / base * (1.0 - 1e-9));
+        }
+    }
+
+    #[test]
+    fn a_port_always_busy_converges_to_one() {
+        let mut load = PortLoad::new();
+        let mut told = 0.0;
+        // 1,000 bytes every 40 ns at 200 Gb/s.
+        for packet in 1..1_000 {
+            let now = at_ns(packet * 40);
+            told = load.on_departure(now, 1_000, 0, true, LINE, RTT).expect("data is told");
+        }
+        assert!((told - 1.0).abs() < 1e-6, "{told}");
+    }
+
+    #[test]
+    fn a_queue_of_one_window_adds_one() {
+        let mut load = PortLoad::new();
+        let mut told = 0.0;
+        for packet in 1..1_000 {
+            let now = at_ns(packet * 40);
+            told = load.on_departure(now, 1_000, 52_000, true, LINE, RTT).expect("data is told");
+        }
+        assert!((told - 2.0).abs() < 1e-6, "{told}");
+    }
+
+    #[test]
+    fn an_acknowledgement_moves_time_and_size_and_not_the_average() {
+        let mut load = PortLoad::new();
+        // After T and more, nothing is left of what was: only the packet before counts.
+        assert_eq!(load.on_departure(at_ns(9_000), 1_000, 0, true, LINE, RTT), Some(0.0));
+        assert_eq!(load.on_departure(at_ns(18_000), 48, 0, false, LINE, RTT), None);
+        let told = load.on_departure(at_ns(27_000), 1_000, 0, true, LINE, RTT).expect("data");
+        assert!((told - 48.0 / 52_000.0).abs() < 1e-15, "{told}");
+    }
+
+    #[test]
+    fn the_sender_takes_what_it_is_told_without_averaging() {
+        let parameters = Parameters::recommended(LINE);
+        let format = format();
+        let mut state = Pint::new(&PATH);
+        let load = encode(1.9, 1.05, 0.5);
+        state.on_ack(&parameters, &PATH, &Ack { load, ..ack(&format, 1_000, 52_000) });
+        assert_eq!(state.rate_bps(), LINE.as_bps());
+        for acknowledged in [2_000, 3_000] {
+            let ack = Ack { load, ..ack(&format, acknowledged, 53_000) };
+            state.on_ack(&parameters, &PATH, &ack);
+            let told = decode(load, 1.05);
+            assert_eq!(state.rate_bps(), (200e9 / (told / 0.95)) as u64 + 80_000_000);
+        }
+    }
+}

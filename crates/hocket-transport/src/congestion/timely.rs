@@ -77,9 +77,9 @@ pub struct Timely {
     rate: u64,
     // The next update is made by the acknowledgement that passes this; 0 before the first.
     mark: u64,
-    last_rtt_ps: u64,
+    last_rtt: Duration,
     // Moving average of the differences between successive round-trip times.
-    difference_ps: f64,
+    difference_ns: f64,
     cuts: u32,
     gains: u8,
 }
@@ -89,8 +89,8 @@ impl Timely {
         Self {
             rate: path.line_rate.as_bps(),
             mark: 0,
-            last_rtt_ps: 0,
-            difference_ps: 0.0,
+            last_rtt: Duration::ZERO,
+            difference_ns: 0.0,
             cuts: 0,
             gains: 0,
         }
@@ -112,24 +112,23 @@ impl Timely {
         if ack.acknowledged <= self.mark {
             return;
         }
-        let rtt_ps = ack.now.since(ack.stamp).as_ps();
+        let rtt = ack.now.since(ack.stamp);
         if self.mark > 0 {
-            self.update(parameters, path, rtt_ps);
+            self.update(parameters, path, rtt);
         }
         self.mark = ack.sent;
-        self.last_rtt_ps = rtt_ps;
+        self.last_rtt = rtt;
     }
 
-    fn update(&mut self, parameters: &Parameters, path: &Path, rtt_ps: u64) {
-        let difference = rtt_ps as f64 - self.last_rtt_ps as f64;
-        self.difference_ps =
-            (1.0 - parameters.gain) * self.difference_ps + parameters.gain * difference;
-        let gradient = self.difference_ps / parameters.min_rtt.as_ps() as f64;
-        let high = parameters.high.as_ps();
-        if rtt_ps < parameters.low.as_ps() {
+    fn update(&mut self, parameters: &Parameters, path: &Path, rtt: Duration) {
+        let difference = ns(rtt) - ns(self.last_rtt);
+        self.difference_ns =
+            (1.0 - parameters.gain) * self.difference_ns + parameters.gain * difference;
+        let gradient = self.difference_ns / ns(parameters.min_rtt);
+        if rtt < parameters.low {
             self.gain(parameters, path);
-        } else if rtt_ps > high {
-            let excess = 1.0 - high as f64 / rtt_ps as f64;
+        } else if rtt > parameters.high {
+            let excess = 1.0 - ns(parameters.high) / ns(rtt);
             self.cut(parameters, 1.0 - parameters.decrease * excess);
         } else if gradient <= 0.0 {
             self.gain(parameters, path);
@@ -152,5 +151,87 @@ impl Timely {
         self.rate = times(self.rate, kept).max(parameters.min_rate.as_bps());
         self.gains = 0;
         self.cuts += 1;
+    }
+}
+
+// Whole nanoseconds are exact, as in simulators whose clocks tick in them.
+fn ns(span: Duration) -> f64 {
+    span.as_ps() as f64 / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{LINE, PATH, ack, at_ns, format};
+    use super::*;
+
+    const GBPS: u64 = 1_000_000_000;
+
+    /// A flow after round trips of these many microseconds, each a window of one packet.
+    fn after(rtts_us: &[u64]) -> Timely {
+        let parameters = Parameters::recommended(LINE);
+        let format = format();
+        let mut state = Timely::new(&PATH);
+        let (mut now, mut acknowledged) = (0, 0);
+        for rtt in rtts_us {
+            let stamp = at_ns(now * 1_000);
+            now += rtt;
+            acknowledged += 1_000;
+            let ack = ack(&format, acknowledged, acknowledged);
+            state.on_ack(&parameters, &PATH, &Ack { now: at_ns(now * 1_000), stamp, ..ack });
+        }
+        state
+    }
+
+    #[test]
+    fn the_first_round_trip_is_only_recorded() {
+        assert_eq!(after(&[5_000]).rate_bps(), LINE.as_bps());
+    }
+
+    #[test]
+    fn above_the_high_threshold_the_excess_cuts() {
+        // 1 − 0.8 (1 − 500/1000) = 0.6.
+        let state = after(&[1_000, 1_000]);
+        assert_eq!((state.rate_bps(), state.cuts()), (120 * GBPS, 1));
+    }
+
+    #[test]
+    fn between_the_thresholds_the_gradient_cuts() {
+        // 0.875 × 10 µs ÷ 20 µs = 0.4375; 1 − 0.8 × 0.4375 is a hair less than 0.65 in binary.
+        let cut = 130 * GBPS - 1;
+        assert_eq!(after(&[100, 110]).rate_bps(), cut);
+        // The average falls to 0.125 × 8.75 µs − 0.875 × 10 µs < 0: one gain of 200 Mb/s.
+        assert_eq!(after(&[100, 110, 100]).rate_bps(), cut + GBPS / 5);
+    }
+
+    #[test]
+    fn a_gradient_above_one_cuts_to_the_least_rate_and_not_below() {
+        assert_eq!(after(&[100, 200]).rate_bps(), GBPS);
+    }
+
+    #[test]
+    fn after_five_gains_in_a_row_gains_are_larger() {
+        let mut rtts = vec![100, 200];
+        rtts.extend([10; 5]);
+        assert_eq!(after(&rtts).rate_bps(), 2 * GBPS);
+        rtts.extend([10; 3]);
+        assert_eq!(after(&rtts).rate_bps(), 5 * GBPS);
+        // A cut starts the count anew: 5 Gb/s to 1, then 0.2.
+        rtts.extend([900, 10]);
+        let expected = (5e9 * (1.0 - 0.8 * (1.0 - 500.0 / 900.0))) as u64 + GBPS / 5;
+        assert_eq!(after(&rtts).rate_bps(), expected);
+    }
+
+    #[test]
+    fn an_acknowledgement_within_the_round_trip_changes_nothing() {
+        let parameters = Parameters::recommended(LINE);
+        let format = format();
+        let mut state = Timely::new(&PATH);
+        let late =
+            |acknowledged, sent| Ack { now: at_ns(900_000), ..ack(&format, acknowledged, sent) };
+        state.on_ack(&parameters, &PATH, &late(1_000, 5_000));
+        state.on_ack(&parameters, &PATH, &late(5_000, 9_000));
+        assert_eq!(state.rate_bps(), LINE.as_bps());
+        state.on_ack(&parameters, &PATH, &late(6_000, 10_000));
+        assert_eq!(state.cuts(), 1);
     }
 }
