@@ -24,8 +24,30 @@ pub(crate) enum Event {
     Free(u32),
     /// The pace of a queue pair on this NIC lets it send.
     Wake(u32),
-    /// Whoever gives the hosts work is due.
-    Work(u32),
+    /// Something that the network itself does not do is due.
+    Work(Work),
+}
+
+/// What comes from outside of the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// This message of the workload is posted.
+    Message(u32),
+    /// This job goes on.
+    Job(u32),
+    /// Queues and rates are sampled.
+    Sample,
+    /// This change of a link takes effect.
+    Change(u32),
+}
+
+/// Who is told that a message is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// Nobody: the message stands for itself.
+    Nobody,
+    /// This job.
+    Job(u32),
 }
 
 /// Hosts, switches and links in motion. Every directed link is named by its number, also as the port that
@@ -153,22 +175,22 @@ impl Engine<'_> {
             Event::Arrive(link) => self.arrive(link),
             Event::Free(port) => self.free(port),
             Event::Wake(port) => self.wake(port, order),
-            Event::Work(which) => return Some(Step::Work(which)),
+            Event::Work(work) => return Some(Step::Work(work)),
         }
         Some(Step::Moved)
     }
 
     /// Schedules work at `at`.
-    pub(crate) fn schedule_work(&mut self, at: Time, which: u32) {
+    pub(crate) fn schedule_work(&mut self, at: Time, work: Work) {
         let order = self.calendar.next_order();
-        self.calendar.schedule(at, order, Event::Work(which));
+        self.calendar.schedule(at, order, Event::Work(work));
     }
 
-    /// Adds a message of `bytes` to what a flow has to send; `tag` comes back when it is complete.
-    pub(crate) fn post(&mut self, id: u32, bytes: u64, tag: u32) {
+    /// Adds a message of `bytes` to what a flow has to send; `owner` is told when it is complete.
+    pub(crate) fn post(&mut self, id: u32, bytes: u64, owner: Owner) {
         let flow = &mut self.flows[id as usize];
         let end = flow.sender.post(bytes);
-        self.messages.push(id, Message { end, bytes, posted: self.now, tag });
+        self.messages.push(id, Message { end, bytes, posted: self.now, owner });
         flow.milestone = self.messages.milestone(id);
         let (nic, slot) = (flow.nic, flow.slot);
         self.nics[nic as usize].list(slot);
@@ -177,13 +199,13 @@ impl Engine<'_> {
     }
 
     /// Records the complete messages of a flow, and tells whoever posted them.
-    pub(crate) fn complete(&mut self, id: u32, mut tell: impl FnMut(u32)) {
+    pub(crate) fn complete(&mut self, id: u32, mut tell: impl FnMut(Owner)) {
         let acknowledged = self.flows[id as usize].sender.acknowledged();
         while let Some(message) = self.messages.take_complete(id, acknowledged) {
-            let Message { bytes, posted, tag, .. } = message;
+            let Message { bytes, posted, owner, .. } = message;
             let row = CompletionRow { flow: id, bytes, start: posted, end: self.now };
             self.records.completions.push(row);
-            tell(tag);
+            tell(owner);
         }
         self.flows[id as usize].milestone = self.messages.milestone(id);
     }
@@ -626,7 +648,11 @@ impl Engine<'_> {
         let control = &mut self.controls[id as usize];
         let policy = &self.policies[usize::from(flow.policy)];
         let progress = flow.progress();
+        let before = control.rate_bps();
         control.catch_up(policy, &flow.path, self.now, progress);
+        if control.rate_bps() != before {
+            flow.sender.on_rate(control.rate_bps());
+        }
         let payload = flow.sender.next_payload(self.model.frames.mtu);
         let wire = payload + flow.overhead;
         let mut packet = Packet::new(Kind::Data, id, flow.route + 1, wire, flow.priority);
@@ -664,7 +690,7 @@ pub(crate) enum Step {
     /// Something in the network.
     Moved,
     /// Work is due.
-    Work(u32),
+    Work(Work),
 }
 
 impl Flow {

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use hocket_des::Time;
 
+use crate::engine::Owner;
+
 /// Bytes that are sent as one: the last packet is as short as need be, and its acknowledgement completes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Message {
@@ -11,8 +13,7 @@ pub(crate) struct Message {
     pub(crate) end: u64,
     pub(crate) bytes: u64,
     pub(crate) posted: Time,
-    /// What whoever posted it knows it by.
-    pub(crate) tag: u32,
+    pub(crate) owner: Owner,
 }
 
 /// Messages that are not complete, by flow.

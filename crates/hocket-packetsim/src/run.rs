@@ -4,7 +4,7 @@ use hocket_des::Time;
 
 use crate::RunError;
 use crate::build::Setup;
-use crate::engine::{Engine, Step};
+use crate::engine::{Engine, Owner, Step, Work};
 use crate::records::Records;
 
 /// Bytes that a flow has to send once.
@@ -26,17 +26,18 @@ pub struct Outcome {
     pub peaks: Vec<u64>,
     pub switch_peaks: Vec<u64>,
     pub marked: Vec<u64>,
+    pub flow_marks: Vec<u32>,
 }
 
 pub fn run(setup: &Setup<'_>, messages: &[MessageSpec]) -> Result<Outcome, RunError> {
     let mut engine = Engine::new(setup)?;
     for (index, message) in messages.iter().enumerate() {
-        engine.schedule_work(message.start, index as u32);
+        engine.schedule_work(message.start, Work::Message(index as u32));
     }
     while let Some(step) = engine.step() {
-        if let Step::Work(index) = step {
+        if let Step::Work(Work::Message(index)) = step {
             let spec = &messages[index as usize];
-            engine.post(spec.flow as u32, spec.bytes, index);
+            engine.post(spec.flow as u32, spec.bytes, Owner::Nobody);
         }
         while let Some(flow) = engine.completed.pop() {
             engine.complete(flow, |_| {});
@@ -47,6 +48,7 @@ pub fn run(setup: &Setup<'_>, messages: &[MessageSpec]) -> Result<Outcome, RunEr
         events: engine.events,
         end: engine.now,
         peaks: engine.ports.iter().map(|port| port.peak_bytes).collect(),
+        flow_marks: engine.returns.iter().map(|each| each.marks).collect(),
         marked: engine.ports.iter().map(|port| port.marked_packets).collect(),
         switch_peaks: engine.switches.iter().map(|switch| switch.peak_bytes).collect(),
         records: engine.records,
