@@ -175,8 +175,8 @@ class Timely:
 class Hpcc:
     """CC_MODE 3.
 
-    `target_utilisation` is the paper's η, `max_stage` its maxStage; `int_multi` multiplies the units of bytes and
-    queue length in the telemetry.
+    `target_utilisation` is the paper's η, `max_stage` its maxStage; `int_multi` multiplies the units of bytes
+    and queue length in the telemetry.
     """
 
     target_utilisation: float
@@ -208,7 +208,8 @@ CongestionControl: TypeAlias = PfcOnly | Dcqcn | Dctcp | Timely | Hpcc | HpccPin
 class Marking:
     """ECN on ports of one rate, by the bytes left in the queue.
 
-    No packet is marked up to `kmin_bytes`, each above `kmax_bytes`; in between the probability grows to `pmax`.
+    No packet is marked up to `kmin_bytes`, each above `kmax_bytes`; in between the probability grows
+    to `pmax`.
     """
 
     rate_bps: int

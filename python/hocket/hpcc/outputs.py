@@ -14,6 +14,7 @@ import polars as pl
 from hocket.hpcc.source import NANOSECOND_PS
 from hocket.hpcc.study import Study
 from hocket.hpcc.topology import IntArray, Topology
+from hocket.units import LARGEST
 
 HEADER_BYTES = 48
 """What a packet adds to its payload in the standalone time: Ethernet 14, IPv4 20, UDP 8, sequence number 4,
@@ -37,7 +38,7 @@ def standalone_ns(study: Study) -> IntArray:
 
     Twice the delays of the path, plus one payload's time on each link, plus the flow's bytes with a header
     per packet at the path's lowest rate; every part is rounded down. Of equally short paths the first in
-    the order of the topology file counts.
+    the order of the topology file counts. What is too long for 63 bits is cut to them.
     """
     flows, payload = study.flows, study.config.payload_bytes
     paths = _Paths(study.topology, payload)
@@ -45,7 +46,7 @@ def standalone_ns(study: Study) -> IntArray:
     ends = [paths.between(pair >> 32, pair & 0xFFFFFFFF) for pair in pairs.tolist()]
     wire_bytes = flows.bytes.astype(object) + ((flows.bytes - 1) // payload + 1) * HEADER_BYTES
     times = [
-        base_rtt_ns + wire * 8 * 10**9 // rate_bps
+        min(base_rtt_ns + wire * 8 * 10**9 // rate_bps, LARGEST)
         for wire, (base_rtt_ns, rate_bps) in zip(wire_bytes, (ends[pair] for pair in index), strict=True)
     ]
     return np.array(times, dtype=np.int64)
@@ -55,8 +56,8 @@ def write_completions(path: Path, study: Study, completions: pl.DataFrame) -> No
     """Writes one line per completed flow: addresses in hexadecimal, ports, bytes, start, completion time and
     standalone time, separated by spaces.
 
-    `completions` has the columns `flow`, the flow's index in `study.flows`, and `fct_ps`, from its start until
-    its last byte is acknowledged. Lines are written in the order of its rows, which is the order of
+    `completions` has the columns `flow`, the flow's index in `study.flows`, and `fct_ps`, from its start
+    until its last byte is acknowledged. Lines are written in the order of its rows, which is the order of
     completion in the simulators' files.
     """
     flows = study.flows
@@ -79,7 +80,8 @@ def write_completions(path: Path, study: Study, completions: pl.DataFrame) -> No
 def write_pauses(path: Path, topology: Topology, pauses: pl.DataFrame) -> None:
     """Writes one line per PFC frame received: its values separated by spaces.
 
-    They are the time, the node, 0 for a host or 1 for a switch, the interface, and 1 for a pause or 0 for its end.
+    They are the time, the node, 0 for a host or 1 for a switch, the interface, and 1 for a pause or 0 for
+    its end.
 
     `pauses` has the columns `time_ps`, when the frame is received, `node`, the receiver, `interface`,
     the receiver's as `Topology.interfaces` numbers it, and `is_pause`. Lines are written in the order of its

@@ -1,11 +1,13 @@
 """A study: settings, network and flows, and what only all three together can get wrong."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from hocket.errors import InputError
 from hocket.hpcc.config import Config, Ignored, LinkDown, read_config
 from hocket.hpcc.flows import Flows, read_flows
+from hocket.hpcc.source import SECOND_PS, Mistakes
 from hocket.hpcc.topology import Topology, read_topology
 from hocket.units import format_rate, shown
 
@@ -45,13 +47,13 @@ def load_study(path: str | Path) -> Study:
     _check(config, topology)
     flows = read_flows(_find(config, "FLOW_FILE", config.flow_file), topology)
     unread = (
-        ("TOPOLOGY_FILE", config.topology_file, topology.unread_lines, f"{len(topology.a)} links"),
-        ("FLOW_FILE", config.flow_file, flows.unread_lines, f"{len(flows)} flows"),
+        ("TOPOLOGY_FILE", config.topology_file, len(topology.a), topology.unread_lines),
+        ("FLOW_FILE", config.flow_file, len(flows), flows.unread_lines),
     )
     ignored = tuple(
-        Ignored(key, name, f"{count} lines follow the {announced} that its first line announces")
-        for key, name, count, announced in unread
-        if count
+        Ignored(key, name, f"its first line announces {announced}; {more} more lines are not read")
+        for key, name, announced, more in unread
+        if more
     )
     return Study(config, topology, flows, config.ignored + ignored)
 
@@ -70,47 +72,40 @@ def _find(config: Config, key: str, name: str) -> Path:
 
 
 def _check(config: Config, topology: Topology) -> None:
-    mistakes = [*_unmarked_rates(config, topology), *_small_buffers(config, topology)]
-    if config.link_down:
-        mistakes += _no_such_link(config.link_down, topology)
-    if mistakes:
-        raise InputError("\n".join(f"{config.path}: {mistake}" for mistake in mistakes))
+    mistakes = Mistakes(config.path)
+    for text in (*_unmarked_rates(config, topology), *_small_buffers(config, topology)):
+        mistakes.add(0, text)
+    if config.link_down and not _has_link(config.link_down, topology):
+        mistakes.add(0, f"LINK_DOWN: no link joins node {config.link_down.a} and node {config.link_down.b}")
+    mistakes.check()
 
 
-def _unmarked_rates(config: Config, topology: Topology) -> list[str]:
+def _unmarked_rates(config: Config, topology: Topology) -> Iterator[str]:
     """Rates of switch ports without ECN thresholds: the simulators then divide 0 by 0 and mark everything."""
-    if not config.ecn:
-        return []
     known = {each.rate_bps for each in config.marking}
-    switch_links = topology.is_switch[topology.a] | topology.is_switch[topology.b]
-    return [
-        f"KMIN_MAP, KMAX_MAP, PMAX_MAP: {rate} is not in all of them, and a switch has a port of "
-        f"{format_rate(rate)}; with ENABLE_QCN 1 each rate of a switch's ports needs its thresholds"
-        for rate in sorted(set(topology.rate_bps[switch_links].tolist()) - known)
-    ]
+    of_switches = topology.is_switch[topology.a] | topology.is_switch[topology.b]
+    for rate in sorted(set(topology.rate_bps[of_switches].tolist()) - known) if config.ecn else ():
+        yield (
+            f"KMIN_MAP, KMAX_MAP, PMAX_MAP: {rate} is not in all of them, and a switch has a port of "
+            f"{format_rate(rate)}; with ENABLE_QCN 1 each rate of a switch's ports needs its thresholds"
+        )
 
 
-def _small_buffers(config: Config, topology: Topology) -> list[str]:
-    """Switches whose buffer leaves no packet's room to share."""
-    mistakes = []
+def _small_buffers(config: Config, topology: Topology) -> Iterator[str]:
+    """Switches whose buffer has no room for a packet once headroom and reserve are set aside."""
+    rates, delays = topology.rate_bps.tolist(), topology.delay_ps.tolist()
     for switch in topology.switch_ids:
         links = [link for _, link in topology.neighbours[switch]]
-        headroom = sum(
-            HEADROOM_DELAYS * int(topology.rate_bps[link]) * int(topology.delay_ps[link]) // (8 * 10**12)
-            for link in links
-        )
+        headroom = sum(HEADROOM_DELAYS * rates[link] * delays[link] // (8 * SECOND_PS) for link in links)
         needed = headroom + RESERVE_BYTES * len(links) + config.payload_bytes
         if needed > config.buffer_bytes:
-            mistakes.append(
-                f"BUFFER_SIZE: {config.buffer_bytes} bytes are too few for switch {switch}: its "
-                f"{len(links)} ports take {headroom} bytes of headroom and {RESERVE_BYTES} each in reserve, and a packet has "
-                f"{config.payload_bytes}"
+            yield (
+                f"BUFFER_SIZE: {config.buffer_bytes} bytes are too few for switch {switch}, which "
+                f"needs {needed}: {headroom} of headroom, {RESERVE_BYTES} in reserve for each of {len(links)} ports, "
+                f"and a packet of {config.payload_bytes}"
             )
-    return mistakes[:20]
 
 
-def _no_such_link(link_down: LinkDown, topology: Topology) -> list[str]:
-    a, b = link_down.a, link_down.b
-    if a < topology.node_count and any(peer == b for peer, _ in topology.neighbours[a]):
-        return []
-    return [f"LINK_DOWN: no link joins node {a} and node {b}"]
+def _has_link(link_down: LinkDown, topology: Topology) -> bool:
+    known = link_down.a < topology.node_count
+    return known and any(peer == link_down.b for peer, _ in topology.neighbours[link_down.a])
