@@ -1,4 +1,4 @@
-"""Coverage-guided fuzzing of simulator studies: any bytes in one of their files are read or an `InputError`."""
+"""Coverage-guided fuzzing of simulator studies: one file of any bytes is read or an `InputError`."""
 
 import os
 import sys

@@ -67,7 +67,7 @@ class Written:
 
 @st.composite
 def studies(draw: st.DrawFn) -> Written:
-    """Hosts and switches in any numbering; the switches are a tree, and each host is linked to one of them."""
+    """Hosts and switches in any numbering: the switches form a tree, each host is linked to one of them."""
     numbers = draw(st.permutations(range(draw(st.integers(3, 12)))))
     cut = draw(st.integers(1, len(numbers) - 2))
     switches, hosts = list(numbers[:cut]), list(numbers[cut:])

@@ -161,8 +161,12 @@ def test_files_are_looked_for_beside_the_config_and_then_in_the_working_director
 
 def test_lines_after_the_announced_ones_are_reported(study_with: StudyWith, tmp_path: Path) -> None:
     (tmp_path / "flow.txt").write_text("1\n1 0 3 100 10 0\n\nFirst line: flow #\nsrc dst priority\n")
+    with (tmp_path / "topology.txt").open("a") as topology:
+        topology.write("8 99 1Gbps 1us 0\n\nFirst line: total node #, switch node #, link #\n")
     study = study_with()
     assert len(study.flows) == 1
+    assert len(study.topology.a) == 8
+    assert study.ignored[-2].key == "TOPOLOGY_FILE"
     assert study.ignored[-1] == Ignored(
         "FLOW_FILE", "flow.txt", "its first line announces 1; 2 more lines are not read"
     )

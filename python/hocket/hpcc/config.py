@@ -88,6 +88,7 @@ _ONLY: Mapping[str, tuple[int, str]] = {
     "MULTI_RATE": (0, "HPCC keeps one rate for all hops"),
     "SAMPLE_FEEDBACK": (0, "HPCC looks at the telemetry of every packet"),
     "ENABLE_PFC": (1, "PFC is always on"),
+    "ENABLE_QBB": (1, "PFC is always on"),
     "ENABLE_IRN": (0, "losses are recovered by going back to the lost packet"),
     "NIC_DEQUEUE_MODE": (0, "NICs serve their flows packet by packet in turn"),
     "NVLS_ENABLE": (0, "switches do not reduce"),

@@ -96,13 +96,13 @@ def _small_buffers(config: Config, topology: Topology) -> Iterator[str]:
     rates, delays = topology.rate_bps.tolist(), topology.delay_ps.tolist()
     for switch in topology.switch_ids:
         links = [link for _, link in topology.neighbours[switch]]
-        headroom = sum(HEADROOM_DELAYS * rates[link] * delays[link] // (8 * SECOND_PS) for link in links)
+        headroom = sum(HEADROOM_DELAYS * (rates[link] * delays[link] // (8 * SECOND_PS)) for link in links)
         needed = headroom + RESERVE_BYTES * len(links) + config.payload_bytes
         if needed > config.buffer_bytes:
             yield (
-                f"BUFFER_SIZE: {config.buffer_bytes} bytes are too few for switch {switch}, which "
-                f"needs {needed}: {headroom} of headroom, {RESERVE_BYTES} in reserve for each of {len(links)} ports, "
-                f"and a packet of {config.payload_bytes}"
+                f"BUFFER_SIZE: {config.buffer_bytes} bytes are too few for switch {switch}, "
+                f"which needs {needed}: {headroom} of headroom, {RESERVE_BYTES} in reserve for each of "
+                f"{len(links)} ports, and a packet of {config.payload_bytes}"
             )
 
 
