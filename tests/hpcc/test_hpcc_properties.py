@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hocket.errors import InputError
@@ -30,6 +30,7 @@ def read(files: dict[str, bytes]) -> None:
             assert not study.topology.is_switch[study.flows.src].any()
 
 
+@settings(deadline=None)
 @given(st.sampled_from(FILES), st.binary(max_size=300) | st.text(max_size=300).map(str.encode))
 def test_anything_is_read_or_refused(name: str, content: bytes) -> None:
     read({name: content})
@@ -50,6 +51,7 @@ def damaged(draw: st.DrawFn, name: str) -> bytes:
     return text[: draw(st.integers(0, len(text)))] if draw(st.booleans()) else text
 
 
+@settings(deadline=None)
 @given(st.sampled_from(FILES).flatmap(lambda name: st.tuples(st.just(name), damaged(name))))
 def test_a_damaged_study_is_read_or_refused(file: tuple[str, bytes]) -> None:
     read(dict([file]))
@@ -106,6 +108,7 @@ def load(written: Written) -> Study:
         return load_study(Path(directory, "config.txt"))
 
 
+@settings(deadline=None)
 @given(studies())
 def test_what_is_written_is_what_is_read(written: Written) -> None:
     study = load(written)
@@ -119,6 +122,7 @@ def test_what_is_written_is_what_is_read(written: Written) -> None:
     assert study.ignored == study.config.ignored
 
 
+@settings(deadline=None)
 @given(studies())
 def test_each_node_numbers_its_interfaces_from_one(written: Written) -> None:
     topology = load(written).topology
@@ -130,6 +134,7 @@ def test_each_node_numbers_its_interfaces_from_one(written: Written) -> None:
         assert sorted(found) == list(range(1, len(topology.neighbours[node]) + 1))
 
 
+@settings(deadline=None)
 @given(studies())
 def test_standalone_time_follows_the_only_path_of_a_tree(written: Written) -> None:
     def path(node: int, end: int, before: int) -> list[tuple[int, int]] | None:

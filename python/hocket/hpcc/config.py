@@ -379,32 +379,23 @@ class _Keys:
 
     def rate(self, key: str, default: str | None = None) -> int:
         """A rate above 0, in bits per second."""
-
-        def read(word: str) -> int:
-            value = rate_bps(word)
-            if value == 0:
-                raise InputError(f"must be above 0: got {shown(word)}")
-            return value
-
-        return self.take(key, read, default, 1)
+        return self.take(key, rate_bps, default, 1)
 
     def file(self, key: str, default: str | None = None) -> str:
         """The name of a file, as written."""
-
-        def read(word: str) -> str:
-            if not word.isprintable():
-                raise InputError(f"must be printable: got {shown(word)}")
-            return word
-
-        return self.take(key, read, default, "")
+        return self.take(key, _printable, default, "")
 
     def output(self, key: str, default: str | None = None) -> PurePosixPath:
         """The name of a file to write, made one below the directory of a run: of an absolute path, or one
         that leads upwards, the last part."""
-        name = PurePosixPath(self.file(key, default))
-        if key in self.given and not name.name:
-            self.refuse(key, f"must name a file: got {shown(str(name))}")
-        return PurePosixPath(name.name) if name.is_absolute() or ".." in name.parts else name
+
+        def read(word: str) -> PurePosixPath:
+            name = PurePosixPath(_printable(word))
+            if not name.name:
+                raise InputError(f"must name a file: got {shown(word)}")
+            return PurePosixPath(name.name) if name.is_absolute() or ".." in name.parts else name
+
+        return self.take(key, read, default, PurePosixPath(key))
 
     def rate_map(self, key: str, read: Callable[[str], _T]) -> dict[int, _T]:
         """Values by link rate in bits per second, from `n rate value rate value …`."""
@@ -447,6 +438,12 @@ class _Keys:
                 why = _INERT[key]
             found.append(Ignored(key, " ".join(words), why))
         return tuple(found)
+
+
+def _printable(word: str) -> str:
+    if not word.isprintable():
+        raise InputError(f"must be printable: got {shown(word)}")
+    return word
 
 
 def _between(word: str, above: Fraction, highest: Fraction) -> Fraction:

@@ -123,12 +123,15 @@ def bounded_time_ps(text: str, unit_ps: int) -> int:
 
 
 def rate_bps(text: str) -> int:
-    """The bits per second in `text`, such as "40Mb/s"; a number without a unit is in bits per second already.
+    """The bits per second in `text`, such as "40Mb/s", above 0; without a unit it is in bits per second.
 
     >>> rate_bps("200Gbps"), rate_bps("25000000000")
     (200000000000, 25000000000)
     """
-    return parse_rate(f"{text} bps" if _WHOLE.fullmatch(text) else text)
+    rate = parse_rate(f"{text} bps" if _WHOLE.fullmatch(text) else text)
+    if rate == 0:
+        raise InputError(f"must be above 0: got {shown(text)}")
+    return rate
 
 
 def delay_ps(text: str) -> int:

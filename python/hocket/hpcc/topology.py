@@ -196,7 +196,7 @@ def _link(
     readers: tuple[tuple[str, Callable[[str], int]], ...] = (
         ("a node's number ", node),
         ("a node's number ", node),
-        ("rate: ", _rate),
+        ("rate: ", rate_bps),
         ("delay: ", delay_ps),
     )
     for index, (name, read) in enumerate(readers):
@@ -218,10 +218,3 @@ def _link(
         mistakes.add(number, f"a link from node {a} to itself")
         return None
     return a, b, rate, delay
-
-
-def _rate(text: str) -> int:
-    rate = rate_bps(text)
-    if rate == 0:
-        raise InputError(f"must be above 0: got {shown(text)}")
-    return rate
