@@ -377,15 +377,11 @@ impl Dcqcn {
         self.timer_steps = self.timer_steps.saturating_add(1);
         self.increase_due += period;
         let settled = before == (self.rate, self.target) && self.target == path.line_rate.as_bps();
-        if settled {
-            // No later step can change anything: up to `now`, or to the next check, they are only counted.
-            let until = if self.cut_pending { now.min(self.check_due) } else { now };
-            if until > self.increase_due {
-                let steps = (until - self.increase_due) / period;
-                self.increase_due += steps * period;
-                let counted = u8::try_from(steps).unwrap_or(u8::MAX);
-                self.timer_steps = self.timer_steps.saturating_add(counted);
-            }
+        let until = if self.cut_pending { now.min(self.check_due) } else { now };
+        if settled && until > self.increase_due {
+            // No step before the next cut can change anything: those up to `until` are passed over, uncounted,
+            // since a cut only asks whether there was any.
+            self.increase_due += (until - self.increase_due) / period * period;
         }
     }
 

@@ -22,8 +22,8 @@ pub struct Parameters {
 impl Parameters {
     /// HPCC's simulator as its scripts set it for a NIC of this rate: g 1/16, 615 Mb/s, at least 1 Gb/s.
     ///
-    /// The increase is one packet per round trip of the network that the scripts were written for, so it does not
-    /// scale with the rate; it is cut to the line rate where that is lower.
+    /// The increase does not scale with the rate: it is a packet of 1,000 bytes per round trip of 13 µs, the scripts'
+    /// network. It is cut to the line rate where that is lower.
     pub fn recommended(line_rate: Rate) -> Self {
         Self {
             gain: 1.0 / 16.0,
