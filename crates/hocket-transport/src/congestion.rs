@@ -414,7 +414,7 @@ mod tests {
 
     #[test]
     fn a_flows_state_stays_within_two_cache_lines() {
-        assert!(size_of::<Control>() <= 104, "{} bytes", size_of::<Control>());
+        assert!(size_of::<Control>() <= 96, "{} bytes", size_of::<Control>());
         assert!(size_of::<dcqcn::Dcqcn>() <= 64, "{} bytes", size_of::<dcqcn::Dcqcn>());
     }
 }

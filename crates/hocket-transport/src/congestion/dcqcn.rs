@@ -2,8 +2,9 @@
 //! HotNets'22 section 4(i).
 //!
 //! Its timers never enter an event queue: the state knows when each would fire next, and
-//! [`Dcqcn::catch_up`] does what they would have done, in their order. Periods in which nothing can
-//! change (no notification pending; rate and target at line rate) are jumped over.
+//! [`Control::catch_up`](super::Control::catch_up) does what they would have done, in their order.
+//! Periods in which nothing can change (no notification pending; rate and target at line rate) are
+//! jumped over.
 
 use hocket_des::{Duration, Rate, Time};
 
