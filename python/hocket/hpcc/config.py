@@ -270,8 +270,8 @@ class Config:
 
     `topology_file` and `flow_file` are as written; `fct_file` and `pfc_file` are names below a directory of
     the run's own. `ecn` says whether switches mark; `marking`, empty where they do not, ascends by rate.
-    With `ack_ignores_pause` ACKs leave a host while their priority is paused; without, they wait. `stop_ps` is
-    at most `hocket.units.LARGEST`, which stands for never.
+    With `ack_ignores_pause` ACKs leave a host while their priority is paused; without, they wait. `stop_ps`
+    is at most `hocket.units.LARGEST`, which stands for never.
     """
 
     path: Path
