@@ -6,11 +6,11 @@ use std::num::{NonZeroU16, NonZeroU64};
 use std::ops::ControlFlow;
 
 use hocket_des::{EventQueue, Rate, Time};
+use hocket_scenario::closed_loop::{ClosedLoop, Next};
 use hocket_scenario::{JobId, LinkId, LinkRow, RateRow, Records, Scenario, Share, Tables};
 
 use crate::RunError;
 use crate::allocation::{Allocator, Claim, Load};
-use crate::closed_loop::{ClosedLoop, Next};
 use crate::sender::{Sender, bytes_of};
 
 /// How a run is done and what it records; what is simulated is left to the scenario.
@@ -184,8 +184,7 @@ impl<'a> Engine<'a> {
         let links = crossed_links(scenario);
         let capacity = |id: &LinkId| scenario.fabric().links()[id.index()].rate.as_bps();
         let allocator = Allocator::new(links.keys().map(capacity));
-        let mut records = Records::default();
-        records.jobs.resize(scenario.jobs().len(), Default::default());
+        let mut records = Records::new(scenario);
         let mut jobs = Vec::with_capacity(scenario.jobs().len());
         let mut timers = EventQueue::new();
         for (index, id) in scenario.job_ids().enumerate() {

@@ -1,6 +1,7 @@
 //! What can end a run before its time.
 
 use hocket_des::{Rate, Time};
+use hocket_scenario::closed_loop::TooLong;
 use thiserror::Error;
 
 /// Why a run has no result. The first two mean a bug here, found by the run's own checks.
@@ -13,6 +14,6 @@ pub enum RunError {
     BytesLost { job: String, time: Time, sent: u128, due: u128 },
     #[error("job {job:?} moves at {rate} on link {link:?} at {time} and would never finish")]
     Stalled { job: String, link: String, time: Time, rate: Rate },
-    #[error("job {job:?} goes on past 213 days after {time}; a run is shorter")]
-    TooLong { job: String, time: Time },
+    #[error(transparent)]
+    TooLong(#[from] TooLong),
 }

@@ -3,7 +3,6 @@
 //! the packet engine; here a control is what it shares by: max-min, weights, strict priority.
 
 mod allocation;
-mod closed_loop;
 mod engine;
 mod error;
 mod sender;

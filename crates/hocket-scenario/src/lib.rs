@@ -1,6 +1,7 @@
 //! What is simulated, valid by construction, and the tables that come out. An engine reads a
 //! `Scenario` and never checks it again; nothing here moves time.
 
+pub mod closed_loop;
 pub mod fabric;
 mod ids;
 pub mod job;

@@ -83,13 +83,14 @@ pub struct AdjustmentRow {
 pub struct JobCounters {
     /// The wait before the first iteration, clock error included.
     pub time_shift: Duration,
-    /// Rate allocations in which the job met one of another weight or queue on a full link, so
-    /// that weight or priority decided.
+    /// Flow engine: rate allocations in which the job met one of another weight or queue on a full link,
+    /// so that weight or priority decided. Packet engine: cuts of a rate by the job's congestion controls.
     pub policy_acted: u64,
 }
 
-/// The rows of a run in the order of events.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// The rows of a run in the order of events. They can be taken out while the run goes on
+/// ([`Self::take_tables`]); what the table `jobs` says is kept beside them.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Records {
     /// In order of end.
     pub iterations: Vec<IterationRow>,
@@ -103,6 +104,18 @@ pub struct Records {
     pub adjustments: Vec<AdjustmentRow>,
     /// By job.
     pub jobs: Vec<JobCounters>,
+    /// By job: what the rows that were taken out said.
+    summaries: Vec<JobSummary>,
+}
+
+/// What is kept of a job's iterations and adjustments: 8 bytes of each iteration, for the percentiles.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct JobSummary {
+    durations: Vec<Duration>,
+    communication_ps: u128,
+    /// Without the wait before the first iteration.
+    delayed_ps: u128,
+    adjustments: u64,
 }
 
 /// The values of one column.
@@ -190,16 +203,76 @@ impl Tables {
 }
 
 impl Records {
+    /// No rows yet.
+    pub fn new(scenario: &Scenario) -> Self {
+        let jobs = scenario.jobs().len();
+        Self {
+            iterations: Vec::new(),
+            phases: Vec::new(),
+            rates: Vec::new(),
+            links: Vec::new(),
+            adjustments: Vec::new(),
+            jobs: vec![JobCounters::default(); jobs],
+            summaries: vec![JobSummary::default(); jobs],
+        }
+    }
+
+    /// Rows that were not taken out yet.
+    pub fn rows(&self) -> usize {
+        self.iterations.len() + self.phases.len() + self.rates.len() + self.adjustments.len()
+    }
+
+    /// Takes out the rows so far of `iterations`, `phases`, `rates` and `adjustments` as tables of those names, empty ones
+    /// left out. One after another, a run's tables of one name hold what [`Self::into_tables`] would have held.
+    pub fn take_tables(&mut self, scenario: &Scenario) -> Vec<Table> {
+        self.summarise();
+        let names = job_names(scenario);
+        let tables = [
+            iteration_table(&self.iterations, &names),
+            phase_table(&self.phases, &names),
+            rate_table(&self.rates, &names),
+            adjustment_table(&self.adjustments, &names),
+        ];
+        self.iterations.clear();
+        self.phases.clear();
+        self.rates.clear();
+        self.adjustments.clear();
+        tables.into_iter().filter(|table| table.rows() > 0).collect()
+    }
+
+    /// The tables that come last, `links` and `jobs`, after all rows were taken out.
+    pub fn last_tables(&mut self, scenario: &Scenario) -> [Table; 2] {
+        assert!(self.rows() == 0, "the table of jobs is about all iterations");
+        let names = job_names(scenario);
+        let links = link_table(&self.links, scenario, &names);
+        [links, job_table(&mut self.summaries, &self.jobs, scenario, &names)]
+    }
+
     /// The rows as columns; `scenario` is what was run, and gives the names.
-    pub fn into_tables(self, scenario: &Scenario) -> Tables {
-        let names: Vec<String> = scenario.jobs().iter().map(|job| job.name.clone()).collect();
+    pub fn into_tables(mut self, scenario: &Scenario) -> Tables {
+        self.summarise();
+        let names = job_names(scenario);
         Tables {
-            jobs: job_table(&self, scenario, &names),
+            jobs: job_table(&mut self.summaries, &self.jobs, scenario, &names),
             iterations: iteration_table(&self.iterations, &names),
             phases: phase_table(&self.phases, &names),
             rates: rate_table(&self.rates, &names),
             links: link_table(&self.links, scenario, &names),
             adjustments: adjustment_table(&self.adjustments, &names),
+        }
+    }
+
+    fn summarise(&mut self) {
+        for row in &self.iterations {
+            let summary = &mut self.summaries[row.job.index()];
+            summary.communication_ps += u128::from(row.communication.as_ps());
+            if !summary.durations.is_empty() {
+                summary.delayed_ps += u128::from(row.delayed.as_ps());
+            }
+            summary.durations.push(row.duration());
+        }
+        for row in &self.adjustments {
+            self.summaries[row.job.index()].adjustments += 1;
         }
     }
 }
@@ -283,45 +356,42 @@ fn adjustment_table(rows: &[AdjustmentRow], names: &[String]) -> Table {
     Table { name: "adjustments", columns }
 }
 
-fn job_table(records: &Records, scenario: &Scenario, names: &[String]) -> Table {
-    let mut iterations: Vec<Vec<&IterationRow>> = vec![Vec::new(); names.len()];
-    for row in &records.iterations {
-        iterations[row.job.index()].push(row);
+fn job_table(
+    summaries: &mut [JobSummary],
+    counters: &[JobCounters],
+    scenario: &Scenario,
+    names: &[String],
+) -> Table {
+    for summary in summaries.iter_mut() {
+        summary.durations.sort_unstable();
     }
-    let mut adjustments = vec![0_u64; names.len()];
-    for row in &records.adjustments {
-        adjustments[row.job.index()] += 1;
-    }
-    let sorted: Vec<Vec<Duration>> = iterations
-        .iter()
-        .map(|rows| {
-            let mut durations: Vec<_> = rows.iter().map(|row| row.duration()).collect();
-            durations.sort_unstable();
-            durations
-        })
-        .collect();
+    let summaries = &*summaries;
     let ids: Vec<JobId> = scenario.job_ids().collect();
-    let percentiles = |percent| {
-        Column::F64(sorted.iter().map(|durations| percentile_s(durations, percent)).collect())
-    };
-    let mean_over = |skip: usize, value: fn(&IterationRow) -> Duration| {
-        let mean = |rows: &Vec<&IterationRow>| mean_s(rows.iter().skip(skip).map(|row| value(row)));
-        Column::F64(iterations.iter().map(mean).collect())
+    let column =
+        |value: &dyn Fn(&JobSummary) -> f64| Column::F64(summaries.iter().map(value).collect());
+    // Sums are in whole picoseconds, so that no mean depends on the order of the rows.
+    let count = |summary: &JobSummary| summary.durations.len();
+    let total_ps = |summary: &JobSummary| {
+        summary.durations.iter().map(|each| u128::from(each.as_ps())).sum::<u128>()
     };
     let columns = vec![
         ("job", job_column(&ids, names, |&job| job)),
-        ("iterations", u64_column(&iterations, |rows| rows.len() as u64)),
-        ("mean_iteration_s", mean_over(0, IterationRow::duration)),
-        ("p50_iteration_s", percentiles(50)),
-        ("p90_iteration_s", percentiles(90)),
-        ("p99_iteration_s", percentiles(99)),
-        ("mean_communication_s", mean_over(0, |row| row.communication)),
-        ("mean_delayed_s", mean_over(1, |row| row.delayed)),
-        ("time_shift_s", seconds_column(&records.jobs, |job| job.time_shift)),
-        ("adjustments", Column::U64(adjustments)),
-        ("policy_acted", u64_column(&records.jobs, |job| job.policy_acted)),
+        ("iterations", u64_column(summaries, |summary| count(summary) as u64)),
+        ("mean_iteration_s", column(&|each| mean_s(total_ps(each), count(each)))),
+        ("p50_iteration_s", column(&|each| percentile_s(&each.durations, 50))),
+        ("p90_iteration_s", column(&|each| percentile_s(&each.durations, 90))),
+        ("p99_iteration_s", column(&|each| percentile_s(&each.durations, 99))),
+        ("mean_communication_s", column(&|each| mean_s(each.communication_ps, count(each)))),
+        ("mean_delayed_s", column(&|each| mean_s(each.delayed_ps, count(each).saturating_sub(1)))),
+        ("time_shift_s", seconds_column(counters, |job| job.time_shift)),
+        ("adjustments", u64_column(summaries, |summary| summary.adjustments)),
+        ("policy_acted", u64_column(counters, |job| job.policy_acted)),
     ];
     Table { name: "jobs", columns }
+}
+
+fn job_names(scenario: &Scenario) -> Vec<String> {
+    scenario.jobs().iter().map(|job| job.name.clone()).collect()
 }
 
 fn job_column<Row>(rows: &[Row], names: &[String], job: impl Fn(&Row) -> JobId) -> Column {
@@ -337,10 +407,8 @@ fn seconds_column<Row>(rows: &[Row], value: impl Fn(&Row) -> Duration) -> Column
     Column::F64(rows.iter().map(|row| value(row).as_secs_f64()).collect())
 }
 
-// Summed in whole picoseconds, so that the mean does not depend on the order of the rows.
-fn mean_s(durations: impl Iterator<Item = Duration>) -> f64 {
-    let (sum_ps, count) = durations
-        .fold((0_u128, 0_u64), |(sum, count), each| (sum + u128::from(each.as_ps()), count + 1));
+// Not a number where there is nothing.
+fn mean_s(sum_ps: u128, count: usize) -> f64 {
     sum_ps as f64 * 1e-12 / count as f64
 }
 

@@ -3,18 +3,44 @@
 //! network's business; this state machine has no clock and is told `now`.
 
 use hocket_des::{Duration, Stream, Time, stream};
-use hocket_scenario::{AdjustmentRow, IterationRow, Job, JobId, PhaseRow, Records, Scenario};
 use rand_distr::{Distribution, StandardNormal};
+use thiserror::Error;
 
-use crate::RunError;
+use crate::{AdjustmentRow, IterationRow, Job, JobId, PhaseRow, Records, Scenario};
 
 // NSDI'24 section 5.7: a worker adjusts when the start of its communication phase deviates by more
 // than five percent of the ideal iteration time.
 const READJUST_PERCENT: u64 = 5;
 
-/// A job's place in its iterations.
+/// A job's place in its iterations. Both engines drive it: [`go_on`](Self::go_on) says what comes next, the engine
+/// comes back when that is done, and the rows of what was finished go to its [`Records`].
+///
+/// ```
+/// use hocket_des::{Duration, Rate, Time};
+/// use hocket_scenario::closed_loop::{ClosedLoop, Next};
+/// use hocket_scenario::{Fabric, Job, JobId, Phase, Profile, Records, Scenario, Stop};
+///
+/// // 60 ms of communication, then 40 ms of computation.
+/// let (start, duration) = (Duration::ZERO, Duration::from_ms(60));
+/// let up = Phase { start, duration, rate: Rate::from_gbps(10) };
+/// let profile = Profile::new(Duration::from_ms(100), vec![up])?;
+/// let fabric = Fabric::one_link(Rate::from_gbps(10), Duration::ZERO)?;
+/// let stop = Stop { iterations: Some(1), until: None };
+/// let scenario = Scenario::new(fabric, vec![Job::new("job", profile, vec![])], 1, 1, stop)?;
+///
+/// let mut records = Records::new(&scenario);
+/// let mut job = ClosedLoop::new(&scenario, JobId::new(0), &mut records)?;
+/// assert_eq!(job.first_start(), Some(Time::ZERO));
+/// let at = |ms| Time::ZERO + Duration::from_ms(ms);
+/// assert_eq!(job.go_on(at(0), &mut records)?, Next::Send(0));
+/// // Sending took 20 ms longer than on an idle network.
+/// assert_eq!(job.go_on(at(80), &mut records)?, Next::Wait(at(120)));
+/// assert_eq!(job.go_on(at(120), &mut records)?, Next::Leave);
+/// assert_eq!(records.iterations[0].duration(), Duration::from_ms(120));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
-pub(crate) struct ClosedLoop<'a> {
+pub struct ClosedLoop<'a> {
     job: &'a Job,
     id: JobId,
     iterations: Option<u64>,
@@ -30,9 +56,19 @@ pub(crate) struct ClosedLoop<'a> {
     drift_ps: Option<i64>,
 }
 
+/// A job that goes on for longer than simulated time can count.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("job {job:?} goes on past 213 days after {time}; a run is shorter")]
+pub struct TooLong {
+    /// Its name.
+    pub job: String,
+    /// When it asked for more.
+    pub time: Time,
+}
+
 /// What the job asks of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub enum Next {
     /// Go on then.
     Wait(Time),
     /// Send this phase of the profile, and go on when all is sent.
@@ -52,11 +88,10 @@ enum Place {
 
 impl<'a> ClosedLoop<'a> {
     /// A job before its first iteration; its time-shift is drawn and recorded.
-    pub(crate) fn new(
-        scenario: &'a Scenario,
-        id: JobId,
-        records: &mut Records,
-    ) -> Result<Self, RunError> {
+    ///
+    /// # Errors
+    /// If the first iteration would start after the end of time.
+    pub fn new(scenario: &'a Scenario, id: JobId, records: &mut Records) -> Result<Self, TooLong> {
         let index = u64::from(id.code());
         let job = &scenario.jobs()[id.index()];
         let mut its = Self {
@@ -82,7 +117,7 @@ impl<'a> ClosedLoop<'a> {
     }
 
     /// When the first iteration starts, for a job that has not begun.
-    pub(crate) fn first_start(&self) -> Option<Time> {
+    pub fn first_start(&self) -> Option<Time> {
         match self.place {
             Place::BeforeIteration(start) => Some(start),
             _ => None,
@@ -91,7 +126,10 @@ impl<'a> ClosedLoop<'a> {
 
     /// The wait is over, or the Up phase is sent. Phases of no length, which jitter can bring
     /// about, are passed through at once.
-    pub(crate) fn go_on(&mut self, now: Time, records: &mut Records) -> Result<Next, RunError> {
+    ///
+    /// # Errors
+    /// If the next wait would end after the end of time.
+    pub fn go_on(&mut self, now: Time, records: &mut Records) -> Result<Next, TooLong> {
         loop {
             self.place = self.successor(now, records)?;
             match self.place {
@@ -112,7 +150,7 @@ impl<'a> ClosedLoop<'a> {
         }
     }
 
-    fn successor(&mut self, now: Time, records: &mut Records) -> Result<Place, RunError> {
+    fn successor(&mut self, now: Time, records: &mut Records) -> Result<Place, TooLong> {
         match self.place {
             Place::BeforeIteration(_) => {
                 self.start = now;
@@ -151,7 +189,7 @@ impl<'a> ClosedLoop<'a> {
         });
     }
 
-    fn finish_iteration(&mut self, now: Time, records: &mut Records) -> Result<Place, RunError> {
+    fn finish_iteration(&mut self, now: Time, records: &mut Records) -> Result<Place, TooLong> {
         records.iterations.push(IterationRow {
             job: self.id,
             iteration: self.iteration,
@@ -234,8 +272,8 @@ impl<'a> ClosedLoop<'a> {
         Duration::from_ps(delay.as_ps().saturating_add_signed(error_ps))
     }
 
-    fn after(&self, time: Time, span: Duration) -> Result<Time, RunError> {
+    fn after(&self, time: Time, span: Duration) -> Result<Time, TooLong> {
         let ps = time.as_ps().checked_add(span.as_ps());
-        ps.map(Time::from_ps).ok_or_else(|| RunError::TooLong { job: self.job.name.clone(), time })
+        ps.map(Time::from_ps).ok_or_else(|| TooLong { job: self.job.name.clone(), time })
     }
 }
