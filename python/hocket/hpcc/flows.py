@@ -121,16 +121,18 @@ def _columns(rows: Sequence[list[str]]) -> list[IntArray] | None:
         digits = "".join(words)
         if not (digits.isascii() and digits.isdecimal()) or max(map(len, words)) > _SAFE_DIGITS:
             return None
-        column = np.array(list(map(int, words)), dtype=np.int64)
+        column = np.fromiter(map(int, words), dtype=np.int64, count=len(words))
         if column.min() < lowest:
             return None
         columns.append(column)
     if columns[2].max() > 7 or columns[3].max() >= 2**16:
         return None
     try:
-        columns.append(np.array(list(map(_start_ps, starts)), dtype=np.int64))
+        # Flows start together more often than not.
+        start_ps = {word: _start_ps(word) for word in set(starts)}
     except InputError:
         return None
+    columns.append(np.fromiter(map(start_ps.__getitem__, starts), dtype=np.int64, count=len(starts)))
     return columns
 
 
