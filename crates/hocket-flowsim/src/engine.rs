@@ -102,13 +102,16 @@ pub struct Outcome {
 /// ```
 ///
 /// # Errors
-/// If a job can never finish, the run would take more than 213 days of simulated time, or one of
+/// If the scenario has transfers, which this engine does not run, a job can never finish, the run would take more than 213 days of simulated time, or one of
 /// the run's own checks fails: no link above its rate at any time, all bytes of every job sent.
 pub fn run(
     scenario: &Scenario,
     options: &Options,
     mut progress: impl FnMut(&Progress) -> ControlFlow<()>,
 ) -> Result<Outcome, RunError> {
+    if !scenario.transfers().is_empty() {
+        return Err(RunError::Transfers { transfers: scenario.transfers().len() });
+    }
     let mut engine = Engine::new(scenario, options)?;
     let status = engine.run(&mut progress)?;
     engine.check_bytes()?;

@@ -1,12 +1,12 @@
 //! A training job and its own policy: how it shares a link, its priority, its time-shift and how
-//! well it keeps to it. Where it runs is reduced to the links that its ring crosses.
+//! well it keeps to it. Where it runs is reduced to the links that its ring crosses, or to its flows.
 
 use std::fmt;
 
 use hocket_des::{Duration, Time};
 use thiserror::Error;
 
-use crate::{LinkId, Profile};
+use crate::{JobFlow, LinkId, Profile, Transport};
 
 /// How strongly a job claims its part of a link, in 1/65,536, so that no float decides a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,13 +42,17 @@ pub struct Job {
     pub name: String,
     /// One iteration on an idle network.
     pub profile: Profile,
-    /// Links that the job's flows take; none for a job on one host.
+    /// Flow engine: links that the job's flows take; none for a job on one host.
     pub crossings: Vec<Crossing>,
+    /// Packet engine: the flows themselves. [`flow_crossings`](crate::flow_crossings) has the links of these.
+    pub flows: Vec<JobFlow>,
+    /// Packet engine: what governs each of its flows.
+    pub transport: Transport,
     /// When the job is there.
     pub arrival: Time,
     /// After how many iterations it leaves; `None` leaves that to the scenario.
     pub iterations: Option<u64>,
-    /// How it shares a link within its queue.
+    /// Flow engine: how it shares a link within its queue.
     pub share: Share,
     /// 0 goes first.
     pub priority: u8,
@@ -114,12 +118,14 @@ impl Share {
 
 impl Job {
     /// A job that is there from the start and has no policy: fair share, highest priority, no
-    /// time-shift, no jitter. Change the fields that differ.
+    /// time-shift, no jitter, no flows for the packet engine. Change the fields that differ.
     pub fn new(name: impl Into<String>, profile: Profile, crossings: Vec<Crossing>) -> Self {
         Self {
             name: name.into(),
             profile,
             crossings,
+            flows: Vec::new(),
+            transport: Transport::default(),
             arrival: Time::ZERO,
             iterations: None,
             share: Share::Fair,

@@ -1,13 +1,41 @@
 //! From the hosts that a job runs on to the links that its traffic loads.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::routing::{RouteError, Routing};
-use crate::{Crossing, NodeId};
+use crate::{Crossing, JobFlow, LinkId, NodeId, PathChoice};
 
-/// The links that a ring over `workers` crosses, in order of link: worker i sends to worker i + 1,
-/// the last to the first. A worker and the next on one host need no network; one worker needs none
-/// at all. `flow_label` of the i-th edge is `first_label + i`.
+/// The flows of a ring over `workers`: worker i sends to worker i + 1, the last to the first. A worker and the
+/// next on one host need no network; one worker needs none at all. The label of the i-th edge is
+/// `first_label + i`.
+pub fn ring_flows(workers: &[NodeId], first_label: u64) -> Vec<JobFlow> {
+    let next = workers.iter().cycle().skip(1);
+    let edges = workers.iter().zip(next).zip(0_u64..);
+    edges
+        .filter(|((from, to), _)| from != to)
+        .map(|((&from, &to), edge)| JobFlow::new(from, to, first_label.wrapping_add(edge)))
+        .collect()
+}
+
+/// The links that `flows` cross, in order of link. Of a sprayed flow those count that all its ways share: it
+/// loads each of the others with a part of itself, which a number of flows cannot say.
+///
+/// # Errors
+/// If a node is unknown, one cannot reach the other, or a pinned path does not lead there.
+pub fn flow_crossings(
+    flows: &[JobFlow],
+    routing: &mut Routing<'_>,
+) -> Result<Vec<Crossing>, RouteError> {
+    let mut flows_by_link = BTreeMap::new();
+    for flow in flows {
+        for link in certain_links(flow, routing)? {
+            *flows_by_link.entry(link).or_insert(0) += 1;
+        }
+    }
+    Ok(flows_by_link.into_iter().map(|(link, flows)| Crossing { link, flows }).collect())
+}
+
+/// The links that a ring over `workers` crosses, in order of link: those of its [`ring_flows`].
 ///
 /// All edges of a ring all-reduce move at one rate, so a job's rate r loads a link that k of its
 /// edges take by k × r.
@@ -19,14 +47,28 @@ pub fn ring_crossings(
     routing: &mut Routing<'_>,
     first_label: u64,
 ) -> Result<Vec<Crossing>, RouteError> {
-    let mut flows_by_link = BTreeMap::new();
-    let next = workers.iter().cycle().skip(1);
-    for ((&from, &to), edge) in workers.iter().zip(next).zip(0_u64..) {
-        for link in routing.route(from, to, first_label.wrapping_add(edge))? {
-            *flows_by_link.entry(link).or_insert(0) += 1;
+    // A worker alone has no flow that would find out.
+    for &worker in workers {
+        routing.route(worker, worker, first_label)?;
+    }
+    flow_crossings(&ring_flows(workers, first_label), routing)
+}
+
+fn certain_links(flow: &JobFlow, routing: &mut Routing<'_>) -> Result<Vec<LinkId>, RouteError> {
+    match &flow.path {
+        PathChoice::Ecmp => routing.route(flow.from, flow.to, flow.label),
+        PathChoice::Pinned(path) => {
+            routing.check_path(flow.from, flow.to, path)?;
+            Ok(path.clone())
+        }
+        PathChoice::Spray => {
+            let ways = routing.ways(flow.from, flow.to, flow.label)?;
+            let (first, others) = ways.split_first().expect("there is at least one way");
+            let others: Vec<BTreeSet<_>> = others.iter().map(|way| way.iter().collect()).collect();
+            let is_shared = |link: &&LinkId| others.iter().all(|way| way.contains(*link));
+            Ok(first.iter().filter(is_shared).copied().collect())
         }
     }
-    Ok(flows_by_link.into_iter().map(|(link, flows)| Crossing { link, flows }).collect())
 }
 
 #[cfg(test)]
@@ -57,6 +99,19 @@ mod tests {
         let links = crossings(&[0, 2, 1, 3]);
         let up = links.iter().find(|(name, _)| name == "rack0->spine0");
         assert_eq!(up, Some(&("rack0->spine0".to_owned(), 2)));
+    }
+
+    #[test]
+    fn a_sprayed_flow_counts_on_the_links_that_all_its_ways_share() {
+        let fabric = leaf_spine(3);
+        let flow =
+            JobFlow { path: PathChoice::Spray, ..JobFlow::new(NodeId::new(0), NodeId::new(2), 0) };
+        let crossings = flow_crossings(&[flow], &mut Routing::new(&fabric)).unwrap();
+        let names: Vec<_> = crossings
+            .iter()
+            .map(|crossing| fabric.links()[crossing.link.index()].name.as_str())
+            .collect();
+        assert_eq!(names, ["host0->rack0", "rack1->host2"]);
     }
 
     #[test]

@@ -8,6 +8,9 @@ use thiserror::Error;
 
 use crate::{Fabric, LinkId, NodeId, NodeKind};
 
+/// The most ways that packets of one flow are spread over.
+pub const MAX_WAYS: usize = 64;
+
 /// How a node chooses among equally short ways.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EcmpHash {
@@ -30,6 +33,8 @@ pub struct Routing<'a> {
     /// Hops from each node to a destination.
     distances: BTreeMap<NodeId, Vec<Option<u32>>>,
     pinned: BTreeMap<(NodeId, NodeId), Vec<LinkId>>,
+    /// By link.
+    down: Vec<bool>,
 }
 
 /// Why a flow has no route, or a pinned path is none.
@@ -68,7 +73,8 @@ impl<'a> Routing<'a> {
             }
         }
         let (distances, pinned) = (BTreeMap::new(), BTreeMap::new());
-        Self { fabric, hash, out_links, in_links, distances, pinned }
+        let down = vec![false; fabric.links().len()];
+        Self { fabric, hash, out_links, in_links, distances, pinned, down }
     }
 
     /// Sends every flow from `from` to `to` over `path`, in place of the shortest paths.
@@ -76,9 +82,30 @@ impl<'a> Routing<'a> {
     /// # Errors
     /// If a link is unknown, or the links do not lead from `from` to `to` one after another.
     pub fn pin(&mut self, from: NodeId, to: NodeId, path: Vec<LinkId>) -> Result<(), RouteError> {
+        self.check_path(from, to, &path)?;
+        self.pinned.insert((from, to), path);
+        Ok(())
+    }
+
+    /// Takes a link out of all routes, also out of pinned paths, or puts it back.
+    ///
+    /// # Panics
+    /// If the link is not in the fabric.
+    pub fn set_down(&mut self, link: LinkId, down: bool) {
+        if self.down[link.index()] != down {
+            self.down[link.index()] = down;
+            self.distances.clear();
+        }
+    }
+
+    /// Whether `path` leads from `from` to `to`.
+    ///
+    /// # Errors
+    /// If a link is unknown, or the links do not lead from `from` to `to` one after another.
+    pub fn check_path(&self, from: NodeId, to: NodeId, path: &[LinkId]) -> Result<(), RouteError> {
         let (from_name, to_name) = (self.name(from)?, self.name(to)?);
         let mut at = from;
-        for &id in &path {
+        for &id in path {
             let Some(link) = self.fabric.links().get(id.index()) else {
                 let links = self.fabric.links().len();
                 let (from, to, link) = (from_name, to_name, id.code());
@@ -94,7 +121,6 @@ impl<'a> Routing<'a> {
             let at = self.name(at)?;
             return Err(RouteError::Broken { from: from_name, to: to_name, at });
         }
-        self.pinned.insert((from, to), path);
         Ok(())
     }
 
@@ -113,7 +139,8 @@ impl<'a> Routing<'a> {
     ) -> Result<Vec<LinkId>, RouteError> {
         self.check(from)?;
         self.check(to)?;
-        if let Some(path) = self.pinned.get(&(from, to)) {
+        let pinned = self.pinned.get(&(from, to));
+        if let Some(path) = pinned.filter(|path| path.iter().all(|link| self.is_up(*link))) {
             return Ok(path.clone());
         }
         self.learn_distances_to(to);
@@ -125,18 +152,68 @@ impl<'a> Routing<'a> {
         let mut at = from;
         while left > 0 {
             left -= 1;
-            let nearer = |link: &&LinkId| {
-                let next = self.fabric.links()[link.index()].to;
-                distances[next.index()] == Some(left) && (next == to || self.forwards(next))
-            };
-            let mut choices = self.out_links[at.index()].iter().filter(nearer);
+            let mut choices = self.nearer(at, to, left);
             let count = choices.clone().count();
             let place = if count == 1 { 0 } else { self.choose(from, to, at, flow_label, count) };
-            let choice = *choices.nth(place).expect("the place lies below the count");
+            let choice = choices.nth(place).expect("the place lies below the count");
             path.push(choice);
             at = self.fabric.links()[choice.index()].to;
         }
         Ok(path)
+    }
+
+    /// The shortest ways that begin with the first link of [`Self::route`], in order of links: all, or the first
+    /// [`MAX_WAYS`]. Pinned paths are not looked at.
+    ///
+    /// # Errors
+    /// As [`Self::route`].
+    pub fn ways(
+        &mut self,
+        from: NodeId,
+        to: NodeId,
+        flow_label: u64,
+    ) -> Result<Vec<Vec<LinkId>>, RouteError> {
+        let pinned = self.pinned.remove(&(from, to));
+        let first = self.route(from, to, flow_label);
+        if let Some(path) = pinned {
+            self.pinned.insert((from, to), path);
+        }
+        let first = first?;
+        let Some(&nic) = first.first() else { return Ok(vec![first]) };
+        let mut ways = Vec::new();
+        let mut unfinished = vec![vec![nic]];
+        while let Some(way) = unfinished.pop() {
+            let left = (first.len() - way.len()) as u32;
+            if left == 0 {
+                ways.push(way);
+                if ways.len() == MAX_WAYS {
+                    break;
+                }
+                continue;
+            }
+            let at = self.fabric.links()[way[way.len() - 1].index()].to;
+            let place = unfinished.len();
+            for link in self.nearer(at, to, left - 1) {
+                unfinished.push(way.iter().copied().chain([link]).collect());
+            }
+            unfinished[place..].reverse();
+        }
+        Ok(ways)
+    }
+
+    // The links out of `at` from whose end it takes `left` more to `to`.
+    fn nearer(&self, at: NodeId, to: NodeId, left: u32) -> impl Iterator<Item = LinkId> + Clone {
+        let distances = &self.distances[&to];
+        self.out_links[at.index()].iter().copied().filter(move |&link| {
+            let next = self.fabric.links()[link.index()].to;
+            let leads =
+                distances[next.index()] == Some(left) && (next == to || self.forwards(next));
+            leads && self.is_up(link)
+        })
+    }
+
+    fn is_up(&self, link: LinkId) -> bool {
+        !self.down[link.index()]
     }
 
     fn choose(&self, from: NodeId, to: NodeId, at: NodeId, label: u64, count: usize) -> usize {
@@ -164,6 +241,9 @@ impl<'a> Routing<'a> {
                 continue;
             }
             for link in &self.in_links[node.index()] {
+                if self.down[link.index()] {
+                    continue;
+                }
                 let before = self.fabric.links()[link.index()].from;
                 if distances[before.index()].is_none() {
                     distances[before.index()] = Some(distance + 1);
@@ -282,6 +362,35 @@ pub(crate) mod tests {
         // 1,000 expected on each; five standard deviations of a fair draw are 137.
         assert_eq!(counts.len(), 4);
         assert!(counts.values().all(|count| count.abs_diff(1_000) < 137), "{counts:?}");
+    }
+
+    #[test]
+    fn the_ways_of_a_flow_are_all_shortest_ones() {
+        let fabric = leaf_spine(3);
+        let mut routing = Routing::new(&fabric);
+        let ways = routing.ways(NodeId::new(0), NodeId::new(2), 5).unwrap();
+        let spines: Vec<_> = ways.iter().map(|way| names(&fabric, way)[1].clone()).collect();
+        assert_eq!(spines, ["rack0->spine0", "rack0->spine1", "rack0->spine2"]);
+        assert!(ways.contains(&routing.route(NodeId::new(0), NodeId::new(2), 5).unwrap()));
+        let within = routing.ways(NodeId::new(0), NodeId::new(1), 5).unwrap();
+        assert_eq!(within.len(), 1);
+    }
+
+    #[test]
+    fn a_link_that_is_down_is_in_no_route_until_it_is_up_again() {
+        let fabric = leaf_spine(2);
+        let mut routing = Routing::new(&fabric);
+        let (from, to) = (NodeId::new(0), NodeId::new(2));
+        let before = routing.route(from, to, 1).unwrap();
+        routing.pin(from, to, before.clone()).unwrap();
+        routing.set_down(before[1], true);
+        let around = routing.route(from, to, 1).unwrap();
+        assert_eq!(around.len(), 4);
+        assert_ne!(around[1], before[1]);
+        routing.set_down(around[2], true);
+        assert!(routing.route(from, to, 1).is_err());
+        routing.set_down(before[1], false);
+        assert_eq!(routing.route(from, to, 1), Ok(before));
     }
 
     #[test]

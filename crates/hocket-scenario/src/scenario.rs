@@ -1,11 +1,16 @@
 //! All that an engine needs to run, checked once: a fabric, jobs on it, queues, a seed and an end.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use hocket_des::{Duration, Rate, Time};
+use hocket_transport::congestion::ParameterError;
 use thiserror::Error;
 
-use crate::{Fabric, Job, JobId, MAX_RATE, Phase};
+use crate::{
+    Fabric, Job, JobFlow, JobId, LinkId, MAX_RATE, NodeId, NodeKind, PathChoice, Phase, RouteError,
+    Routing, Transfer, Transport, WindowRule,
+};
 
 /// The most jobs of one run.
 pub const MAX_JOBS: usize = 1 << 16;
@@ -26,6 +31,7 @@ pub struct Stop {
 pub struct Scenario {
     fabric: Fabric,
     jobs: Vec<Job>,
+    transfers: Vec<Transfer>,
     priority_queues: u8,
     seed: u64,
     stop: Stop,
@@ -35,7 +41,7 @@ pub struct Scenario {
 #[derive(Clone, Debug, PartialEq, Error)]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum ScenarioError {
-    #[error("no job; a scenario has at least one")]
+    #[error("no job and no transfer; a scenario has at least one")]
     NoJob,
     #[error("{found} jobs; a scenario has at most {MAX_JOBS}")]
     TooManyJobs { found: usize },
@@ -63,6 +69,42 @@ pub enum ScenarioError {
     NothingToKeep { job: String },
     #[error("job {job:?} is padded to {pad_to}, less than its period of {period}")]
     PadTooShort { job: String, pad_to: Duration, period: Duration },
+    #[error("{whose}: node {node} is not in the fabric, which has {nodes}, counted from 0")]
+    UnknownNode { whose: Whose, node: u32, nodes: usize },
+    #[error("{whose}: {node:?} is a switch; flows start and end at hosts")]
+    NotAHost { whose: Whose, node: String },
+    #[error("{whose}: a flow from {node:?} to itself; its ends must differ")]
+    ToItself { whose: Whose, node: String },
+    #[error("{whose}: the path passes through host {node:?}; only switches pass packets on")]
+    ThroughHost { whose: Whose, node: String },
+    #[error("{whose}: {error}")]
+    Route { whose: Whose, error: RouteError },
+    #[error("{whose}: {error}")]
+    Parameter { whose: Whose, error: ParameterError },
+    #[error("{whose}: a window of 0 bytes; it has at least 1")]
+    ZeroWindow { whose: Whose },
+    #[error("transfer {transfer} has 0 bytes; it has at least 1")]
+    EmptyTransfer { transfer: usize },
+    #[error("transfer {transfer} is of job {job}; there are {jobs}, counted from 0")]
+    UnknownJob { transfer: usize, job: u32, jobs: usize },
+}
+
+/// Whose flow is at fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// One of the job of this name.
+    Job(String),
+    /// That of the transfer of this number, counted from 1.
+    Transfer(usize),
+}
+
+impl fmt::Display for Whose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Job(name) => write!(f, "job {name:?}"),
+            Self::Transfer(number) => write!(f, "transfer {number}"),
+        }
+    }
 }
 
 impl Scenario {
@@ -71,7 +113,8 @@ impl Scenario {
     ///
     /// # Errors
     /// If there is no job, no queue or no end, a name stands twice, or a job crosses links that
-    /// are not there or has a policy out of range: the first such thing, named with its value.
+    /// are not there, has flows that lead nowhere or has a policy out of range: the first such thing,
+    /// named with its value.
     pub fn new(
         fabric: Fabric,
         jobs: Vec<Job>,
@@ -79,7 +122,22 @@ impl Scenario {
         seed: u64,
         stop: Stop,
     ) -> Result<Self, ScenarioError> {
-        if jobs.is_empty() {
+        Self::with_transfers(fabric, jobs, Vec::new(), priority_queues, seed, stop)
+    }
+
+    /// A scenario of `jobs` and of `transfers`, either of which may be empty.
+    ///
+    /// # Errors
+    /// As [`Self::new`]; and if a transfer has no bytes, leads nowhere or has a policy out of range.
+    pub fn with_transfers(
+        fabric: Fabric,
+        jobs: Vec<Job>,
+        transfers: Vec<Transfer>,
+        priority_queues: u8,
+        seed: u64,
+        stop: Stop,
+    ) -> Result<Self, ScenarioError> {
+        if jobs.is_empty() && transfers.is_empty() {
             return Err(ScenarioError::NoJob);
         }
         if jobs.len() > MAX_JOBS {
@@ -97,7 +155,18 @@ impl Scenario {
             check_crossings(job, &fabric)?;
             check_policy(job)?;
         }
-        Ok(Self { fabric, jobs, priority_queues, seed, stop })
+        let mut flows = FlowCheck::new(&fabric);
+        for job in &jobs {
+            let whose = || Whose::Job(job.name.clone());
+            for flow in &job.flows {
+                flows.check(flow, &job.transport, &whose)?;
+            }
+        }
+        for (index, transfer) in transfers.iter().enumerate() {
+            check_transfer(index + 1, transfer, jobs.len())?;
+            flows.check(&transfer.flow, &transfer.transport, &|| Whose::Transfer(index + 1))?;
+        }
+        Ok(Self { fabric, jobs, transfers, priority_queues, seed, stop })
     }
 
     /// The fabric.
@@ -108,6 +177,11 @@ impl Scenario {
     /// All jobs, by [`JobId`].
     pub fn jobs(&self) -> &[Job] {
         &self.jobs
+    }
+
+    /// What is sent once besides.
+    pub fn transfers(&self) -> &[Transfer] {
+        &self.transfers
     }
 
     /// Every random stream of the run comes from this.
@@ -129,7 +203,12 @@ impl Scenario {
     /// queue share it, and their jobs then share by [`Share`](crate::Share) (HotNets'22 section
     /// 4(ii) names the limit and leaves open what happens there).
     pub fn queue(&self, job: JobId) -> u8 {
-        self.jobs[job.index()].priority.min(self.priority_queues - 1)
+        self.queue_of(self.jobs[job.index()].priority)
+    }
+
+    /// The queue that serves a priority.
+    pub fn queue_of(&self, priority: u8) -> u8 {
+        priority.min(self.priority_queues - 1)
     }
 
     /// How many jobs each queue serves, anywhere in the fabric.
@@ -144,6 +223,89 @@ impl Scenario {
     /// Every job, in order.
     pub fn job_ids(&self) -> impl Iterator<Item = JobId> {
         (0..self.jobs.len()).map(JobId::from_index)
+    }
+}
+
+/// Whether flows can be sent, each host and route looked at once.
+struct FlowCheck<'a> {
+    fabric: &'a Fabric,
+    routing: Routing<'a>,
+    /// By node: the slowest link that leaves it.
+    nic: Vec<Option<Rate>>,
+}
+
+impl<'a> FlowCheck<'a> {
+    fn new(fabric: &'a Fabric) -> Self {
+        let mut nic: Vec<Option<Rate>> = vec![None; fabric.nodes().len()];
+        for link in fabric.links() {
+            let known = &mut nic[link.from.index()];
+            *known = Some(known.map_or(link.rate, |rate| rate.min(link.rate)));
+        }
+        Self { fabric, routing: Routing::new(fabric), nic }
+    }
+
+    fn check(
+        &mut self,
+        flow: &JobFlow,
+        transport: &Transport,
+        whose: &dyn Fn() -> Whose,
+    ) -> Result<(), ScenarioError> {
+        let nodes = self.fabric.nodes();
+        for end in [flow.from, flow.to] {
+            let Some(node) = nodes.get(end.index()) else {
+                let (whose, node, nodes) = (whose(), end.code(), nodes.len());
+                return Err(ScenarioError::UnknownNode { whose, node, nodes });
+            };
+            if node.kind == NodeKind::Switch {
+                let node = node.name.clone();
+                return Err(ScenarioError::NotAHost { whose: whose(), node });
+            }
+        }
+        if flow.from == flow.to {
+            let node = nodes[flow.from.index()].name.clone();
+            return Err(ScenarioError::ToItself { whose: whose(), node });
+        }
+        let reached = match &flow.path {
+            PathChoice::Pinned(path) => self.routing.check_path(flow.from, flow.to, path),
+            PathChoice::Ecmp | PathChoice::Spray => self.reach(flow.from, flow.to),
+        };
+        let answered = reached.and_then(|()| self.reach(flow.to, flow.from));
+        answered.map_err(|error| ScenarioError::Route { whose: whose(), error })?;
+        if let PathChoice::Pinned(path) = &flow.path
+            && let Some(node) = self.host_on(path)
+        {
+            return Err(ScenarioError::ThroughHost { whose: whose(), node });
+        }
+        let line_rate = self.nic[flow.from.index()].expect("a route leaves the host by a link");
+        let valid = transport.policy.validate(line_rate);
+        valid.map_err(|error| ScenarioError::Parameter { whose: whose(), error })?;
+        if transport.window() == WindowRule::Bytes(0) {
+            return Err(ScenarioError::ZeroWindow { whose: whose() });
+        }
+        Ok(())
+    }
+
+    fn host_on(&self, path: &[LinkId]) -> Option<String> {
+        let (_, on_the_way) = path.split_last()?;
+        let ends = on_the_way.iter().map(|link| self.fabric.links()[link.index()].to);
+        let mut nodes = ends.map(|node| &self.fabric.nodes()[node.index()]);
+        nodes.find(|node| node.kind == NodeKind::Host).map(|node| node.name.clone())
+    }
+
+    fn reach(&mut self, from: NodeId, to: NodeId) -> Result<(), RouteError> {
+        self.routing.route(from, to, 0).map(|_| ())
+    }
+}
+
+fn check_transfer(number: usize, transfer: &Transfer, jobs: usize) -> Result<(), ScenarioError> {
+    if transfer.bytes.get() == 0 {
+        return Err(ScenarioError::EmptyTransfer { transfer: number });
+    }
+    match transfer.job {
+        Some(job) if job.index() >= jobs => {
+            Err(ScenarioError::UnknownJob { transfer: number, job: job.code(), jobs })
+        }
+        _ => Ok(()),
     }
 }
 
@@ -210,8 +372,10 @@ fn bytes_per_iteration(job: &Job) -> u128 {
 
 #[cfg(test)]
 mod tests {
+    use hocket_des::Bytes;
+
     use super::*;
-    use crate::{Crossing, LinkId, Profile};
+    use crate::{Crossing, Profile};
 
     fn job(name: &str) -> Job {
         let up = Phase {
@@ -280,6 +444,71 @@ mod tests {
         assert_eq!(
             scenario(vec![endless]).unwrap_err().to_string(),
             "job \"a\" sends 1250000000000000000000 bytes in an iteration; at most 2^63 are possible"
+        );
+    }
+
+    #[test]
+    fn a_flow_that_leads_nowhere_is_refused_with_its_owner() {
+        let fabric = || crate::routing::tests::leaf_spine(1);
+        let error = |flow: JobFlow| {
+            let jobs = vec![Job { flows: vec![flow], crossings: Vec::new(), ..job("a") }];
+            let stop = Stop { iterations: Some(1), until: None };
+            Scenario::new(fabric(), jobs, 1, 1, stop).unwrap_err().to_string()
+        };
+        let flow = |from, to| JobFlow::new(NodeId::new(from), NodeId::new(to), 0);
+        assert_eq!(
+            error(flow(0, 99)),
+            "job \"a\": node 99 is not in the fabric, which has 7, counted from 0"
+        );
+        assert_eq!(
+            error(flow(0, 4)),
+            "job \"a\": \"rack0\" is a switch; flows start and end at hosts"
+        );
+        assert_eq!(
+            error(flow(1, 1)),
+            "job \"a\": a flow from \"host1\" to itself; its ends must differ"
+        );
+        let path = PathChoice::Pinned(vec![LinkId::new(0)]);
+        assert_eq!(
+            error(JobFlow { path, ..flow(0, 1) }),
+            "job \"a\": the path from \"host0\" to \"host1\" breaks off at \"rack0\""
+        );
+        // Over host 1 and back, by cables 0 and 1.
+        // Over host 1 and back.
+        let path = PathChoice::Pinned([0, 3, 2, 8, 11, 5].map(LinkId::new).to_vec());
+        assert_eq!(
+            error(JobFlow { path, ..flow(0, 2) }),
+            "job \"a\": the path passes through host \"host1\"; only switches pass packets on"
+        );
+    }
+
+    #[test]
+    fn what_a_transfer_gets_wrong_is_named_with_its_number() {
+        let transfer = |bytes, job, window| Transfer {
+            flow: JobFlow::new(NodeId::new(0), NodeId::new(1), 0),
+            bytes: Bytes::new(bytes),
+            start: Time::ZERO,
+            priority: 0,
+            job,
+            transport: Transport { window, ..Transport::default() },
+        };
+        let check = |transfer: Transfer| {
+            let fabric = crate::routing::tests::leaf_spine(1);
+            Scenario::with_transfers(fabric, Vec::new(), vec![transfer], 1, 1, Stop::default())
+        };
+        assert!(check(transfer(1, None, WindowRule::Unlimited)).is_ok());
+        let error = |transfer| check(transfer).unwrap_err().to_string();
+        assert_eq!(
+            error(transfer(0, None, WindowRule::Unlimited)),
+            "transfer 1 has 0 bytes; it has at least 1"
+        );
+        assert_eq!(
+            error(transfer(1, Some(JobId::new(2)), WindowRule::Unlimited)),
+            "transfer 1 is of job 2; there are 0, counted from 0"
+        );
+        assert_eq!(
+            error(transfer(1, None, WindowRule::Bytes(0))),
+            "transfer 1: a window of 0 bytes; it has at least 1"
         );
     }
 
