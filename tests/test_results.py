@@ -4,11 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
 import hocket
 from hocket import InputError, Run, parse_plan, simulate
+from hocket.results import RunWriter
 
 TEXT, COUNT, REAL = pl.String, pl.UInt64, pl.Float64
 COLUMNS = {
@@ -179,3 +181,48 @@ def test_a_directory_that_cannot_be_made_is_named(run: Run, tmp_path: Path) -> N
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="file/below: cannot be written: Not a directory"):
         run.write(tmp_path / "file" / "below")
+
+
+def batch(*values: int) -> dict[str, tuple[Any, ...]]:
+    names = [f"port {value}" for value in values]
+    codes = np.arange(len(values), dtype="<u4").tobytes()
+    return {"link": ("<u4", codes, names), "bytes": ("<u8", np.array(values, dtype="<u8").tobytes())}
+
+
+def test_rows_that_are_appended_as_they_come_are_one_table(tmp_path: Path) -> None:
+    with RunWriter(tmp_path) as writer:
+        writer.append("ports", batch(3, 1))
+        writer.append("pauses", batch(7))
+        writer.append("ports", batch(2))
+        run = writer.finish({"status": "complete"})
+    assert list(run.tables) == ["ports", "pauses"]
+    assert run.tables["ports"].schema == {"link": TEXT, "bytes": COUNT}
+    assert run.tables["ports"].rows() == [("port 3", 3), ("port 1", 1), ("port 2", 2)]
+    assert run.manifest == {"status": "complete"}
+    assert json.loads((tmp_path / "manifest.json").read_text())["tables"] == {"ports": 3, "pauses": 1}
+
+
+def test_a_run_that_was_not_finished_is_none_but_its_rows_can_be_read(tmp_path: Path, run: Run) -> None:
+    run.write(tmp_path)
+
+    def stopped() -> None:
+        with RunWriter(tmp_path) as writer:
+            writer.append("ports", batch(5))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stopped()
+    with pytest.raises(InputError, match="is not a run"):
+        Run.read(tmp_path)
+    assert pl.read_parquet(tmp_path / "ports.parquet")["bytes"].to_list() == [5]
+    assert not (tmp_path / "iterations.parquet").exists()
+
+
+@pytest.mark.parametrize("tables", [None, [], 3, {"../secret": 1}])
+def test_a_manifest_that_names_no_tables_is_not_that_of_a_run(
+    run: Run, tmp_path: Path, tables: object
+) -> None:
+    run.write(tmp_path)
+    (tmp_path / "manifest.json").write_text(json.dumps({"status": "complete", "tables": tables}))
+    with pytest.raises(InputError, match="does not say which tables there are"):
+        Run.read(tmp_path)
