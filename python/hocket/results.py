@@ -61,8 +61,8 @@ class Run:
                 raise ValueError(f"{MANIFEST} says nothing about a status")
             names = _table_names(manifest.pop("tables", None))
             for name in names:
-                pl.read_parquet_schema(_parquet(directory, name))
-        except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+                parquet.read_schema(_parquet(directory, name))
+        except (OSError, ValueError) as error:
             raise InputError(f"{directory}: is not a run: {error}") from None
         return cls(_Stored(directory, names), manifest)
 
@@ -163,7 +163,8 @@ class _Stored(Mapping[str, pl.DataFrame]):
     def __getitem__(self, name: str) -> pl.DataFrame:
         table = self._tables[name]
         if table is None:
-            table = self._tables[name] = pl.read_parquet(_parquet(self._directory, name))
+            path = _parquet(self._directory, name)
+            table = self._tables[name] = pl.read_parquet(path, glob=False)
         return table
 
     def __iter__(self) -> Iterator[str]:
