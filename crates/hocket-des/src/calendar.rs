@@ -92,6 +92,14 @@ impl<E: Copy> Calendar<E> {
         Some((Time::from_ps(due.at), due.order, due.event))
     }
 
+    /// An event that comes out after the next `ahead` ones, unless others are scheduled before it; `None` if it lies
+    /// too far ahead to be known.
+    #[inline]
+    pub fn upcoming(&self, ahead: usize) -> Option<E> {
+        let place = self.current.len().checked_sub(ahead + 1)?;
+        Some(self.current[place].event)
+    }
+
     /// Whether no event waits.
     pub fn is_empty(&self) -> bool {
         self.current.is_empty() && self.far.is_empty() && self.occupied.iter().all(|&word| word == 0)

@@ -1,7 +1,5 @@
 //! From fabric, model and flows to an engine at rest.
 
-use std::collections::VecDeque;
-
 use hocket_des::{Calendar, Duration, Rate, Time, stream};
 use hocket_scenario::{EcmpHash, Fabric, LinkId, NodeId, NodeKind, Routing};
 use hocket_transport::congestion::pint::PortLoad;
@@ -10,13 +8,14 @@ use hocket_transport::{Control, Path, Policy, Progress, Receiver, Sender, Window
 
 use crate::RunError;
 use crate::buffer::{Incoming, SharedBuffer};
-use crate::engine::{Engine, Flow, Marker, Return, Telemetry};
+use crate::engine::{Course, Engine, Flow, Marker, Return, Telemetry};
 use crate::messages::Messages;
-use crate::model::{Arithmetic, Model, Notification, PRIORITIES};
+use crate::model::{Arithmetic, Model, Notification, PRIORITIES, Scheduling};
 use crate::nic::Nic;
 use crate::packet::Header;
-use crate::port::{ClassQueue, Port};
+use crate::port::{ClassQueue, Deficits, Port};
 use crate::records::Records;
+use crate::ring::Ring;
 
 /// A queue pair between two hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -190,13 +189,18 @@ impl<'a> Engine<'a> {
             order: 0,
             calendar: Calendar::new(),
             queues: vec![ClassQueue::default(); links.len() * PRIORITIES],
-            flights: vec![VecDeque::new(); links.len()],
+            deficits: match model.switching.scheduling {
+                Scheduling::Weighted(_) => vec![Deficits::default(); links.len()],
+                _ => Vec::new(),
+            },
+            flights: vec![Ring::default(); links.len()],
             nics: links.iter().map(|link| Nic::new(reference && is_host(link.from))).collect(),
             switches: vec![Default::default(); fabric.nodes().len()],
             ports,
             buffers,
             incoming,
             flows: Vec::with_capacity(setup.flows.len()),
+            courses: Vec::with_capacity(setup.flows.len()),
             controls: Vec::with_capacity(setup.flows.len()),
             returns: Vec::with_capacity(setup.flows.len()),
             routes,
@@ -248,8 +252,6 @@ impl<'a> Engine<'a> {
         let rounding = setup.model.arithmetic.rounding();
         self.flows.push(Flow {
             sender: Sender::new(path.line_rate, window, rounding),
-            path,
-            phase: Progress::default(),
             milestone: u64::MAX,
             route: forth,
             nic,
@@ -261,6 +263,7 @@ impl<'a> Engine<'a> {
             header,
             moves_next_send: Control::moves_next_send(policy),
         });
+        self.courses.push(Course { path, phase: Progress::default() });
         self.controls.push(Control::new(policy, &path));
         self.returns.push(Return {
             receiver: Receiver::new(),

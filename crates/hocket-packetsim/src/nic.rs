@@ -1,11 +1,10 @@
 //! A host's network interface: which of its queue pairs sends next. Only those that may send are
 //! looked at; those that wait for their pace stand in a heap by time.
 
-use std::collections::VecDeque;
-
 use hocket_des::Time;
 
 use crate::packet::Packet;
+use crate::ring::Ring;
 
 const NOWHERE: u32 = u32::MAX;
 
@@ -21,7 +20,7 @@ pub(crate) struct Nic {
     /// Where the round robin looks first.
     next: u32,
     /// Acknowledgements and the like, which go before data.
-    pub(crate) answers: VecDeque<Packet>,
+    pub(crate) answers: Ring<Packet>,
     /// When the NIC will look again by itself, and the event's order.
     pub(crate) wake: Option<(Time, u64)>,
     /// What the reference's NIC knows besides.

@@ -1,14 +1,16 @@
 //! The sending end of a link: what waits there by class, what it may send, and what is on its way.
 
-use std::collections::VecDeque;
-
 use hocket_des::Time;
 
 use crate::model::{PRIORITIES, Scheduling};
 use crate::packet::Packet;
+use crate::ring::Ring;
 
 /// The sending end of one directed link.
+///
+/// Two cache lines; what is rarely needed stands elsewhere.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub(crate) struct Port {
     /// The packet that is being sent ends then, and the order of that event, whether or not it is
     /// scheduled.
@@ -41,14 +43,16 @@ pub(crate) struct Port {
     /// The most that waited.
     pub(crate) peak_bytes: u64,
     /// PAUSE frames.
-    pub(crate) urgent: VecDeque<Packet>,
-    deficits: [i32; PRIORITIES],
+    pub(crate) urgent: Ring<Packet>,
 }
+
+/// What each class may still send in its turn, where they share by weights.
+pub(crate) type Deficits = [i32; PRIORITIES];
 
 /// Packets of one class that wait at one port.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClassQueue {
-    pub(crate) packets: VecDeque<Packet>,
+    pub(crate) packets: Ring<Packet>,
     pub(crate) bytes: u64,
 }
 
@@ -82,8 +86,7 @@ impl Port {
             sent_packets: 0,
             marked_packets: 0,
             peak_bytes: 0,
-            urgent: VecDeque::new(),
-            deficits: [0; PRIORITIES],
+            urgent: Ring::default(),
         }
     }
 
@@ -105,6 +108,7 @@ impl Port {
         &mut self,
         scheduling: &Scheduling,
         queues: &[ClassQueue],
+        deficits: Option<&mut Deficits>,
     ) -> Option<usize> {
         let ready = self.waiting & !self.paused;
         if ready == 0 {
@@ -116,7 +120,10 @@ impl Port {
             match scheduling {
                 Scheduling::Strict => ready.trailing_zeros() as usize,
                 Scheduling::RoundRobin => self.following(ready),
-                Scheduling::Weighted(weights) => return Some(self.by_deficit(ready, weights, queues)),
+                Scheduling::Weighted(weights) => {
+                    let deficits = deficits.expect("a port that shares by weights has deficits");
+                    self.by_deficit(ready, weights, queues, deficits)
+                }
             }
         };
         self.last_class = class as u8;
@@ -131,9 +138,15 @@ impl Port {
 
     // Shreedhar and Varghese, SIGCOMM 1995: a class goes on while its deficit covers its next packet,
     // and gets a quantum each time its turn comes.
-    fn by_deficit(&mut self, ready: u8, weights: &[u16; PRIORITIES], queues: &[ClassQueue]) -> usize {
+    fn by_deficit(
+        &self,
+        ready: u8,
+        weights: &[u16; PRIORITIES],
+        queues: &[ClassQueue],
+        deficits: &mut Deficits,
+    ) -> usize {
         const QUANTUM: i32 = 512;
-        for (class, deficit) in self.deficits.iter_mut().enumerate() {
+        for (class, deficit) in deficits.iter_mut().enumerate() {
             // A class with nothing to send saves nothing up.
             if self.waiting & 1 << class == 0 {
                 *deficit = 0;
@@ -144,15 +157,14 @@ impl Port {
             if ready & 1 << class != 0 {
                 let next = queues[class].packets.front().expect("a waiting class has a packet");
                 let wire = i32::from(next.wire);
-                if self.deficits[class] >= wire {
-                    self.deficits[class] -= wire;
-                    self.last_class = class as u8;
+                if deficits[class] >= wire {
+                    deficits[class] -= wire;
                     return class;
                 }
             }
             class = (class + 1) % PRIORITIES;
             if ready & 1 << class != 0 {
-                self.deficits[class] += QUANTUM * i32::from(weights[class]);
+                deficits[class] += QUANTUM * i32::from(weights[class]);
             }
         }
     }

@@ -27,14 +27,15 @@ pub struct Answering {
 pub struct Receiver {
     expected: u64,
     unanswered: u16,
-    nack: Option<(u64, Time)>,
+    /// When the present gap was reported, if there is one.
+    told: Option<Time>,
     last_cnp: Option<Time>,
 }
 
 impl Receiver {
     /// Nothing has arrived.
     pub fn new() -> Self {
-        Self { expected: 0, unanswered: 0, nack: None, last_cnp: None }
+        Self { expected: 0, unanswered: 0, told: None, last_cnp: None }
     }
 
     /// Bytes that arrived in order.
@@ -54,6 +55,7 @@ impl Receiver {
     ) -> Answer {
         if sequence == self.expected {
             self.expected += u64::from(payload);
+            self.told = None;
             self.unanswered += 1;
             if self.unanswered < answering.ack_every && !ends_message {
                 return Answer::None;
@@ -78,13 +80,10 @@ impl Receiver {
             // Sent again although it had arrived: the sender must learn how far we are.
             return Answer::Ack(self.expected);
         }
-        let known = self.nack.is_some_and(|(gap, told)| {
-            gap == self.expected && now.since(told) < answering.nack_interval
-        });
-        if known {
+        if self.told.is_some_and(|told| now.since(told) < answering.nack_interval) {
             return Answer::None;
         }
-        self.nack = Some((self.expected, now));
+        self.told = Some(now);
         Answer::Nack(self.expected)
     }
 }

@@ -36,17 +36,9 @@ pub struct Sender {
     window: u64,
     line_bps: u64,
     cap_bps: u64,
-    /// The last gap between packets, for the rate and size that it was computed from.
-    gap: Gap,
-    full_window: Option<Window>,
+    full_window: u64,
+    window_is_scaled: bool,
     rounding: Rounding,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Gap {
-    bps: u64,
-    wire: u32,
-    ps: u64,
 }
 
 impl Rounding {
@@ -74,8 +66,8 @@ impl Sender {
             window: window.map_or(u64::MAX, |window| window.bytes.max(1)),
             line_bps: line_rate.as_bps(),
             cap_bps: line_rate.as_bps(),
-            gap: Gap { bps: 0, wire: 0, ps: 0 },
-            full_window: window,
+            full_window: window.map_or(u64::MAX, |window| window.bytes),
+            window_is_scaled: window.is_some_and(|window| window.scaled),
             rounding,
         }
     }
@@ -146,7 +138,7 @@ impl Sender {
     #[inline]
     pub fn on_sent(&mut self, now: Time, payload: u16, wire: u32, control_bps: u64) -> bool {
         self.sent += u64::from(payload);
-        self.next_send = now + self.gap(wire, control_bps);
+        self.next_send = now + self.rounding.time(wire, self.limited(control_bps));
         self.sent == self.boundary && self.sent < self.posted
     }
 
@@ -172,9 +164,9 @@ impl Sender {
     /// The congestion control has a rate of `control_bps`.
     #[inline]
     pub fn on_rate(&mut self, control_bps: u64) {
-        if let Some(Window { bytes, scaled: true }) = self.full_window {
+        if self.window_is_scaled {
             // Windows of some megabytes × rates of terabits stay below 2^64.
-            self.window = (bytes * control_bps / self.line_bps).max(1);
+            self.window = (self.full_window * control_bps / self.line_bps).max(1);
         }
     }
 
@@ -192,15 +184,6 @@ impl Sender {
     pub fn go_back(&mut self, sequence: u64, boundary: u64) {
         self.sent = sequence;
         self.boundary = boundary;
-    }
-
-    #[inline]
-    fn gap(&mut self, wire: u32, control_bps: u64) -> Duration {
-        let bps = self.limited(control_bps);
-        if bps != self.gap.bps || wire != self.gap.wire {
-            self.gap = Gap { bps, wire, ps: self.rounding.time(wire, bps).as_ps() };
-        }
-        Duration::from_ps(self.gap.ps)
     }
 
     #[inline]
