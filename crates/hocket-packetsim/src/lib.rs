@@ -11,6 +11,7 @@ mod nic;
 mod packet;
 mod port;
 mod records;
+mod ring;
 mod run;
 
 pub use build::{FlowSpec, Setup, WindowRule};
