@@ -1,13 +1,18 @@
 //! From fabric, model and flows to an engine at rest.
 
+use std::num::NonZeroU32;
+
 use hocket_des::{Calendar, Duration, Rate, Time, stream};
-use hocket_scenario::{EcmpHash, Fabric, LinkId, NodeId, NodeKind, Routing};
+use hocket_scenario::{
+    EcmpHash, Fabric, LinkId, NodeId, NodeKind, PathChoice, Routing, WindowRule,
+};
 use hocket_transport::congestion::pint::PortLoad;
 use hocket_transport::telemetry::{Format, MAX_HOPS};
 use hocket_transport::{Control, Path, Policy, Progress, Receiver, Sender, Window};
 
 use crate::RunError;
 use crate::buffer::{Incoming, SharedBuffer};
+use crate::changes::{Faults, ways_forth};
 use crate::engine::{Course, Engine, Flow, Marker, Return, Telemetry};
 use crate::messages::Messages;
 use crate::model::{Arithmetic, Model, Notification, PRIORITIES, Scheduling};
@@ -16,6 +21,7 @@ use crate::packet::Header;
 use crate::port::{ClassQueue, Deficits, Port};
 use crate::records::Records;
 use crate::ring::Ring;
+use crate::spray::Spray;
 
 /// A queue pair between two hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,20 +38,8 @@ pub struct FlowSpec {
     pub policy: usize,
     /// How much may be under way.
     pub window: WindowRule,
-}
-
-/// How much of a flow may be under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WindowRule {
-    /// Any amount.
-    Unlimited,
-    /// What fills the path, times rate ÷ line rate if `scaled`.
-    PathFull {
-        /// Whether it shrinks with the rate.
-        scaled: bool,
-    },
-    /// So many bytes.
-    Bytes(u64),
+    /// Which way its packets take.
+    pub path: PathChoice,
 }
 
 /// Everything that is simulated, apart from who sends when.
@@ -68,39 +62,45 @@ pub struct Setup<'a> {
 }
 
 impl<'a> Engine<'a> {
-    pub(crate) fn new(setup: &Setup<'a>) -> Result<Self, RunError> {
+    /// The engine of `setup`, in which links may come to have `later_rates` too.
+    pub(crate) fn new(setup: &Setup<'a>, later_rates: &[Rate]) -> Result<Self, RunError> {
         let fabric = setup.fabric;
         let mut routes = Vec::new();
         let mut routing = Routing::with_hash(fabric, setup.hash);
         let mut ways = Vec::with_capacity(setup.flows.len());
         for (index, flow) in setup.flows.iter().enumerate() {
             check_flow(index, flow, fabric)?;
-            let mut add = |from, to, label| -> Result<u32, RunError> {
+            let forth = ways_forth(flow, &mut routing, |_| true)?;
+            let back = routing.route(flow.to, flow.from, flow.labels.1)?;
+            let mut add = |way: &Vec<LinkId>| {
                 let start = routes.len() as u32;
-                routes.extend(routing.route(from, to, label)?.iter().map(|link| link.code()));
-                Ok(start)
+                routes.extend(way.iter().map(|link| link.code()));
+                start
             };
-            let forth = add(flow.from, flow.to, flow.labels.0)?;
-            let back = add(flow.to, flow.from, flow.labels.1)?;
-            ways.push((forth, back));
+            let forth: Vec<u32> = forth.iter().map(&mut add).collect();
+            ways.push((forth, add(&back)));
         }
         let longest = longest_way(setup);
-        let mut engine = Self::without_flows(setup, routes, longest.base_rtt)?;
-        for (index, (flow, &(forth, back))) in setup.flows.iter().zip(&ways).enumerate() {
-            let links = &engine.routes[forth as usize..back as usize];
+        let mut engine = Self::without_flows(setup, later_rates, routes, longest.base_rtt)?;
+        for (index, (flow, (forth, back))) in setup.flows.iter().zip(ways).enumerate() {
+            // All ways of a flow are of one length.
+            let last = forth[forth.len() - 1];
+            let links = &engine.routes[last as usize..back as usize];
             let way = way(setup, links.iter().map(|&link| &fabric.links()[link as usize]));
             let path = if setup.longest_rtt_for_all {
                 Path { line_rate: way.line_rate, ..longest }
             } else {
                 way
             };
-            engine.add_flow(setup, index, flow, (forth, back), path)?;
+            let switches = links.len() - 1;
+            engine.add_flow(setup, index, flow, (forth, back), switches, path)?;
         }
         Ok(engine)
     }
 
     fn without_flows(
         setup: &Setup<'a>,
+        later_rates: &[Rate],
         routes: Vec<u32>,
         longest_rtt: Duration,
     ) -> Result<Self, RunError> {
@@ -122,6 +122,11 @@ impl<'a> Engine<'a> {
                 rates.len() - 1
             }) as u16;
             ports.push(port);
+        }
+        for rate in later_rates {
+            if !rates.contains(rate) {
+                rates.push(*rate);
+            }
         }
         let classes = classes(setup);
         let host_rate = links.iter().filter(|link| is_host(link.from)).map(|link| link.rate).min();
@@ -214,6 +219,8 @@ impl<'a> Engine<'a> {
             packet_hops: 0,
             events: 0,
             lost: None,
+            faults: Faults::new(setup),
+            sprays: Vec::new(),
         })
     }
 
@@ -222,7 +229,8 @@ impl<'a> Engine<'a> {
         setup: &Setup<'a>,
         index: usize,
         spec: &FlowSpec,
-        (forth, back): (u32, u32),
+        (forth, back): (Vec<u32>, u32),
+        switches: usize,
         path: Path,
     ) -> Result<(), RunError> {
         let frames = &setup.model.frames;
@@ -237,7 +245,11 @@ impl<'a> Engine<'a> {
             Policy::Pint(_) => (Header::Load, frames.load),
             _ => (Header::Stamp, 0),
         };
-        let switches = (back - forth) as usize - 1;
+        let is_sprayed = spec.path == PathChoice::Spray;
+        if is_sprayed && header != Header::Stamp {
+            let name = if header == Header::Hops { "hpcc" } else { "hpcc-pint" };
+            return Err(RunError::SprayedTelemetry { flow: index, policy: name });
+        }
         if header == Header::Hops && switches > MAX_HOPS {
             let (flow, hops, limit) = (index, switches, MAX_HOPS);
             return Err(RunError::TooManyHops { flow, hops, limit });
@@ -247,13 +259,13 @@ impl<'a> Engine<'a> {
             WindowRule::PathFull { scaled } => Some(Window { bytes: path.window, scaled }),
             WindowRule::Bytes(bytes) => Some(Window { bytes, scaled: false }),
         };
-        let nic = self.routes[forth as usize];
+        let nic = self.routes[forth[0] as usize];
         let slot = self.nics[nic as usize].add(index as u32);
         let rounding = setup.model.arithmetic.rounding();
         self.flows.push(Flow {
             sender: Sender::new(path.line_rate, window, rounding),
             milestone: u64::MAX,
-            route: forth,
+            route: forth[0],
             nic,
             slot,
             policy: spec.policy as u16,
@@ -263,10 +275,15 @@ impl<'a> Engine<'a> {
             header,
             moves_next_send: Control::moves_next_send(policy),
         });
-        self.courses.push(Course { path, phase: Progress::default() });
+        if is_sprayed {
+            self.sprays.push(Spray::new(forth, setup.seed, index));
+        }
+        let place = NonZeroU32::new(self.sprays.len() as u32);
+        let spray = place.filter(|_| is_sprayed);
+        self.courses.push(Course { path, phase: Progress::default(), spray });
         self.controls.push(Control::new(policy, &path));
         self.returns.push(Return {
-            receiver: Receiver::new(),
+            receiver: if is_sprayed { Receiver::in_any_order() } else { Receiver::new() },
             route: back,
             marks: 0,
             cnps: 0,

@@ -1,6 +1,8 @@
 //! The event loop: packets leave ports, cross links, and are passed on by switches or taken in by
 //! hosts. One event for each arrival, and one for each time a port that has more to send is free.
 
+use std::num::NonZeroU32;
+
 use hocket_des::{Calendar, Duration, Rate, Stream, Time};
 use hocket_transport::congestion::pint::{self, PortLoad};
 use hocket_transport::telemetry::{Format, Hop, MAX_HOPS, RateCode};
@@ -9,11 +11,13 @@ use prefetch_index::prefetch_index;
 use rand::RngExt;
 
 use crate::buffer::SharedBuffer;
+use crate::changes::Faults;
 use crate::model::{Model, Notification, PRIORITIES};
 use crate::nic::Nic;
 use crate::packet::{Header, Kind, Packet};
 use crate::port::{ClassQueue, Deficits, InFlight, Port};
 use crate::ring::Ring;
+use crate::spray::Spray;
 use crate::messages::{Message, Messages};
 use crate::records::{CompletionRow, Records};
 
@@ -26,6 +30,8 @@ pub(crate) enum Event {
     Free(u32),
     /// The pace of a queue pair on this NIC lets it send.
     Wake(u32),
+    /// A flow that lost a packet should have made progress by now.
+    Retry(u32),
     /// Something that the network itself does not do is due.
     Work(Work),
 }
@@ -94,6 +100,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) packet_hops: u64,
     pub(crate) events: u64,
     pub(crate) lost: Option<Lost>,
+    pub(crate) faults: Faults<'a>,
+    pub(crate) sprays: Vec<Spray>,
 }
 
 /// A flow at its sender, in two cache lines.
@@ -121,6 +129,8 @@ pub(crate) struct Course {
     pub(crate) path: Path,
     /// Where the phase of its job began in the stream of bytes, and what is to be sent in it.
     pub(crate) phase: Progress,
+    /// Of a sprayed flow: its place in the table of those, counted from 1.
+    pub(crate) spray: Option<NonZeroU32>,
 }
 
 /// A flow at its receiver, in one cache line.
@@ -188,6 +198,7 @@ impl Engine<'_> {
             Event::Arrive(link) => self.arrive(link),
             Event::Free(port) => self.free(port),
             Event::Wake(port) => self.wake(port, order),
+            Event::Retry(flow) => self.retry(flow),
             Event::Work(work) => return Some(Step::Work(work)),
         }
         Some(Step::Moved)
@@ -271,6 +282,7 @@ impl Engine<'_> {
         }
         match packet.kind {
             Kind::Pause | Kind::Resume => self.take_pause(link, &packet),
+            Kind::Lost => {}
             _ if self.ports[link as usize].to_host => self.take_in(&packet),
             _ => self.pass_on(link, packet),
         }
@@ -291,10 +303,10 @@ impl Engine<'_> {
 
     /// Sends what a port may send now, or sees to it that the port is looked at when it is free.
     #[inline]
-    fn look(&mut self, port: u32) {
+    pub(crate) fn look(&mut self, port: u32) {
         let state = &mut self.ports[port as usize];
         if state.is_busy(self.now, self.order) {
-            if !state.looks_when_free {
+            if !state.looks_when_free && state.is_up {
                 state.looks_when_free = true;
                 let (at, order) = (state.busy_until, state.free_order);
                 self.calendar.schedule(at, order, Event::Free(port));
@@ -336,10 +348,13 @@ impl Engine<'_> {
             self.depart(out, packet);
             return;
         }
+        if !port.is_up {
+            return self.lose_to_failure(&packet);
+        }
         if !self.buffers[switch].admit(ingress, class, wire) {
             self.lost = Some(Lost { link, flow: packet.flow });
             self.records.losses += 1;
-            return;
+            return self.recover_later(&packet);
         }
         if self.buffers[switch].wants_pause(ingress, class) {
             self.send_pause(link ^ 1, Kind::Pause, class);
@@ -446,7 +461,7 @@ impl Engine<'_> {
         packet.meta += 1;
     }
 
-    fn send_pause(&mut self, port: u32, kind: Kind, class: usize) {
+    pub(crate) fn send_pause(&mut self, port: u32, kind: Kind, class: usize) {
         let wire = self.model.frames.pause;
         let frame = Packet::new(kind, 0, 0, wire, class as u8);
         if self.ports[port as usize].from_host {
@@ -504,6 +519,7 @@ impl Engine<'_> {
             Kind::Cnp => self.take_cnp(packet),
             Kind::Grant => {}
             Kind::Pause | Kind::Resume => unreachable!("PAUSE frames are for ports"),
+            Kind::Lost => unreachable!("a lost packet never arrives"),
         }
     }
 
@@ -640,7 +656,7 @@ impl Engine<'_> {
 
     /// Tells the NIC whether a flow may send, and when.
     #[inline]
-    fn update_turn(&mut self, id: u32) {
+    pub(crate) fn update_turn(&mut self, id: u32) {
         let flow = &self.flows[id as usize];
         let nic = &mut self.nics[flow.nic as usize];
         let soon = self.ports[flow.nic as usize].busy_until.max(self.now);
@@ -724,7 +740,11 @@ impl Engine<'_> {
         }
         let payload = flow.sender.next_payload(self.model.frames.mtu);
         let wire = payload + flow.overhead;
-        let mut packet = Packet::new(Kind::Data, id, flow.route + 1, wire, flow.priority);
+        let route = match course.spray {
+            None => flow.route,
+            Some(spray) => self.sprays[spray.get() as usize - 1].next(),
+        };
+        let mut packet = Packet::new(Kind::Data, id, route + 1, wire, flow.priority);
         packet.sequence = flow.sender.sent();
         packet.payload = payload;
         packet.set_header(flow.header);
@@ -746,7 +766,7 @@ impl Engine<'_> {
     }
 
     #[inline]
-    fn drop_telemetry(&mut self, packet: &Packet) {
+    pub(crate) fn drop_telemetry(&mut self, packet: &Packet) {
         if packet.header() == Header::Hops {
             self.telemetry.unused.push((packet.meta >> 8) as u32);
         }

@@ -1,7 +1,8 @@
 //! What can end a run.
 
-use hocket_des::Time;
+use hocket_des::{Rate, Time};
 use hocket_scenario::RouteError;
+use hocket_scenario::closed_loop::TooLong;
 use hocket_transport::congestion::ParameterError;
 use hocket_transport::telemetry::FormatError;
 use thiserror::Error;
@@ -20,6 +21,14 @@ pub enum RunError {
     Parameter { flow: usize, from: String, error: ParameterError },
     #[error("flow {flow}: {node:?} is a switch; flows start and end at hosts")]
     NotAHost { flow: usize, node: String },
+    #[error("flow {flow} is sprayed; {policy} compares what one way told with what it told before")]
+    SprayedTelemetry { flow: usize, policy: &'static str },
+    #[error("change {change} is of link {link}; there are {links}, counted from 0")]
+    UnknownLink { change: usize, link: u32, links: usize },
+    #[error("change {change}: link {link:?} gets a rate of {rate}; it must be above 0 and at most {limit}")]
+    ChangedRate { change: usize, link: String, rate: Rate, limit: Rate },
+    #[error(transparent)]
+    TooLong(#[from] TooLong),
     #[error("flow {flow} goes from {node:?} to itself")]
     ToItself { flow: usize, node: String },
     #[error("flow {flow} has priority {priority}; at most 7 is possible")]

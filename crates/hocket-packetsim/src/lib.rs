@@ -3,6 +3,7 @@
 
 mod buffer;
 mod build;
+mod changes;
 mod engine;
 mod error;
 mod messages;
@@ -13,9 +14,12 @@ mod port;
 mod records;
 mod ring;
 mod run;
+mod spray;
 
-pub use build::{FlowSpec, Setup, WindowRule};
+pub use build::{FlowSpec, Setup};
+pub use changes::{Change, LinkChange};
 pub use error::RunError;
 pub use model::Model;
 pub use records::*;
 pub use run::*;
+pub use hocket_scenario::{PathChoice, WindowRule};

@@ -15,6 +15,8 @@ pub(crate) enum Kind {
     Resume,
     /// The right to send `sequence` bytes of the flow in all.
     Grant,
+    /// Whatever it was, the link failed while it was on its way.
+    Lost,
 }
 
 /// What switches write into a packet, and receivers echo.

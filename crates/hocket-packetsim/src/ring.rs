@@ -58,6 +58,12 @@ impl<T: Copy> Ring<T> {
         (0..self.count).map(|behind| &self.slots[self.place(behind)])
     }
 
+    pub(crate) fn for_each_mut(&mut self, mut change: impl FnMut(&mut T)) {
+        for behind in 0..self.count {
+            change(&mut self.slots[self.place(behind)]);
+        }
+    }
+
     pub(crate) fn clear(&mut self) {
         self.count = 0;
     }

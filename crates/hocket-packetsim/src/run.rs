@@ -30,7 +30,7 @@ pub struct Outcome {
 }
 
 pub fn run(setup: &Setup<'_>, messages: &[MessageSpec]) -> Result<Outcome, RunError> {
-    let mut engine = Engine::new(setup)?;
+    let mut engine = Engine::new(setup, &[])?;
     for (index, message) in messages.iter().enumerate() {
         engine.schedule_work(message.start, Work::Message(index as u32));
     }

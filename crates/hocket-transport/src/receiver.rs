@@ -1,5 +1,7 @@
 //! The receiving side of a queue pair: what is answered to each packet.
 
+use std::collections::BTreeMap;
+
 use hocket_des::{Duration, Time};
 
 /// What goes back for a packet of data.
@@ -22,25 +24,49 @@ pub struct Answering {
     pub nack_interval: Duration,
 }
 
-/// The receiving side of a queue pair: go-back-N, so it keeps nothing that comes out of order.
-#[derive(Clone, Copy, Debug)]
+/// The receiving side of a queue pair: go-back-N, so it keeps nothing that comes out of order; or, where packets
+/// are spread over several ways, one that takes them in any order.
+#[derive(Clone, Debug)]
 pub struct Receiver {
+    /// The next byte, or [`ANY_ORDER`].
     expected: u64,
-    unanswered: u16,
-    /// When the present gap was reported, if there is one.
-    told: Option<Time>,
+    /// When the present gap was reported, in picoseconds, or [`UNTOLD`].
+    told_ps: u64,
     last_cnp: Option<Time>,
+    reordering: Option<Box<Reordering>>,
+    unanswered: u16,
+}
+
+// No byte has this number, so that the way in which packets come in order costs nothing more for there
+// being another.
+const ANY_ORDER: u64 = u64::MAX;
+const UNTOLD: u64 = u64::MAX;
+
+/// What has arrived of a flow whose packets overtake each other.
+#[derive(Clone, Debug, Default)]
+struct Reordering {
+    /// Everything before has arrived.
+    contiguous: u64,
+    /// What has arrived beyond: ends by starts, apart from each other.
+    ranges: BTreeMap<u64, u64>,
 }
 
 impl Receiver {
     /// Nothing has arrived.
     pub fn new() -> Self {
-        Self { expected: 0, unanswered: 0, told: None, last_cnp: None }
+        let (told_ps, last_cnp, reordering) = (UNTOLD, None, None);
+        Self { expected: 0, told_ps, last_cnp, reordering, unanswered: 0 }
     }
 
-    /// Bytes that arrived in order.
+    /// Nothing has arrived, and packets may come in any order: the gaps between them are no losses, so it never
+    /// asks the sender to go back, and while there are gaps it answers every packet.
+    pub fn in_any_order() -> Self {
+        Self { expected: ANY_ORDER, reordering: Some(Box::default()), ..Self::new() }
+    }
+
+    /// Bytes up to the first that is missing.
     pub fn received(&self) -> u64 {
-        self.expected
+        self.reordering.as_ref().map_or(self.expected, |reordering| reordering.contiguous)
     }
 
     /// `payload` bytes from `sequence` on have arrived; `ends_message` if a message ends with them.
@@ -55,7 +81,7 @@ impl Receiver {
     ) -> Answer {
         if sequence == self.expected {
             self.expected += u64::from(payload);
-            self.told = None;
+            self.told_ps = UNTOLD;
             self.unanswered += 1;
             if self.unanswered < answering.ack_every && !ends_message {
                 return Answer::None;
@@ -63,7 +89,20 @@ impl Receiver {
             self.unanswered = 0;
             return Answer::Ack(self.expected);
         }
-        self.out_of_order(now, sequence, answering)
+        match &mut self.reordering {
+            None => self.out_of_order(now, sequence, answering),
+            Some(reordering) => {
+                let had_gap = !reordering.ranges.is_empty();
+                reordering.take(sequence, sequence + u64::from(payload));
+                let has_gap = !reordering.ranges.is_empty();
+                self.unanswered += 1;
+                if self.unanswered < answering.ack_every && !ends_message && !had_gap && !has_gap {
+                    return Answer::None;
+                }
+                self.unanswered = 0;
+                Answer::Ack(reordering.contiguous)
+            }
+        }
     }
 
     /// Whether a marked packet that arrives at `now` is worth a CNP: one per `interval` and flow.
@@ -80,16 +119,76 @@ impl Receiver {
             // Sent again although it had arrived: the sender must learn how far we are.
             return Answer::Ack(self.expected);
         }
-        if self.told.is_some_and(|told| now.since(told) < answering.nack_interval) {
+        let told = (self.told_ps != UNTOLD).then(|| Time::from_ps(self.told_ps));
+        if told.is_some_and(|told| now.since(told) < answering.nack_interval) {
             return Answer::None;
         }
-        self.told = Some(now);
+        self.told_ps = now.as_ps();
         Answer::Nack(self.expected)
+    }
+}
+
+impl Reordering {
+    fn take(&mut self, start: u64, end: u64) {
+        let (mut start, mut end) = (start.max(self.contiguous), end);
+        if start >= end {
+            return;
+        }
+        // Swallows what touches it: of the ranges that start no later than it ends, the last ones.
+        while let Some((&other, &other_end)) = self.ranges.range(..=end).next_back()
+            && other_end >= start
+        {
+            self.ranges.remove(&other);
+            start = start.min(other);
+            end = end.max(other_end);
+        }
+        if start == self.contiguous {
+            self.contiguous = end;
+        } else {
+            self.ranges.insert(start, end);
+        }
     }
 }
 
 impl Default for Receiver {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ANSWERING: Answering = Answering { ack_every: 4, nack_interval: Duration::from_us(500) };
+
+    #[test]
+    fn a_gap_is_no_loss_where_packets_come_in_any_order() {
+        let mut receiver = Receiver::in_any_order();
+        let mut take = |sequence| receiver.on_data(Time::ZERO, sequence, 100, false, &ANSWERING);
+        assert_eq!(take(0), Answer::None);
+        assert_eq!(take(200), Answer::Ack(100));
+        assert_eq!(take(300), Answer::Ack(100));
+        assert_eq!(take(100), Answer::Ack(400));
+        assert_eq!(take(400), Answer::None);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_the_order_all_packets_make_the_whole_message(
+            order in Just((0_u64..40).collect::<Vec<_>>()).prop_shuffle(),
+            again in prop::collection::vec(0_u64..40, 0..20),
+        ) {
+            let mut receiver = Receiver::in_any_order();
+            let mut seen = std::collections::BTreeSet::new();
+            for packet in again.into_iter().chain(order) {
+                receiver.on_data(Time::ZERO, packet * 100, 100, packet == 39, &ANSWERING);
+                seen.insert(packet);
+                let contiguous = (0..).take_while(|packet| seen.contains(packet)).count() as u64;
+                prop_assert_eq!(receiver.received(), contiguous * 100);
+            }
+        }
     }
 }

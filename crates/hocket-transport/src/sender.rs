@@ -38,6 +38,7 @@ pub struct Sender {
     cap_bps: u64,
     full_window: u64,
     window_is_scaled: bool,
+    is_held: bool,
     rounding: Rounding,
 }
 
@@ -67,6 +68,7 @@ impl Sender {
             line_bps: line_rate.as_bps(),
             cap_bps: line_rate.as_bps(),
             full_window: window.map_or(u64::MAX, |window| window.bytes),
+            is_held: false,
             window_is_scaled: window.is_some_and(|window| window.scaled),
             rounding,
         }
@@ -164,10 +166,23 @@ impl Sender {
     /// The congestion control has a rate of `control_bps`.
     #[inline]
     pub fn on_rate(&mut self, control_bps: u64) {
-        if self.window_is_scaled {
+        if self.window_is_scaled && !self.is_held {
             // Windows of some megabytes × rates of terabits stay below 2^64.
             self.window = (self.full_window * control_bps / self.line_bps).max(1);
         }
+    }
+
+    /// Sends nothing until [`Self::release`]: there is no way to the receiver.
+    pub fn hold(&mut self) {
+        self.is_held = true;
+        self.window = 0;
+    }
+
+    /// Sends again what the window lets go; the congestion control has a rate of `control_bps`.
+    pub fn release(&mut self, control_bps: u64) {
+        self.is_held = false;
+        self.window = self.full_window;
+        self.on_rate(control_bps);
     }
 
     /// The control's rate went from `before` to `after`: the wait after the last packet, of `wire` bytes, changes with
