@@ -1,6 +1,7 @@
-"""The one exception for what a user can get wrong: a plan, a file, an argument.
+"""The exception for what a user can get wrong (a plan, a file, an argument), and the one for a run that proves
+itself wrong.
 
-What only a bug can cause stays an assertion; the command line turns this class into exit code 2.
+What only a bug can cause stays an assertion. The command line turns the first into exit code 2, the second into 1.
 """
 
 from collections.abc import Iterator
@@ -15,6 +16,12 @@ class InputError(ValueError):
 
     >>> str(InputError("plan.toml: seed: -1 is below 0"))
     'plan.toml: seed: -1 is below 0'
+    """
+
+
+class CheckFailed(RuntimeError):
+    """A run ended because one of its own checks did not hold: a packet lost although PFC is on, a deadlock, bytes
+    gone astray. The message names link or flow, and the time; what the run recorded until then is kept.
     """
 
 

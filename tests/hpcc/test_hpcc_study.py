@@ -8,6 +8,7 @@ import pytest
 
 from hocket.hpcc import Study, load_study
 from hocket.hpcc.config import Dcqcn, Default, Hpcc, Ignored, LinkDown, Marking, PfcOnly, QueueMonitor, Window
+from hocket.hpcc.study import is_study
 
 StudyWith = Callable[..., Study]
 
@@ -124,8 +125,21 @@ def test_the_queue_monitor_counts_nanoseconds(study_with: StudyWith) -> None:
     study = study_with(QLEN_MON_START="0", QLEN_MON_END="20000", QLEN_MON_FILE="/tmp/mix/qlen.txt")
     monitor = study.config.queue_monitor
     assert monitor is not None
-    assert monitor == QueueMonitor(monitor.file, start_ps=0, end_ps=20_000_000)
+    assert monitor == QueueMonitor(monitor.file, start_ps=0, end_ps=20_000_000, interval_ps=100_000)
     assert str(monitor.file) == "qlen.txt"
+    assert Default("QLEN_MON_INTERVAL", "100") in study.config.defaults
+
+
+@pytest.mark.parametrize(
+    ("first", "is_one"),
+    [("CC_MODE 1", True), ("# settings\n\nENABLE_QCN 1", True), ("seed = 1", False), ("SEED = 1", False)],
+)
+def test_a_file_that_begins_with_a_key_is_a_study(first: str, is_one: bool, tmp_path: Path) -> None:
+    path = tmp_path / "config.txt"
+    path.write_text(first)
+    assert is_study(path) == is_one
+    path.rename(tmp_path / "config.toml")
+    assert not is_study(tmp_path / "config.toml")
 
 
 @pytest.mark.parametrize(

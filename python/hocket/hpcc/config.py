@@ -112,7 +112,6 @@ _INERT: Mapping[str, str] = {
     "MON_END": _OWN_TABLES,
     "QP_MON_INTERVAL": _OWN_TABLES,
     "BW_MON_INTERVAL": _OWN_TABLES,
-    "QLEN_MON_INTERVAL": _OWN_TABLES,
     "DATA_RATE": "each link of the topology has its own rate",
     "LINK_DELAY": "each link of the topology has its own delay",
     "APP_START_TIME": "each flow has its own start",
@@ -121,7 +120,7 @@ _INERT: Mapping[str, str] = {
 
 _MARKING = ("KMIN_MAP", "KMAX_MAP", "PMAX_MAP")
 _WINDOW = ("GLOBAL_T", "VAR_WIN")
-_MONITOR = ("QLEN_MON_FILE", "QLEN_MON_START", "QLEN_MON_END")
+_MONITOR = ("QLEN_MON_FILE", "QLEN_MON_START", "QLEN_MON_END", "QLEN_MON_INTERVAL")
 _KNOWN = {
     *("TOPOLOGY_FILE", "FLOW_FILE", "FCT_OUTPUT_FILE", "PFC_OUTPUT_FILE", *_MONITOR),
     *("SIMULATOR_STOP_TIME", "CC_MODE", "HAS_WIN", *_WINDOW, "ENABLE_QCN", *_MARKING),
@@ -242,11 +241,12 @@ class LinkDown:
 
 @dataclass(frozen=True)
 class QueueMonitor:
-    """A file of queue lengths, of the time from `start_ps` to `end_ps`."""
+    """A file of queue lengths, looked at every `interval_ps` from `start_ps` to `end_ps`."""
 
     file: PurePosixPath
     start_ps: int
     end_ps: int
+    interval_ps: int
 
 
 class Ignored(NamedTuple):
@@ -650,6 +650,9 @@ def _queue_monitor(keys: _Keys, stop_ps: int) -> QueueMonitor | None:
     def read(word: str) -> int:
         return time_ps(word, NANOSECOND_PS)
 
+    def interval(word: str) -> int:
+        return whole(word, 1, _MAX_COUNT) * NANOSECOND_PS
+
     if "QLEN_MON_FILE" not in keys.given:
         keys.without_effect |= dict.fromkeys(_MONITOR, "without QLEN_MON_FILE nothing is written")
         return None
@@ -664,7 +667,8 @@ def _queue_monitor(keys: _Keys, stop_ps: int) -> QueueMonitor | None:
     if why:
         keys.without_effect |= dict.fromkeys(_MONITOR, why)
         return None
-    return QueueMonitor(file, start_ps, min(end_ps, LARGEST))
+    interval_ps = keys.take("QLEN_MON_INTERVAL", interval, "100", 1)
+    return QueueMonitor(file, start_ps, min(end_ps, LARGEST), interval_ps)
 
 
 def _different_outputs(

@@ -1,5 +1,6 @@
 """A study: settings, network and flows, and what only all three together can get wrong."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 from hocket.errors import InputError
 from hocket.hpcc.config import Config, Ignored, LinkDown, read_config
 from hocket.hpcc.flows import Flows, read_flows
-from hocket.hpcc.source import SECOND_PS, Mistakes
+from hocket.hpcc.source import SECOND_PS, Mistakes, read_words
 from hocket.hpcc.topology import Topology, read_topology
 from hocket.units import format_rate, shown
 
@@ -16,6 +17,8 @@ RESERVE_BYTES = 4096
 
 HEADROOM_DELAYS = 3
 """A port's headroom is its rate × this many times its link's delay."""
+
+_KEY = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,20 @@ class Study:
     def switch_ids(self) -> tuple[int, ...]:
         """The numbers of the switches, in the order of the topology file."""
         return self.topology.switch_ids
+
+
+def is_study(path: str | Path) -> bool:
+    """Whether `path` looks like the settings of a study rather than a plan: its name does not end in `.toml` or
+    `.json`, and its first line begins with a key in capital letters.
+
+    >>> is_study("plan.toml")
+    False
+    """
+    path = Path(path)
+    if path.suffix.lower() in (".toml", ".json") or not path.is_file():
+        return False
+    lines = read_words(path)
+    return bool(lines) and _KEY.fullmatch(lines[0][1][0]) is not None and lines[0][1][1:2] != ["="]
 
 
 def load_study(path: str | Path) -> Study:
