@@ -215,6 +215,7 @@ impl<'a> Engine<'a> {
             telemetry,
             messages: Messages::new(setup.flows.len()),
             records: Records::new(setup),
+            usage: None,
             completed: Vec::new(),
             packet_hops: 0,
             events: 0,

@@ -17,9 +17,10 @@ use crate::nic::Nic;
 use crate::packet::{Header, Kind, Packet};
 use crate::port::{ClassQueue, Deficits, InFlight, Port};
 use crate::ring::Ring;
+use crate::sampling::Usage;
 use crate::spray::Spray;
 use crate::messages::{Message, Messages};
-use crate::records::{CompletionRow, Records};
+use crate::records::{CompletionRow, Records, Seen};
 
 /// What can happen.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +48,8 @@ pub(crate) enum Work {
     Sample,
     /// This change of a link takes effect.
     Change(u32),
+    /// The run has reached its given end.
+    End,
 }
 
 /// Who is told that a message is complete.
@@ -95,6 +98,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) messages: Messages,
     pub(crate) telemetry: Telemetry,
     pub(crate) records: Records,
+    /// Bytes by link and job, where they are asked for.
+    pub(crate) usage: Option<Usage>,
     /// Flows that something was acknowledged for and whose messages may be complete.
     pub(crate) completed: Vec<u32>,
     pub(crate) packet_hops: u64,
@@ -267,10 +272,17 @@ impl Engine<'_> {
         while let Some(message) = self.messages.take_complete(id, acknowledged) {
             let Message { bytes, posted, owner, .. } = message;
             let row = CompletionRow { flow: id, bytes, start: posted, end: self.now };
-            self.records.completions.push(row);
+            self.records.complete(row, self.seen(id));
             tell(owner);
         }
         self.flows[id as usize].milestone = self.messages.milestone(id);
+    }
+
+    /// What happened to a flow so far.
+    pub(crate) fn seen(&self, id: u32) -> Seen {
+        let Return { marks, cnps, .. } = self.returns[id as usize];
+        let rate_cuts = self.controls[id as usize].cuts();
+        Seen { marks, cnps, rate_cuts, retransmissions: self.records.retransmissions(id) }
     }
 
     #[inline(always)]
@@ -499,6 +511,9 @@ impl Engine<'_> {
         port.free_order = self.calendar.next_order();
         port.sent_bytes += u64::from(packet.wire);
         port.sent_packets += 1;
+        if let Some(usage) = &mut self.usage {
+            usage.add(out, &packet);
+        }
         let order = self.calendar.next_order();
         let at = Time::from_ps(until.as_ps() + port.delay_ps);
         let flight = &mut self.flights[out as usize];
@@ -638,7 +653,7 @@ impl Engine<'_> {
         let boundary = self.messages.boundary_after(id, sequence);
         flow.sender.go_back(sequence, boundary);
         let nic = flow.nic;
-        self.records.retransmissions += 1;
+        self.records.went_back(id);
         self.update_turn(id);
         self.look(nic);
     }

@@ -1,6 +1,6 @@
 //! What can end a run.
 
-use hocket_des::{Rate, Time};
+use hocket_des::{Duration, Rate, Time};
 use hocket_scenario::RouteError;
 use hocket_scenario::closed_loop::TooLong;
 use hocket_transport::congestion::ParameterError;
@@ -25,7 +25,9 @@ pub enum RunError {
     SprayedTelemetry { flow: usize, policy: &'static str },
     #[error("change {change} is of link {link}; there are {links}, counted from 0")]
     UnknownLink { change: usize, link: u32, links: usize },
-    #[error("change {change}: link {link:?} gets a rate of {rate}; it must be above 0 and at most {limit}")]
+    #[error(
+        "change {change}: link {link:?} gets a rate of {rate}; it must be above 0 and at most {limit}"
+    )]
     ChangedRate { change: usize, link: String, rate: Rate, limit: Rate },
     #[error(transparent)]
     TooLong(#[from] TooLong),
@@ -33,7 +35,9 @@ pub enum RunError {
     ToItself { flow: usize, node: String },
     #[error("flow {flow} has priority {priority}; at most 7 is possible")]
     Priority { flow: usize, priority: u8 },
-    #[error("flow {flow} crosses {hops} switches that write telemetry; its packets have room for {limit}")]
+    #[error(
+        "flow {flow} crosses {hops} switches that write telemetry; its packets have room for {limit}"
+    )]
     TooManyHops { flow: usize, hops: usize, limit: usize },
     #[error(
         "the buffer of switch {switch:?} has {buffer} bytes; headroom and reserves of its {ports} ports take {needed}"
@@ -41,14 +45,39 @@ pub enum RunError {
     BufferTooSmall { switch: String, buffer: u64, ports: usize, needed: u64 },
     #[error(transparent)]
     Telemetry(#[from] FormatError),
-    #[error("at {time}: link {link:?} lost a packet of flow {flow} although PFC is on; the headroom of its port is too small")]
+    #[error(
+        "at {time}: link {link:?} lost a packet of flow {flow} although PFC is on; the headroom of its port is too small"
+    )]
     LostDespitePfc { time: Time, link: String, flow: usize },
-    #[error("deadlock at {time}: {} wait for each other", .cycle.join(" <- "))]
+    #[error("deadlock at {time}: each of these links waits for the next, and the last for the first: {}", .cycle.join(", "))]
     Deadlock { time: Time, cycle: Vec<String> },
-    #[error("flow {flow} from {from:?} to {to:?} stands still at {time} with {left} of {bytes} bytes to go")]
+    #[error(
+        "flow {flow} from {from:?} to {to:?} stands still at {time} with {left} of {bytes} bytes to go"
+    )]
     Stalled { flow: usize, from: String, to: String, time: Time, left: u64, bytes: u64 },
-    #[error("flow {flow} received {received} bytes of {sent}")]
-    BytesLost { flow: usize, received: u64, sent: u64 },
-    #[error("link {link:?} carried {bytes} bytes in {elapsed_s} s, more than its rate allows")]
-    OverCapacity { link: String, bytes: u64, elapsed_s: f64 },
+    #[error(
+        "at {time}: flow {flow} sent {sent} bytes, {under_way} are under way, {received} arrived, {acknowledged} are acknowledged; they must add up"
+    )]
+    BytesLost {
+        flow: usize,
+        time: Time,
+        sent: u64,
+        under_way: u64,
+        received: u64,
+        acknowledged: u64,
+    },
+    #[error(
+        "at {time}: the buffer of switch {switch:?} holds {held} bytes, and {waiting} wait; they must agree, and be 0 at the end"
+    )]
+    BufferAstray { switch: String, time: Time, held: u64, waiting: u64 },
+    #[error("link {link:?} carried {bytes} bytes by {time}, more than its rate of {rate} allows")]
+    OverCapacity { link: String, bytes: u64, time: Time, rate: Rate },
+    #[error("flow {flow} has policy {policy}; there are {policies}, counted from 0")]
+    UnknownPolicy { flow: usize, policy: usize, policies: usize },
+    #[error("message {message} is of flow {flow}; there are {flows}, counted from 0")]
+    UnknownFlow { message: usize, flow: usize, flows: usize },
+    #[error("message {message}, of flow {flow}, has 0 bytes; it must have at least 1")]
+    EmptyMessage { message: usize, flow: usize },
+    #[error("samples every {interval}; it must be above 0 ps")]
+    NoInterval { interval: Duration },
 }

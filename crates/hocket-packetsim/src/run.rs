@@ -1,11 +1,23 @@
-//! Who sends when: messages at given times.
+//! A run from its first event to its last: what is sent when, what is recorded, when it ends.
 
-use hocket_des::Time;
+use std::num::NonZeroU64;
+use std::ops::ControlFlow;
+
+use hocket_des::{Duration, Rate, Time};
+use hocket_scenario::Table;
 
 use crate::RunError;
 use crate::build::Setup;
+use crate::changes::{self, Change, LinkChange};
+use crate::checks;
 use crate::engine::{Engine, Owner, Step, Work};
-use crate::records::Records;
+use crate::records::{Owners, last_tables};
+use crate::sampling::{Sampler, Usage};
+
+// Rows are handed over when there are so many: some megabytes.
+const BATCH: usize = 1 << 16;
+// After so many events, at the latest, rows are counted and a deadlock is looked for.
+const ROUND: u64 = 1 << 16;
 
 /// Bytes that a flow has to send once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,39 +30,424 @@ pub struct MessageSpec {
     pub start: Time,
 }
 
-pub struct Outcome {
-    pub records: Records,
-    pub packet_hops: u64,
-    pub events: u64,
-    pub end: Time,
-    pub peaks: Vec<u64>,
-    pub switch_peaks: Vec<u64>,
-    pub marked: Vec<u64>,
-    pub flow_marks: Vec<u32>,
+/// What happens on the fabric of a [`Setup`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Workload<'a> {
+    /// Messages; those of one flow are sent one after another.
+    pub messages: &'a [MessageSpec],
+    /// Links that fail or change.
+    pub changes: &'a [LinkChange],
 }
 
-pub fn run(setup: &Setup<'_>, messages: &[MessageSpec]) -> Result<Outcome, RunError> {
-    let mut engine = Engine::new(setup, &[])?;
-    for (index, message) in messages.iter().enumerate() {
-        engine.schedule_work(message.start, Work::Message(index as u32));
+/// How a run is done and what it records; what is simulated is left to setup and workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The run ends then, with all events of that time. Without it, when everything is sent.
+    pub until: Option<Time>,
+    /// Queues, rates and traffic are sampled in such intervals. Without it, not at all.
+    pub sample_every: Option<Duration>,
+    /// Which rows are kept.
+    pub record: Record,
+    /// The observer hears of the progress after so many events.
+    pub progress_every: NonZeroU64,
+}
+
+/// Which rows are kept; `ports`, `paused` and `switches` always are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// A row of `flows` for each message.
+    pub messages: bool,
+    /// A row of `pauses` for each PAUSE or resume frame.
+    pub pauses: bool,
+    /// Samples in `queues` and `switch_queues`.
+    pub queues: bool,
+    /// Samples in `rates`.
+    pub rates: bool,
+    /// Samples in `utilisation`.
+    pub utilisation: bool,
+}
+
+/// Who hears of a run while it goes on.
+pub trait Observer {
+    /// Takes rows of one table, never none; a table of the same name can come again and again.
+    fn on_table(&mut self, rows: Table);
+
+    /// Hears how far the run is, and may end it.
+    fn on_progress(&mut self, _at: &Progress) -> ControlFlow<()> {
+        ControlFlow::Continue(())
     }
-    while let Some(step) = engine.step() {
-        if let Step::Work(Work::Message(index)) = step {
-            let spec = &messages[index as usize];
-            engine.post(spec.flow as u32, spec.bytes, Owner::Nobody);
-        }
-        while let Some(flow) = engine.completed.pop() {
-            engine.complete(flow, |_| {});
+}
+
+/// Keeps all tables, in the order in which they came.
+impl Observer for Vec<Table> {
+    fn on_table(&mut self, rows: Table) {
+        self.push(rows);
+    }
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Simulated time.
+    pub time: Time,
+    /// Messages and iterations that are done.
+    pub done: u64,
+    /// Messages and iterations in all, if they have a number.
+    pub total: Option<u64>,
+    /// Events so far.
+    pub events: u64,
+}
+
+/// Whether a run reached its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Everything was sent and acknowledged.
+    Complete,
+    /// The time given as its end came first.
+    Stopped,
+    /// The observer ended it.
+    Interrupted,
+}
+
+/// What a run did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets that began to cross a link, of every kind.
+    pub packet_hops: u64,
+    /// Events, samples among them.
+    pub events: u64,
+    /// Complete messages.
+    pub messages: u64,
+    /// PAUSE frames received.
+    pub pauses: u64,
+    /// Marked packets of data received.
+    pub marks: u64,
+    /// Congestion notification packets sent; none where acknowledgements carry the marks.
+    pub cnps: u64,
+    /// How often each policy of the setup cut a rate.
+    pub rate_cuts: Vec<u64>,
+    /// How often a sender went back to what had not arrived.
+    pub retransmissions: u64,
+    /// Packets that found no room in a buffer.
+    pub losses: u64,
+    /// Packets that were lost to the failure of a link.
+    pub lost_to_failures: u64,
+}
+
+/// What came out of a run, besides its tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// What the run did.
+    pub counters: Counters,
+    /// Whether it reached its end.
+    pub status: Status,
+    /// The simulated time of its end: of a complete run, when the last message was complete.
+    pub ended: Time,
+}
+
+/// Runs `work` on `setup`. Tables go to `observer` as they fill; the same setup, workload and options give the same
+/// rows in the same order.
+///
+/// | table | columns | rows |
+/// |---|---|---|
+/// | `flows` | `flow, job, src, dst, bytes, start_ps, end_ps, fct_s, marks, cnps, rate_cuts, retransmissions` | one for each complete message, in order of end; the last four count since the flow's message before |
+/// | `pauses` | `time_ps, link, priority, pause` | one for each frame as received by the port that must stop (1) or may go on (0) |
+/// | `queues` | `time_ps, link, bytes` | sampled: what waits at the port that feeds the link |
+/// | `switch_queues` | `time_ps, switch, bytes` | sampled: what waits in all ports of a switch |
+/// | `rates` | `time_ps, flow, job, rate_bps` | sampled: what a flow's congestion control allows, 0 while nothing is left to send or to be acknowledged |
+/// | `utilisation` | `time_ps, link, job, bytes` | sampled: bytes on the wire that began to leave since the last sample, acknowledgements included; PAUSE frames excluded |
+/// | `ports` | `link, packets, bytes, marked, peak_bytes, pauses, paused_s` | at the end, each link that carried something; `paused_s` is time with some priority paused |
+/// | `paused` | `link, priority, pauses, paused_s` | at the end, each port and priority that received a PAUSE |
+/// | `switches` | `switch, peak_bytes` | at the end |
+///
+/// Sampled tables are step functions that start at 0: there is a row only where the value is not that of the last
+/// sample; `utilisation` has a row where bytes are not 0. The last sample is taken at the end. Sampling changes nothing else.
+///
+/// # Errors
+/// If setup, workload or options make no sense, or one of the run's own checks fails: nothing lost while PFC is on, no
+/// flow left behind by a deadlock or otherwise, all bytes of every flow accounted for, no link above its rate, all
+/// buffers empty at the end of a complete run. What was recorded by then has been handed over.
+pub fn run(
+    setup: &Setup<'_>,
+    work: &Workload<'_>,
+    options: &Options,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, RunError> {
+    options.check()?;
+    work.check(setup)?;
+    let later_rate = |change: &LinkChange| match change.change {
+        Change::Rate(rate) => Some(rate),
+        Change::Down | Change::Up => None,
+    };
+    let later_rates: Vec<Rate> = work.changes.iter().filter_map(later_rate).collect();
+    let engine = Engine::new(setup, &later_rates)?;
+    let mut run = Run::new(setup, work, options, engine);
+    let status = run.go(observer);
+    run.finish(status, observer)
+}
+
+impl Default for Options {
+    /// Until everything is sent, without samples, progress every 262,144 events.
+    fn default() -> Self {
+        Self {
+            until: None,
+            sample_every: None,
+            record: Record::default(),
+            progress_every: NonZeroU64::new(1 << 18).expect("262,144 is not zero"),
         }
     }
-    Ok(Outcome {
-        packet_hops: engine.packet_hops,
-        events: engine.events,
-        end: engine.now,
-        peaks: engine.ports.iter().map(|port| port.peak_bytes).collect(),
-        flow_marks: engine.returns.iter().map(|each| each.marks).collect(),
-        marked: engine.ports.iter().map(|port| port.marked_packets).collect(),
-        switch_peaks: engine.switches.iter().map(|switch| switch.peak_bytes).collect(),
-        records: engine.records,
-    })
+}
+
+impl Default for Record {
+    /// Everything.
+    fn default() -> Self {
+        Self { messages: true, pauses: true, queues: true, rates: true, utilisation: true }
+    }
+}
+
+impl Options {
+    fn check(&self) -> Result<(), RunError> {
+        if self.sample_every == Some(Duration::ZERO) {
+            return Err(RunError::NoInterval { interval: Duration::ZERO });
+        }
+        Ok(())
+    }
+}
+
+impl Workload<'_> {
+    fn check(&self, setup: &Setup<'_>) -> Result<(), RunError> {
+        for (index, flow) in setup.flows.iter().enumerate() {
+            if flow.policy >= setup.policies.len() {
+                let (policy, policies) = (flow.policy, setup.policies.len());
+                return Err(RunError::UnknownPolicy { flow: index, policy, policies });
+            }
+        }
+        for (index, message) in self.messages.iter().enumerate() {
+            let number = index + 1;
+            if message.flow >= setup.flows.len() {
+                let (flow, flows) = (message.flow, setup.flows.len());
+                return Err(RunError::UnknownFlow { message: number, flow, flows });
+            }
+            if message.bytes == 0 {
+                return Err(RunError::EmptyMessage { message: number, flow: message.flow });
+            }
+        }
+        changes::check(self.changes, setup.fabric)
+    }
+}
+
+/// A run that is under way.
+struct Run<'a> {
+    setup: &'a Setup<'a>,
+    work: &'a Workload<'a>,
+    options: &'a Options,
+    engine: Engine<'a>,
+    owners: Owners,
+    sampler: Sampler,
+    /// Complete messages of the workload.
+    done: u64,
+    /// When something of the workload last was done.
+    ended: Time,
+    report_at: u64,
+    /// The number of events after which something besides the network may be due.
+    look_at: u64,
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        setup: &'a Setup<'a>,
+        work: &'a Workload<'a>,
+        options: &'a Options,
+        mut engine: Engine<'a>,
+    ) -> Self {
+        let owners = Owners::new(Vec::new(), setup.flows.iter().map(|_| None));
+        let record = &options.record;
+        engine.records.keeps_messages = record.messages;
+        engine.records.keeps_pauses = record.pauses;
+        if record.utilisation && options.sample_every.is_some() {
+            engine.usage = Some(Usage::new(owners.clone(), engine.ports.len()));
+        }
+        for (message, index) in work.messages.iter().zip(0..) {
+            engine.schedule_work(message.start, Work::Message(index));
+        }
+        for (change, index) in work.changes.iter().zip(0..) {
+            engine.schedule_work(change.at, Work::Change(index));
+        }
+        if let Some(interval) = options.sample_every {
+            engine.schedule_work(Time::ZERO + interval, Work::Sample);
+        }
+        // What is due at the end still happens. An end that cannot be reached is none.
+        if let Some(after) = options.until.and_then(|until| until.as_ps().checked_add(1)) {
+            engine.schedule_work(Time::from_ps(after), Work::End);
+        }
+        let report_at = options.progress_every.get();
+        let sampler = Sampler::new(&engine, *record);
+        let (done, ended, look_at) = (0, Time::ZERO, report_at.min(ROUND));
+        Self { setup, work, options, engine, owners, sampler, done, ended, report_at, look_at }
+    }
+
+    fn go(&mut self, observer: &mut dyn Observer) -> Result<Status, RunError> {
+        while let Some(step) = self.engine.step() {
+            if let Step::Work(work) = step
+                && self.do_work(work, observer).is_break()
+            {
+                self.ended = self.options.until.expect("only a given end ends a run");
+                self.engine.now = self.ended;
+                return Ok(Status::Stopped);
+            }
+            if !self.engine.completed.is_empty() {
+                self.settle();
+            }
+            if self.engine.lost.is_some() {
+                self.check_loss()?;
+            }
+            if self.engine.events >= self.look_at && self.look_around(observer)?.is_break() {
+                self.ended = self.engine.now;
+                return Ok(Status::Interrupted);
+            }
+        }
+        checks::none_left_behind(&self.engine, self.setup)?;
+        Ok(Status::Complete)
+    }
+
+    /// Does what is due besides the network; breaks if the run has reached its given end with work left.
+    #[cold]
+    fn do_work(&mut self, work: Work, observer: &mut dyn Observer) -> ControlFlow<()> {
+        match work {
+            Work::Message(index) => {
+                let message = &self.work.messages[index as usize];
+                self.engine.post(message.flow as u32, message.bytes, Owner::Nobody);
+            }
+            Work::Change(index) => self.engine.apply(&self.work.changes[index as usize]),
+            Work::Job(_) => unreachable!("no job was scheduled"),
+            Work::Sample => self.sample(observer),
+            Work::End if !self.is_done() => return ControlFlow::Break(()),
+            Work::End => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Whether everything that the workload asks for is done.
+    fn is_done(&self) -> bool {
+        self.done == self.work.messages.len() as u64
+    }
+
+    /// Tells of complete messages.
+    fn settle(&mut self) {
+        while let Some(flow) = self.engine.completed.pop() {
+            let before = self.done;
+            self.engine.complete(flow, |owner| match owner {
+                Owner::Nobody => self.done += 1,
+                Owner::Job(_) => unreachable!("no job has sent anything"),
+            });
+            if self.done > before {
+                self.ended = self.engine.now;
+            }
+        }
+    }
+
+    fn sample(&mut self, observer: &mut dyn Observer) {
+        self.sampler.sample(&mut self.engine);
+        if self.sampler.rows() >= BATCH {
+            self.hand_over(observer);
+        }
+        // Where nothing else will happen there is nothing to see, and the run could not end.
+        if let Some(interval) = self.options.sample_every
+            && !self.is_done()
+            && !self.engine.calendar.is_empty()
+        {
+            self.engine.schedule_work(self.engine.now + interval, Work::Sample);
+        }
+    }
+
+    #[cold]
+    fn check_loss(&mut self) -> Result<(), RunError> {
+        let lost = self.engine.lost.take();
+        match lost.filter(|_| self.setup.model.switching.pfc) {
+            Some(lost) => Err(RunError::LostDespitePfc {
+                time: self.engine.now,
+                link: self.setup.fabric.links()[lost.link as usize].name.clone(),
+                flow: lost.flow as usize,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn look_around(&mut self, observer: &mut dyn Observer) -> Result<ControlFlow<()>, RunError> {
+        if self.engine.records.rows() >= BATCH {
+            self.hand_over(observer);
+        }
+        checks::no_deadlock_for_long(&self.engine, self.setup)?;
+        let mut flow = ControlFlow::Continue(());
+        if self.engine.events >= self.report_at {
+            self.report_at = self.engine.events + self.options.progress_every.get();
+            flow = observer.on_progress(&self.progress());
+        }
+        self.look_at = self.report_at.min(self.engine.events + ROUND);
+        Ok(flow)
+    }
+
+    fn progress(&self) -> Progress {
+        Progress {
+            time: self.engine.now,
+            done: self.done,
+            total: Some(self.work.messages.len() as u64),
+            events: self.engine.events,
+        }
+    }
+
+    /// Hands over the rows that there are.
+    fn hand_over(&mut self, observer: &mut dyn Observer) {
+        let (fabric, flows) = (self.setup.fabric, self.setup.flows);
+        let events = self.engine.records.take_tables(fabric, flows, &self.owners);
+        let samples = self.sampler.take_tables(fabric, &self.owners);
+        hand(events.into_iter().chain(samples), observer);
+    }
+
+    /// The end, however it came: hands all rows over, then checks what a run that did not fail must hold to.
+    fn finish(
+        mut self,
+        status: Result<Status, RunError>,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, RunError> {
+        if self.options.sample_every.is_some() {
+            self.sampler.sample(&mut self.engine);
+        }
+        self.hand_over(observer);
+        hand(last_tables(&self.engine, self.setup.fabric), observer);
+        let status = status?;
+        checks::at_the_end(&self.engine, self.setup, self.work.changes, status)?;
+        Ok(Outcome { counters: self.counters(), status, ended: self.ended })
+    }
+
+    fn counters(&self) -> Counters {
+        let engine = &self.engine;
+        let mut counters = Counters {
+            packet_hops: engine.packet_hops,
+            events: engine.events,
+            messages: self.done,
+            pauses: engine.records.pauses_received(),
+            rate_cuts: vec![0; self.setup.policies.len()],
+            losses: engine.records.losses,
+            lost_to_failures: engine.faults.lost_packets,
+            ..Counters::default()
+        };
+        for (flow, id) in engine.flows.iter().zip(0..) {
+            let seen = engine.seen(id);
+            counters.marks += u64::from(seen.marks);
+            counters.cnps += u64::from(seen.cnps);
+            counters.retransmissions += u64::from(seen.retransmissions);
+            counters.rate_cuts[usize::from(flow.policy)] += seen.rate_cuts;
+        }
+        counters
+    }
+}
+
+fn hand(tables: impl IntoIterator<Item = Table>, observer: &mut dyn Observer) {
+    for table in tables {
+        if table.rows() > 0 {
+            observer.on_table(table);
+        }
+    }
 }

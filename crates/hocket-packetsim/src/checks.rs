@@ -1,0 +1,201 @@
+//! What must hold in every run: nothing vanishes, no link carries more than its rate, and nobody waits for ever.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hocket_des::{Bytes, Duration};
+use hocket_scenario::{NodeId, NodeKind, PathChoice};
+
+use crate::RunError;
+use crate::build::Setup;
+use crate::changes::{Change, LinkChange};
+use crate::engine::Engine;
+use crate::model::{Arithmetic, PRIORITIES};
+use crate::packet::Kind;
+use crate::run::Status;
+
+// Congestion lets a port go on within microseconds to a few milliseconds; looking for a cycle costs little, but more
+// than nothing.
+const LONG_PAUSE: Duration = Duration::from_ms(10);
+
+/// A port and a priority that waits there.
+type Place = (u32, usize);
+
+/// With no event left: every message is complete.
+pub(crate) fn none_left_behind(engine: &Engine<'_>, setup: &Setup<'_>) -> Result<(), RunError> {
+    let Some((flow, message)) = engine.messages.unfinished().next() else { return Ok(()) };
+    no_deadlock(engine, setup)?;
+    let name = |node: NodeId| setup.fabric.nodes()[node.index()].name.clone();
+    let spec = &setup.flows[flow];
+    let acknowledged = engine.flows[flow].sender.acknowledged();
+    Err(RunError::Stalled {
+        flow,
+        from: name(spec.from),
+        to: name(spec.to),
+        time: engine.now,
+        left: message.end - acknowledged,
+        bytes: message.bytes,
+    })
+}
+
+/// While other things go on: looks for a deadlock if some port has been paused for 10 ms.
+pub(crate) fn no_deadlock_for_long(engine: &Engine<'_>, setup: &Setup<'_>) -> Result<(), RunError> {
+    match engine.records.longest_paused_since() {
+        Some(since) if engine.now.since(since) >= LONG_PAUSE => no_deadlock(engine, setup),
+        _ => Ok(()),
+    }
+}
+
+/// That bytes, buffers and links add up.
+pub(crate) fn at_the_end(
+    engine: &Engine<'_>,
+    setup: &Setup<'_>,
+    changes: &[LinkChange],
+    status: Status,
+) -> Result<(), RunError> {
+    bytes_arrived(engine, setup, status)?;
+    buffers_hold_what_waits(engine, setup, status)?;
+    no_link_above_its_rate(engine, setup, changes)
+}
+
+// What is sent has arrived or is under way. Where something was sent twice, or packets overtake each other, it can only be
+// said that nobody received what was not sent.
+fn bytes_arrived(engine: &Engine<'_>, setup: &Setup<'_>, status: Status) -> Result<(), RunError> {
+    let mut under_way = vec![0; engine.flows.len()];
+    let waiting = engine.queues.iter().flat_map(|queue| queue.packets.iter());
+    let flying = engine.flights.iter().flat_map(|flight| flight.iter().map(|each| &each.packet));
+    for packet in waiting.chain(flying).filter(|packet| packet.kind == Kind::Data) {
+        under_way[packet.flow as usize] += u64::from(packet.payload);
+    }
+    for (flow, id) in (0..engine.flows.len()).zip(0_u32..) {
+        let sender = &engine.flows[flow].sender;
+        let received = engine.returns[flow].receiver.received();
+        let (posted, sent, acknowledged) = (sender.posted(), sender.sent(), sender.acknowledged());
+        let in_order = setup.flows[flow].path != PathChoice::Spray;
+        let sent_once = engine.records.retransmissions(id) == 0 && engine.faults.lost_packets == 0;
+        let holds = if status == Status::Complete {
+            sent == posted && received == posted && acknowledged == posted
+        } else if in_order && sent_once && engine.records.losses == 0 {
+            received + under_way[flow] == sent && acknowledged <= received
+        } else {
+            received <= posted && acknowledged <= received
+        };
+        if !holds {
+            let under_way = under_way[flow];
+            let time = engine.now;
+            return Err(RunError::BytesLost {
+                flow,
+                time,
+                sent,
+                under_way,
+                received,
+                acknowledged,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn buffers_hold_what_waits(
+    engine: &Engine<'_>,
+    setup: &Setup<'_>,
+    status: Status,
+) -> Result<(), RunError> {
+    let mut waiting = vec![0; engine.switches.len()];
+    for (port, queues) in engine.ports.iter().zip(engine.queues.chunks(PRIORITIES)) {
+        let packets = queues.iter().flat_map(|queue| queue.packets.iter());
+        waiting[port.from as usize] += packets.map(|packet| u64::from(packet.wire)).sum::<u64>();
+    }
+    for (index, node) in setup.fabric.nodes().iter().enumerate() {
+        if node.kind != NodeKind::Switch {
+            continue;
+        }
+        let (held, waits) = (engine.buffers[index].held(), waiting[index]);
+        let may_wait = status != Status::Complete || waits == 0;
+        if held != waits || engine.switches[index].bytes != waits || !may_wait {
+            let (switch, time) = (node.name.clone(), engine.now);
+            return Err(RunError::BufferAstray { switch, time, held, waiting: waits });
+        }
+    }
+    Ok(())
+}
+
+// The last packet is counted when it begins to leave, so time runs to its end. One that was cut off by a failure took no
+// time; and the arithmetic of HPCC-style simulators rounds half a nanosecond of each packet away.
+fn no_link_above_its_rate(
+    engine: &Engine<'_>,
+    setup: &Setup<'_>,
+    changes: &[LinkChange],
+) -> Result<(), RunError> {
+    for (index, (port, link)) in engine.ports.iter().zip(setup.fabric.links()).enumerate() {
+        let failures = changes
+            .iter()
+            .filter(|each| each.change == Change::Down && each.link.index() / 2 == index / 2);
+        let cut_off = failures.count() as u64 * u64::from(setup.model.frames.largest());
+        let until = if port.is_up { port.busy_until } else { engine.now };
+        let rounded_ps = match setup.model.arithmetic {
+            Arithmetic::Exact => 0,
+            Arithmetic::Reference => 500 * port.sent_packets,
+        };
+        let elapsed = Duration::from_ps(until.as_ps() + rounded_ps);
+        let bytes = port.sent_bytes.saturating_sub(cut_off);
+        if link.rate.transmission_time(Bytes::new(bytes)) > elapsed {
+            let (link, rate) = (link.name.clone(), link.rate);
+            return Err(RunError::OverCapacity { link, bytes, time: until, rate });
+        }
+    }
+    Ok(())
+}
+
+fn no_deadlock(engine: &Engine<'_>, setup: &Setup<'_>) -> Result<(), RunError> {
+    let Some(cycle) = deadlock(engine) else { return Ok(()) };
+    let name = |&(port, _): &Place| setup.fabric.links()[port as usize].name.clone();
+    Err(RunError::Deadlock { time: engine.now, cycle: cycle.iter().map(name).collect() })
+}
+
+/// Ports in a cycle, each of which waits for the next: it must not send until the buffer at its far end lets packets go, all
+/// of which wait for ports that are in the same position. That cannot end by itself.
+fn deadlock(engine: &Engine<'_>) -> Option<Vec<Place>> {
+    let waits_for = waits(engine);
+    // Of the ports that are held, those that wait for nobody else but such ports; what is left when no more can be
+    // taken away waits for ever.
+    let mut stuck: BTreeSet<Place> = waits_for.keys().copied().collect();
+    loop {
+        let can_go_on = |place: &Place| !waits_for[place].iter().all(|next| stuck.contains(next));
+        let free: Vec<Place> = stuck.iter().copied().filter(can_go_on).collect();
+        if free.is_empty() {
+            break;
+        }
+        free.iter().for_each(|place| _ = stuck.remove(place));
+    }
+    // From anywhere among them, always on to the first that is waited for.
+    let mut way = vec![*stuck.first()?];
+    loop {
+        let next = *waits_for[&way[way.len() - 1]].first()?;
+        if let Some(start) = way.iter().position(|&place| place == next) {
+            return Some(way.split_off(start));
+        }
+        way.push(next);
+    }
+}
+
+/// By held port: the ports by which the packets that hold it up must leave. A port is held if it has something to
+/// send, is paused, and the switch at its far end has not sent a resume.
+fn waits(engine: &Engine<'_>) -> BTreeMap<Place, BTreeSet<Place>> {
+    let mut leaves_by: BTreeMap<Place, BTreeSet<Place>> = BTreeMap::new();
+    for (index, queue) in engine.queues.iter().enumerate() {
+        let out = ((index / PRIORITIES) as u32, index % PRIORITIES);
+        let switch = engine.ports[out.0 as usize].from as usize;
+        for packet in queue.packets.iter() {
+            let arrival = engine.incoming[switch][usize::from(packet.ingress)];
+            leaves_by.entry((arrival, out.1)).or_default().insert(out);
+        }
+    }
+    let is_held = |&(link, class): &Place| {
+        let port = &engine.ports[link as usize];
+        port.waiting & port.paused & 1 << class != 0
+            && engine.buffers[port.to as usize].is_pausing(port.ingress, class)
+    };
+    let mut held = leaves_by;
+    held.retain(|place, _| is_held(place));
+    held
+}
