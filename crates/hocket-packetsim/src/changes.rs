@@ -294,7 +294,8 @@ impl Engine<'_> {
     fn crosses_dead_link(&self, id: u32) -> bool {
         let back = self.returns[id as usize].route;
         let mut routes = self.ways_of(id).into_iter().chain([back]);
-        routes.any(|route| self.links_of(route).iter().any(|&link| !self.ports[link as usize].is_up))
+        routes
+            .any(|route| self.links_of(route).iter().any(|&link| !self.ports[link as usize].is_up))
     }
 
     fn find_way(&mut self, id: u32) {
@@ -326,7 +327,8 @@ impl Engine<'_> {
     fn take_ways(&mut self, id: u32, ways: Ways) {
         let arrived: u64 = {
             let past = self.faults.past.get(&id).map_or(&[][..], Vec::as_slice);
-            self.returns[id as usize].receiver.received() - past.iter().map(|(_, bytes)| bytes).sum::<u64>()
+            self.returns[id as usize].receiver.received()
+                - past.iter().map(|(_, bytes)| bytes).sum::<u64>()
         };
         let before = (self.ways_of(id), arrived);
         self.faults.past.entry(id).or_default().push(before);

@@ -76,6 +76,7 @@ mod changes;
 mod checks;
 mod engine;
 mod error;
+mod jobs;
 mod messages;
 pub mod model;
 mod nic;
@@ -85,11 +86,15 @@ mod records;
 mod ring;
 mod run;
 mod sampling;
+mod scenario;
 mod spray;
 
 pub use build::{FlowSpec, Setup};
 pub use changes::{Change, LinkChange};
 pub use error::RunError;
+pub use jobs::PeriodicJobs;
+pub use scenario::run_scenario;
+
 pub use hocket_scenario::{PathChoice, WindowRule};
 pub use model::Model;
 pub use run::{

@@ -179,6 +179,41 @@ impl Frames {
     };
 }
 
+impl Default for Model {
+    /// RoCE v2 on switches with 32 MB of buffer, as in HPCC's evaluation (SIGCOMM'19 section 5.1), which also has the
+    /// marking thresholds: 100 and 400 KB at 25 Gb/s, in proportion at other rates. An acknowledgement for each packet,
+    /// CNPs at most every 4 µs per flow (mlx5's `np_min_time_between_cnps`) in class 7, strict priorities.
+    fn default() -> Self {
+        let marking = Marking {
+            rate: Rate::from_gbps(25),
+            minimum: Bytes::new(100_000),
+            maximum: Bytes::new(400_000),
+            probability: 0.2,
+        };
+        Self {
+            frames: Frames::ROCE_V2,
+            answering: Answering { ack_every: 1, nack_interval: Duration::from_us(500) },
+            notification: Notification::Packets { interval: Duration::from_us(4), priority: 7 },
+            pause_holds_acks: false,
+            retransmit_timeout: Duration::from_ms(4),
+            switching: Switching {
+                buffer: Bytes::new(32_000_000),
+                reserve: Bytes::new(4_096),
+                headroom: Headroom::Computed,
+                dynamic_threshold: -3,
+                resume_offset: Bytes::new(3_072),
+                pfc: true,
+                marking: vec![marking],
+                scheduling: Scheduling::Strict,
+                cut_through: false,
+                telemetry_unit: 1,
+                pint_base: 1.05,
+            },
+            arithmetic: Arithmetic::Exact,
+        }
+    }
+}
+
 impl Model {
     /// The model, checked.
     ///

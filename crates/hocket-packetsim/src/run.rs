@@ -11,6 +11,7 @@ use crate::build::Setup;
 use crate::changes::{self, Change, LinkChange};
 use crate::checks;
 use crate::engine::{Engine, Owner, Step, Work};
+use crate::jobs::{Jobs, PeriodicJobs};
 use crate::records::{Owners, last_tables};
 use crate::sampling::{Sampler, Usage};
 
@@ -35,6 +36,8 @@ pub struct MessageSpec {
 pub struct Workload<'a> {
     /// Messages; those of one flow are sent one after another.
     pub messages: &'a [MessageSpec],
+    /// Jobs that compute and send in turn.
+    pub jobs: Option<PeriodicJobs<'a>>,
     /// Links that fail or change.
     pub changes: &'a [LinkChange],
 }
@@ -101,7 +104,7 @@ pub struct Progress {
 /// Whether a run reached its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Everything was sent and acknowledged.
+    /// Everything was sent and acknowledged, and all jobs have left.
     Complete,
     /// The time given as its end came first.
     Stopped,
@@ -160,6 +163,10 @@ pub struct Outcome {
 /// | `paused` | `link, priority, pauses, paused_s` | at the end, each port and priority that received a PAUSE |
 /// | `switches` | `switch, peak_bytes` | at the end |
 ///
+/// With jobs also `iterations`, `phases`, `adjustments`, and at the end `links` and `jobs`, in the columns of the flow engine
+/// ([`Tables`](hocket_scenario::Tables)): a phase ends when its last byte is acknowledged, `links` counts the data that arrived over
+/// each, and `policy_acted` is how often congestion controls cut a rate of the job.
+///
 /// Sampled tables are step functions that start at 0: there is a row only where the value is not that of the last
 /// sample; `utilisation` has a row where bytes are not 0. The last sample is taken at the end. Sampling changes nothing else.
 ///
@@ -167,6 +174,9 @@ pub struct Outcome {
 /// If setup, workload or options make no sense, or one of the run's own checks fails: nothing lost while PFC is on, no
 /// flow left behind by a deadlock or otherwise, all bytes of every flow accounted for, no link above its rate, all
 /// buffers empty at the end of a complete run. What was recorded by then has been handed over.
+///
+/// # Panics
+/// If the jobs of the workload name other flows than there are, or not as many jobs as their scenario has.
 pub fn run(
     setup: &Setup<'_>,
     work: &Workload<'_>,
@@ -181,7 +191,7 @@ pub fn run(
     };
     let later_rates: Vec<Rate> = work.changes.iter().filter_map(later_rate).collect();
     let engine = Engine::new(setup, &later_rates)?;
-    let mut run = Run::new(setup, work, options, engine);
+    let mut run = Run::new(setup, work, options, engine)?;
     let status = run.go(observer);
     run.finish(status, observer)
 }
@@ -232,6 +242,9 @@ impl Workload<'_> {
                 return Err(RunError::EmptyMessage { message: number, flow: message.flow });
             }
         }
+        if let Some(jobs) = &self.jobs {
+            jobs.check(setup.flows.len());
+        }
         changes::check(self.changes, setup.fabric)
     }
 }
@@ -244,6 +257,9 @@ struct Run<'a> {
     engine: Engine<'a>,
     owners: Owners,
     sampler: Sampler,
+    jobs: Option<Jobs<'a>>,
+    /// Jobs whose messages are complete, one entry for each.
+    told: Vec<u32>,
     /// Complete messages of the workload.
     done: u64,
     /// When something of the workload last was done.
@@ -259,8 +275,12 @@ impl<'a> Run<'a> {
         work: &'a Workload<'a>,
         options: &'a Options,
         mut engine: Engine<'a>,
-    ) -> Self {
-        let owners = Owners::new(Vec::new(), setup.flows.iter().map(|_| None));
+    ) -> Result<Self, RunError> {
+        let owners = match &work.jobs {
+            Some(jobs) => jobs.owners(),
+            None => Owners::new(Vec::new(), setup.flows.iter().map(|_| None)),
+        };
+        let jobs = work.jobs.as_ref().map(|jobs| Jobs::new(jobs, &mut engine)).transpose()?;
         let record = &options.record;
         engine.records.keeps_messages = record.messages;
         engine.records.keeps_pauses = record.pauses;
@@ -283,20 +303,33 @@ impl<'a> Run<'a> {
         let report_at = options.progress_every.get();
         let sampler = Sampler::new(&engine, *record);
         let (done, ended, look_at) = (0, Time::ZERO, report_at.min(ROUND));
-        Self { setup, work, options, engine, owners, sampler, done, ended, report_at, look_at }
+        Ok(Self {
+            setup,
+            work,
+            options,
+            engine,
+            owners,
+            sampler,
+            jobs,
+            told: Vec::new(),
+            done,
+            ended,
+            report_at,
+            look_at,
+        })
     }
 
     fn go(&mut self, observer: &mut dyn Observer) -> Result<Status, RunError> {
         while let Some(step) = self.engine.step() {
             if let Step::Work(work) = step
-                && self.do_work(work, observer).is_break()
+                && self.do_work(work, observer)?.is_break()
             {
                 self.ended = self.options.until.expect("only a given end ends a run");
                 self.engine.now = self.ended;
                 return Ok(Status::Stopped);
             }
             if !self.engine.completed.is_empty() {
-                self.settle();
+                self.settle()?;
             }
             if self.engine.lost.is_some() {
                 self.check_loss()?;
@@ -312,38 +345,52 @@ impl<'a> Run<'a> {
 
     /// Does what is due besides the network; breaks if the run has reached its given end with work left.
     #[cold]
-    fn do_work(&mut self, work: Work, observer: &mut dyn Observer) -> ControlFlow<()> {
+    fn do_work(
+        &mut self,
+        work: Work,
+        observer: &mut dyn Observer,
+    ) -> Result<ControlFlow<()>, RunError> {
         match work {
             Work::Message(index) => {
                 let message = &self.work.messages[index as usize];
                 self.engine.post(message.flow as u32, message.bytes, Owner::Nobody);
             }
             Work::Change(index) => self.engine.apply(&self.work.changes[index as usize]),
-            Work::Job(_) => unreachable!("no job was scheduled"),
+            Work::Job(job) => {
+                let jobs = self.jobs.as_mut().expect("a job that is scheduled is there");
+                jobs.go_on(job, &mut self.engine)?;
+                self.ended = self.engine.now;
+            }
             Work::Sample => self.sample(observer),
-            Work::End if !self.is_done() => return ControlFlow::Break(()),
+            Work::End if !self.is_done() => return Ok(ControlFlow::Break(())),
             Work::End => {}
         }
-        ControlFlow::Continue(())
+        Ok(ControlFlow::Continue(()))
     }
 
     /// Whether everything that the workload asks for is done.
     fn is_done(&self) -> bool {
-        self.done == self.work.messages.len() as u64
+        self.done == self.work.messages.len() as u64 && self.jobs.as_ref().is_none_or(Jobs::are_done)
     }
 
     /// Tells of complete messages.
-    fn settle(&mut self) {
+    fn settle(&mut self) -> Result<(), RunError> {
         while let Some(flow) = self.engine.completed.pop() {
-            let before = self.done;
+            let (done, told) = (&mut self.done, &mut self.told);
+            let before = *done + told.len() as u64;
             self.engine.complete(flow, |owner| match owner {
-                Owner::Nobody => self.done += 1,
-                Owner::Job(_) => unreachable!("no job has sent anything"),
+                Owner::Nobody => *done += 1,
+                Owner::Job(job) => told.push(job),
             });
-            if self.done > before {
+            if *done + told.len() as u64 > before {
                 self.ended = self.engine.now;
             }
         }
+        for job in self.told.drain(..) {
+            let jobs = self.jobs.as_mut().expect("a job that sent something is there");
+            jobs.on_message(job, &mut self.engine)?;
+        }
+        Ok(())
     }
 
     fn sample(&mut self, observer: &mut dyn Observer) {
@@ -375,7 +422,8 @@ impl<'a> Run<'a> {
 
     #[cold]
     fn look_around(&mut self, observer: &mut dyn Observer) -> Result<ControlFlow<()>, RunError> {
-        if self.engine.records.rows() >= BATCH {
+        let job_rows = self.jobs.as_ref().map_or(0, |jobs| jobs.records.rows());
+        if self.engine.records.rows() + job_rows >= BATCH {
             self.hand_over(observer);
         }
         checks::no_deadlock_for_long(&self.engine, self.setup)?;
@@ -389,10 +437,11 @@ impl<'a> Run<'a> {
     }
 
     fn progress(&self) -> Progress {
+        let (iterations, planned) = self.jobs.as_ref().map_or((0, Some(0)), Jobs::iterations);
         Progress {
             time: self.engine.now,
-            done: self.done,
-            total: Some(self.work.messages.len() as u64),
+            done: self.done + iterations,
+            total: planned.map(|planned| self.work.messages.len() as u64 + planned),
             events: self.engine.events,
         }
     }
@@ -403,6 +452,9 @@ impl<'a> Run<'a> {
         let events = self.engine.records.take_tables(fabric, flows, &self.owners);
         let samples = self.sampler.take_tables(fabric, &self.owners);
         hand(events.into_iter().chain(samples), observer);
+        if let Some(jobs) = &mut self.jobs {
+            hand(jobs.take_tables(), observer);
+        }
     }
 
     /// The end, however it came: hands all rows over, then checks what a run that did not fail must hold to.
@@ -416,6 +468,9 @@ impl<'a> Run<'a> {
         }
         self.hand_over(observer);
         hand(last_tables(&self.engine, self.setup.fabric), observer);
+        if let Some(jobs) = &mut self.jobs {
+            hand(jobs.last_tables(&self.engine, self.ended), observer);
+        }
         let status = status?;
         checks::at_the_end(&self.engine, self.setup, self.work.changes, status)?;
         Ok(Outcome { counters: self.counters(), status, ended: self.ended })

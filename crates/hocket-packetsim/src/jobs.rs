@@ -1,0 +1,185 @@
+//! Periodic jobs on the network: an Up phase is one message on each of a job's flows, and its end is the
+//! acknowledgement of the last.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use hocket_des::{Bytes, Duration, Rate, Time};
+use hocket_scenario::closed_loop::{ClosedLoop, Next};
+use hocket_scenario::{JobId, LinkId, LinkRow, Phase, Records, Scenario, Table};
+use hocket_transport::Progress;
+
+use crate::RunError;
+use crate::engine::{Engine, Owner, Work};
+use crate::records::Owners;
+
+/// The jobs of a scenario, and which flows of the setup are theirs.
+#[derive(Clone, Copy, Debug)]
+pub struct PeriodicJobs<'a> {
+    /// What the jobs do.
+    pub scenario: &'a Scenario,
+    /// By job: the flows that it sends on.
+    pub flows: &'a [Range<usize>],
+    /// By flow: the job that it counts for in tables.
+    pub owners: &'a [Option<JobId>],
+}
+
+impl PeriodicJobs<'_> {
+    /// Asserts that jobs and flows belong together.
+    pub(crate) fn check(&self, flows: usize) {
+        assert_eq!(self.flows.len(), self.scenario.jobs().len(), "each job has its flows");
+        assert_eq!(self.owners.len(), flows, "it is said of each flow whose it is");
+        assert!(self.flows.iter().all(|each| each.end <= flows), "jobs send on flows of the setup");
+    }
+
+    /// Whose each flow is, by name.
+    pub(crate) fn owners(&self) -> Owners {
+        let names = self.scenario.jobs().iter().map(|job| job.name.clone()).collect();
+        Owners::new(names, self.owners.iter().map(|owner| owner.map(JobId::code)))
+    }
+}
+
+/// All jobs of a run.
+pub(crate) struct Jobs<'a> {
+    periodic: PeriodicJobs<'a>,
+    jobs: Vec<JobState<'a>>,
+    /// What has happened to them.
+    pub(crate) records: Records,
+    iterations_done: u64,
+    /// Jobs that have not left.
+    left: usize,
+}
+
+struct JobState<'a> {
+    closed_loop: ClosedLoop<'a>,
+    flows: Range<usize>,
+    /// Messages of the present Up phase that are not complete.
+    unfinished: usize,
+    phase_start: Option<Time>,
+    busy: Duration,
+}
+
+impl<'a> Jobs<'a> {
+    /// The jobs before their first iterations, which are scheduled.
+    pub(crate) fn new(
+        periodic: &PeriodicJobs<'a>,
+        engine: &mut Engine<'_>,
+    ) -> Result<Self, RunError> {
+        let scenario = periodic.scenario;
+        let mut records = Records::new(scenario);
+        let mut jobs = Vec::with_capacity(scenario.jobs().len());
+        for (id, flows) in scenario.job_ids().zip(periodic.flows) {
+            let closed_loop = ClosedLoop::new(scenario, id, &mut records)?;
+            if let Some(start) = closed_loop.first_start() {
+                engine.schedule_work(start, Work::Job(id.code()));
+            }
+            let (unfinished, phase_start, busy) = (0, None, Duration::ZERO);
+            jobs.push(JobState {
+                closed_loop,
+                flows: flows.clone(),
+                unfinished,
+                phase_start,
+                busy,
+            });
+        }
+        let left = jobs.len();
+        Ok(Self { periodic: *periodic, jobs, records, iterations_done: 0, left })
+    }
+
+    /// A wait of the job is over.
+    pub(crate) fn go_on(&mut self, job: u32, engine: &mut Engine<'_>) -> Result<(), RunError> {
+        let state = &mut self.jobs[job as usize];
+        if let Some(start) = state.phase_start.take() {
+            state.busy += engine.now.since(start);
+        }
+        let before = self.records.iterations.len();
+        let next = state.closed_loop.go_on(engine.now, &mut self.records)?;
+        self.iterations_done += (self.records.iterations.len() - before) as u64;
+        match next {
+            Next::Wait(at) => engine.schedule_work(at, Work::Job(job)),
+            Next::Send(phase) => self.send(job, phase, engine),
+            Next::Leave => self.left -= 1,
+        }
+        Ok(())
+    }
+
+    /// A message of the job is complete.
+    pub(crate) fn on_message(&mut self, job: u32, engine: &mut Engine<'_>) -> Result<(), RunError> {
+        let state = &mut self.jobs[job as usize];
+        state.unfinished -= 1;
+        if state.unfinished == 0 { self.go_on(job, engine) } else { Ok(()) }
+    }
+
+    /// Iterations of all jobs, finished and in all, if each job has a number of them.
+    pub(crate) fn iterations(&self) -> (u64, Option<u64>) {
+        let scenario = self.periodic.scenario;
+        let total = scenario.job_ids().map(|job| scenario.iterations(job)).sum();
+        (self.iterations_done, total)
+    }
+
+    /// Whether all jobs have left.
+    pub(crate) fn are_done(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Takes out the rows so far.
+    pub(crate) fn take_tables(&mut self) -> Vec<Table> {
+        self.records.take_tables(self.periodic.scenario)
+    }
+
+    /// The tables that come last: `policy_acted` of `jobs` is how often a job's congestion controls cut their rates, and
+    /// the bytes in `links` are the data that arrived over each.
+    pub(crate) fn last_tables(&mut self, engine: &Engine<'_>, ended: Time) -> [Table; 2] {
+        let mut bytes_by_link: BTreeMap<(LinkId, JobId), u64> = BTreeMap::new();
+        for (flow, owner) in self.periodic.owners.iter().enumerate() {
+            let Some(job) = *owner else { continue };
+            self.records.jobs[job.index()].policy_acted += engine.controls[flow].cuts();
+            for (links, bytes) in engine.carried(flow as u32) {
+                for &link in links {
+                    *bytes_by_link.entry((LinkId::new(link), job)).or_default() += bytes;
+                }
+            }
+        }
+        let row = |((link, job), bytes)| self.link_row(link, job, bytes, ended);
+        self.records.links = bytes_by_link.into_iter().map(row).collect();
+        self.records.last_tables(self.periodic.scenario)
+    }
+
+    fn link_row(&self, link: LinkId, job: JobId, bytes: u64, ended: Time) -> LinkRow {
+        let rate = self.periodic.scenario.fabric().links()[link.index()].rate;
+        let could = rate.as_bps() as f64 / 8.0 * ended.as_secs_f64();
+        let utilisation = if could > 0.0 { bytes as f64 / could } else { 0.0 };
+        let state = &self.jobs[job.index()];
+        let present = state.phase_start.map_or(Duration::ZERO, |start| ended.since(start));
+        let busy = state.busy + present;
+        LinkRow { link, job, bytes: Bytes::new(bytes), utilisation, busy }
+    }
+
+    fn send(&mut self, job: u32, phase: usize, engine: &mut Engine<'_>) {
+        let phase = self.periodic.scenario.jobs()[job as usize].profile.phases()[phase];
+        let bytes = phase.bytes().get();
+        let state = &mut self.jobs[job as usize];
+        state.phase_start = Some(engine.now);
+        if state.flows.is_empty() || bytes == 0 {
+            // Nothing that the network could delay.
+            engine.schedule_work(engine.now + phase.duration, Work::Job(job));
+            return;
+        }
+        state.unfinished = state.flows.len();
+        for flow in state.flows.clone() {
+            let overhead = engine.flows[flow].overhead;
+            let sender = &mut engine.flows[flow].sender;
+            sender.set_cap(rate_with_headers(phase, engine.model.frames.mtu, overhead));
+            engine.courses[flow].phase = Progress { sent: sender.posted(), total: bytes };
+            engine.post(flow as u32, bytes, Owner::Job(job));
+        }
+    }
+}
+
+// A profile's rate is that of data. On the wire it takes headers besides, so that on an idle network the phase
+// lasts as long as the profile says, up to where the NIC's own rate is reached.
+fn rate_with_headers(phase: Phase, mtu: u16, overhead: u16) -> Rate {
+    let (mtu, overhead) = (u128::from(mtu), u128::from(overhead));
+    let bps = (u128::from(phase.rate.as_bps()) * (mtu + overhead)).div_ceil(mtu);
+    Rate::from_bps(u64::try_from(bps).expect("a phase has at most 1 Pbps"))
+}

@@ -1,0 +1,145 @@
+//! From a `Scenario`, which the flow engine runs too, to queue pairs and messages.
+
+use std::ops::Range;
+
+use hocket_des::Time;
+use hocket_scenario::{EcmpHash, JobFlow, JobId, Scenario, Transport};
+use hocket_transport::Policy;
+
+use crate::build::{FlowSpec, Setup};
+use crate::jobs::PeriodicJobs;
+use crate::model::{Model, PRIORITIES};
+use crate::run::{MessageSpec, Observer, Options, Outcome, Workload, run};
+use crate::{LinkChange, RunError};
+
+/// Runs `scenario` packet by packet: each Up phase of a job sends its bytes on each of the job's flows, no faster than the
+/// profile says, and ends when the last of them is acknowledged; each transfer is one message. Flows of a host share its
+/// NIC in turn whatever their priority; switches serve the queues as `model` says, of which
+/// [`Scheduling::Strict`](crate::model::Scheduling::Strict) is what the flow engine does. Queues beyond the eighth share it.
+///
+/// A profile's rate is that of data: headers come on top, so that a job alone on the network takes its period and the round
+/// trips of its last packets, unless data and headers together exceed the rate of its NIC.
+///
+/// Besides the tables of [`run`](crate::run), those of the flow engine come out: `iterations`, `phases`, `adjustments`, `links` (the
+/// data that arrived over each) and `jobs`, where `policy_acted` counts cuts of rates.
+///
+/// ```
+/// use hocket_des::{Duration, Rate};
+/// use hocket_packetsim::{Model, Options, run_scenario};
+/// use hocket_scenario::{
+///     Cable, Column, Fabric, Job, JobFlow, Node, NodeId, NodeKind, Phase, Profile, Scenario, Stop,
+/// };
+///
+/// // Two jobs send 40 Gbps for 0.9 ms of every 2 ms to one host, half a period apart: they never meet.
+/// let kinds = [NodeKind::Host, NodeKind::Host, NodeKind::Host, NodeKind::Switch];
+/// let node = |(i, kind)| Node { name: format!("n{i}"), kind };
+/// let (rate, delay) = (Rate::from_gbps(50), Duration::from_ns(500));
+/// let cable = |host| Cable { a: NodeId::new(host), b: NodeId::new(3), rate, delay };
+/// let nodes = kinds.into_iter().enumerate().map(node).collect();
+/// let fabric = Fabric::new(nodes, &[0, 1, 2].map(cable))?;
+/// let (start, duration) = (Duration::ZERO, Duration::from_us(900));
+/// let up = Phase { start, duration, rate: Rate::from_gbps(40) };
+/// let profile = Profile::new(Duration::from_ms(2), vec![up])?;
+/// let job = |name, from| Job {
+///     flows: vec![JobFlow::new(NodeId::new(from), NodeId::new(2), 0)],
+///     ..Job::new(name, profile.clone(), Vec::new())
+/// };
+/// let second = Job { time_shift: Some(Duration::from_ms(1)), ..job("second", 1) };
+/// let stop = Stop { iterations: Some(5), until: None };
+/// let scenario = Scenario::new(fabric, vec![job("first", 0), second], 1, 1, stop)?;
+///
+/// let mut tables = Vec::new();
+/// run_scenario(&scenario, &Model::default(), &[], &Options::default(), &mut tables)?;
+/// let jobs = tables.iter().find(|table| table.name == "jobs").expect("the run had jobs");
+/// let Some(Column::F64(p99_s)) = jobs.column("p99_iteration_s") else { panic!() };
+/// assert!(p99_s.iter().all(|p99_s| (2e-3..2.01e-3).contains(p99_s)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As [`run`](crate::run); and if a job goes on for more than 213 days of simulated time.
+pub fn run_scenario(
+    scenario: &Scenario,
+    model: &Model,
+    changes: &[LinkChange],
+    options: &Options,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, RunError> {
+    let traffic = Traffic::of(scenario);
+    let setup = Setup {
+        fabric: scenario.fabric(),
+        model,
+        policies: &traffic.policies,
+        flows: &traffic.flows,
+        hash: EcmpHash::Mixed,
+        longest_rtt_for_all: false,
+        seed: scenario.seed(),
+    };
+    let (flows, owners) = (&traffic.by_job[..], &traffic.owners[..]);
+    let jobs = Some(PeriodicJobs { scenario, flows, owners });
+    let workload = Workload { messages: &traffic.messages, jobs, changes };
+    let until = earlier(options.until, scenario.until());
+    run(&setup, &workload, &Options { until, ..options.clone() }, observer)
+}
+
+/// What a scenario sends, as the engine takes it.
+#[derive(Default)]
+struct Traffic {
+    policies: Vec<Policy>,
+    flows: Vec<FlowSpec>,
+    owners: Vec<Option<JobId>>,
+    by_job: Vec<Range<usize>>,
+    messages: Vec<MessageSpec>,
+}
+
+impl Traffic {
+    fn of(scenario: &Scenario) -> Self {
+        let mut its = Self::default();
+        for (id, job) in scenario.job_ids().zip(scenario.jobs()) {
+            let start = its.flows.len();
+            let class = class(scenario.queue(id));
+            for flow in &job.flows {
+                its.add(flow, &job.transport, class, Some(id));
+            }
+            its.by_job.push(start..its.flows.len());
+        }
+        for transfer in scenario.transfers() {
+            let flow = its.flows.len();
+            let class = class(scenario.queue_of(transfer.priority));
+            its.add(&transfer.flow, &transfer.transport, class, transfer.job);
+            let (bytes, start) = (transfer.bytes.get(), transfer.start);
+            its.messages.push(MessageSpec { flow, bytes, start });
+        }
+        its
+    }
+
+    fn add(&mut self, flow: &JobFlow, transport: &Transport, class: u8, owner: Option<JobId>) {
+        let policy = self.policy(&transport.policy);
+        self.flows.push(FlowSpec {
+            from: flow.from,
+            to: flow.to,
+            labels: (flow.label, flow.label),
+            priority: class,
+            policy,
+            window: transport.window(),
+            path: flow.path.clone(),
+        });
+        self.owners.push(owner);
+    }
+
+    fn policy(&mut self, policy: &Policy) -> usize {
+        let known = self.policies.iter().position(|known| known == policy);
+        known.unwrap_or_else(|| {
+            self.policies.push(policy.clone());
+            self.policies.len() - 1
+        })
+    }
+}
+
+fn class(queue: u8) -> u8 {
+    queue.min(PRIORITIES as u8 - 1)
+}
+
+fn earlier(one: Option<Time>, other: Option<Time>) -> Option<Time> {
+    one.into_iter().chain(other).min()
+}
