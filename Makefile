@@ -9,7 +9,7 @@ RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name 
 export OPENBLAS_NUM_THREADS ?= 1
 export PIP_QUIET ?= 1
 
-.PHONY: demo test lint rust-test python-test fmt bench reproduce toolchain clean
+.PHONY: demo test lint rust-test python-test fmt bench reproduce validate toolchain clean
 
 demo: $(BIN)/.built
 	$(BIN)/hocket compat examples/two_jobs.toml
@@ -47,6 +47,11 @@ bench: toolchain
 # Every target of the papers; renews the table in docs/validation.md and draws the figures.
 reproduce: $(BIN)/.built
 	$(BIN)/hocket reproduce --all --out hocket-runs/reproduce --write docs/validation.md
+
+# Every recorded run of the ns-3 based simulator; renews its section in docs/validation.md.
+REFERENCE ?= ../shared/reference/ns3
+validate: $(BIN)/.built
+	$(BIN)/hocket validate --reference $(REFERENCE) --write docs/validation.md
 
 toolchain:
 	@command -v cargo >/dev/null || { echo "hocket needs Rust 1.88 or newer: cargo was not found; install it with rustup or your distribution." >&2; exit 1; }

@@ -1,8 +1,20 @@
 # What `crates/hocket-py` exports. Quantities are integers in the unit that their name says.
 from collections.abc import Callable, Sequence
-from typing import TypedDict, final
+from typing import Any, TypedDict, final
 
-__all__ = ["Fabric", "commensurate", "rank", "score", "simulate", "solve_cluster", "solve_link", "stretched"]
+__all__ = [
+    "Fabric",
+    "SelfCheckError",
+    "commensurate",
+    "rank",
+    "rocev2_frames",
+    "score",
+    "simulate",
+    "simulate_packets",
+    "solve_cluster",
+    "solve_link",
+    "stretched",
+]
 
 # A period in ps, and Up phases as (start_ps, duration_ps, rate_bps).
 _Profile = tuple[int, Sequence[tuple[int, int, int]]]
@@ -106,6 +118,49 @@ class _Ran(TypedDict):
     interrupted: bool
     ended_ps: int
 
+# Columns of 64 bits per row, little-endian.
+class _FlowColumns(TypedDict):
+    from_node: bytes
+    to_node: bytes
+    label_forth: bytes
+    label_back: bytes
+    priority: bytes
+    policy: bytes
+    window: bytes
+
+class _MessageColumns(TypedDict):
+    flow: bytes
+    bytes: bytes
+    start_ps: bytes
+
+class _PacketOptions(TypedDict):
+    seed: int
+    until_ps: int | None
+    sample_every_ps: int | None
+    hash: str
+    longest_rtt_for_all: bool
+    record_rates: bool
+    record_utilisation: bool
+
+class _PacketCounters(TypedDict):
+    packet_hops: int
+    events: int
+    messages: int
+    pauses: int
+    marks: int
+    cnps: int
+    retransmissions: int
+    losses: int
+    lost_to_failures: int
+    rate_cuts: list[int]
+
+class _PacketsRan(TypedDict):
+    counters: _PacketCounters
+    status: str
+    ended_ps: int
+
+class SelfCheckError(RuntimeError): ...
+
 @final
 class Fabric:
     def __new__(
@@ -142,3 +197,16 @@ def simulate(
     run: _RunSpec,
     progress: Callable[[int, int, int | None], object],
 ) -> _Ran: ...
+def rocev2_frames() -> dict[str, int]: ...
+def simulate_packets(
+    fabric: Fabric,
+    model: dict[str, Any],
+    policies: Sequence[dict[str, Any]],
+    windows: Sequence[tuple[str, int]],
+    flows: _FlowColumns,
+    messages: _MessageColumns,
+    failures: Sequence[tuple[int, int]],
+    options: _PacketOptions,
+    sink: Callable[[str, dict[str, _Column]], object],
+    progress: Callable[[int, int, int | None], object],
+) -> _PacketsRan: ...

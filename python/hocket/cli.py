@@ -1,5 +1,6 @@
 """The command line: reads arguments, calls the library, prints. Every mistake of a user is one message on
-stderr and exit code 2; Ctrl-C is exit code 130 after what was finished has been kept.
+stderr and exit code 2; Ctrl-C is exit code 130 after what was finished has been kept; a run that proves
+itself wrong, and a validation that finds a difference, are exit code 1.
 """
 
 import os
@@ -21,12 +22,16 @@ from hocket.console import (
     print_json,
     print_profile,
     print_run,
+    print_study,
     print_table,
     progress_bar,
 )
-from hocket.errors import InputError, located
+from hocket.errors import InputError, SelfCheckError, located
+from hocket.hpcc import is_study
+from hocket.results import Run
 from hocket.runner import as_plan, simulate
 
+WRONG = 1
 INPUT_ERROR = 2
 INTERRUPTED = 130
 
@@ -40,6 +45,9 @@ class _Commands(typer.core.TyperGroup):
         except InputError as error:
             err.print(f"[red]error:[/red] {escape(str(error))}")
             raise typer.Exit(INPUT_ERROR) from None
+        except SelfCheckError as error:
+            err.print(f"[red]the run proved itself wrong:[/red] {escape(str(error))}")
+            raise typer.Exit(WRONG) from None
         except KeyboardInterrupt:
             err.print("interrupted")
             raise typer.Exit(INTERRUPTED) from None
@@ -122,7 +130,10 @@ def compat_command(
 
 @app.command("run")
 def run_command(
-    plan: Annotated[Path, typer.Argument(help="The plan to simulate, as TOML or JSON.")],
+    plan: Annotated[
+        Path,
+        typer.Argument(help="The plan to simulate, as TOML or JSON; or an HPCC-style config.txt."),
+    ],
     directory: Annotated[
         Path | None,
         typer.Option("--out", metavar="DIR", help="Where to write; hocket-runs/NAME if not given."),
@@ -130,9 +141,25 @@ def run_command(
     candidate: Annotated[
         str | None, typer.Option("--candidate", metavar="NAME", help="Place jobs as this candidate does.")
     ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="N", help="Of a study: 1 if not given.", min=0)
+    ] = None,
+    exact: Annotated[
+        bool,
+        typer.Option("--exact", help="Of a study: exact times and RoCEv2's frames, not its simulator's."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifest instead of a table.")] = False,
 ) -> None:
-    """Simulate a plan; write Parquet tables and a manifest."""
+    """Simulate a plan, or a study of the HPCC simulator; write Parquet tables and a manifest."""
+    if is_study(plan):
+        if candidate is not None:
+            raise InputError("--candidate: is for plans; a study says itself who sends to whom")
+        _run_study(plan, directory, 1 if seed is None else seed, exact, as_json)
+        return
+    if seed is not None or exact:
+        raise InputError(
+            f"{'--exact' if exact else '--seed'}: is for HPCC-style studies; a plan has its seed in it"
+        )
     checked = as_plan(plan)
     directory = directory or Path("hocket-runs") / plan.stem
     with progress_bar() as progress:
@@ -148,6 +175,36 @@ def run_command(
         print_json(run.manifest)
     else:
         print_run(checked.name or plan.name, run, directory)
+    _end_interrupted(run)
+
+
+def _run_study(path: Path, directory: Path | None, seed: int, exact: bool, as_json: bool) -> None:
+    from hocket.hpcc import load_study
+    from hocket.hpcc.parameters import EXACT, REFERENCE
+    from hocket.hpcc.run import run_study
+
+    study = load_study(path)
+    # They are all called config.txt; the directory tells them apart.
+    name = path.resolve().parent.name if path.stem == "config" else path.stem
+    directory = directory or Path("hocket-runs") / name
+    with progress_bar() as progress:
+        task = progress.add_task("simulating", total=len(study.flows))
+
+        def report(time_s: float, done: int, total: int) -> None:
+            progress.update(
+                task, completed=done, total=total, description=f"simulated {time_s * 1e3:,.3f} ms"
+            )
+
+        profile = EXACT if exact else REFERENCE
+        run = run_study(study, directory, seed=seed, profile=profile, progress=report)
+    if as_json:
+        print_json(run.manifest)
+    else:
+        print_study(name, study, run, directory)
+    _end_interrupted(run)
+
+
+def _end_interrupted(run: Run) -> None:
     if run.interrupted:
         err.print(
             f"interrupted at {run.manifest['simulated_s']:.3f} s of simulated time; kept what was finished"
@@ -268,3 +325,45 @@ def reproduce_command(
             err.print(f"figures: {directory}")
             if write is not None:
                 report.write_validation(write, done)
+
+
+@app.command("validate")
+def validate_command(
+    cases: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="CASE…", help="Such as incast8, or incast8/dcqcn; all if none is given."),
+    ] = None,
+    reference: Annotated[
+        Path | None,
+        typer.Option("--reference", metavar="DIR", help="The recorded runs of an ns-3 based simulator."),
+    ] = None,
+    seeds: Annotated[
+        int, typer.Option("--seeds", metavar="N", help="Runs of ours per random case.", min=1)
+    ] = 10,
+    write: Annotated[
+        Path | None, typer.Option("--write", metavar="FILE.md", help="Renew the section in this file.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Repeat recorded runs of an ns-3 based simulator on the packet engine, and compare."""
+    from hocket.validate import report
+    from hocket.validate.reference import DEFAULT
+
+    validation = report.Validation.of(reference or DEFAULT, cases or [])
+    with progress_bar() as progress:
+        task = progress.add_task("comparing", total=len(validation.chosen))
+        for case in validation.chosen:
+            progress.update(task, description=case.folder)
+            validation.add(case, seeds, unrounded=write is not None)
+            progress.advance(task)
+    if as_json:
+        print_json(report.as_json(validation.comparisons))
+    else:
+        print_table(report.HEADER, map(report.row, validation.comparisons), report.LEFT)
+    if write is not None:
+        report.write_validation(write, validation)
+    if validation.failed:
+        err.print(
+            f"{len(validation.failed)} of {len(validation.comparisons)} runs differ beyond their limits"
+        )
+        raise typer.Exit(WRONG)

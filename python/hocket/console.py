@@ -7,12 +7,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from hocket.compatibility import Compatibility
+from hocket.hpcc import Study
 from hocket.profile import JobProfile
 from hocket.results import Run
 
@@ -222,6 +224,48 @@ def print_run(title: str, run: Run, directory: Path) -> None:
     out.print()
     tables = ", ".join(f"{name} ({table.height:,})" for name, table in run.tables.items())
     out.print(f"written to {escape(str(directory))}: manifest.json and Parquet tables {tables}")
+
+
+def print_study(title: str, study: Study, run: Run, directory: Path) -> None:
+    """How flows fared, what had no effect, and where files and tables are."""
+    manifest, counts, flows = run.manifest, run.manifest["counts"], run.tables["flows"]
+    done = (
+        f"{flows.height:,}"
+        if flows.height == len(study.flows)
+        else f"{flows.height:,} of {len(study.flows):,}"
+    )
+    peak_bytes = run.tables["ports"]["peak_bytes"].max() or 0
+    out.print(f"[bold]{escape(title)}[/bold]")
+    out.print(
+        f"{manifest['parameters']['policy']['value']}, profile {manifest['profile']}, "
+        f"seed {manifest['seed']}: {manifest['status']}"
+    )
+    out.print()
+    header = ("flows", "mean FCT (µs)", "p99", "max", "PAUSE frames", "marked packets", "peak queue (kB)")
+    rank = pl.col("fct_s").quantile(0.99, interpolation="higher")
+    fct = flows.select(
+        pl.col("fct_s").mean().alias("mean"), rank.alias("p99"), pl.col("fct_s").max().alias("max")
+    )
+    times = (f"{seconds * 1e6:,.2f}" if seconds is not None else "–" for seconds in fct.row(0))
+    row = (done, *times, f"{counts['pauses']:,}", f"{flows['marks'].sum():,}", f"{peak_bytes / 1e3:,.1f}")
+    print_table(header, [row], left=0)
+    out.print()
+    out.print(
+        f"simulated {manifest['simulated_s'] * 1e3:,.3f} ms in {manifest['run_s']:.3f} s: "
+        f"{manifest['packet_hops']:,} packet-hops, "
+        f"{manifest['packet_hops'] / manifest['run_s'] / 1e6:.2f} M/s, {manifest['peak_rss_mb']:.0f} MB"
+    )
+    reasons: dict[str, list[str]] = {}
+    for each in study.ignored:
+        reasons.setdefault(each.why, []).append(each.key)
+    out.print("without effect:" if reasons else "every key has an effect")
+    for why, keys in reasons.items():
+        out.print(f"  {escape(', '.join(keys))}: {escape(why)}", style="dim")
+    files = f"{study.config.fct_file}, {study.config.pfc_file}"
+    tables = ", ".join(run.tables)
+    out.print(
+        f"written to {escape(str(directory))}: {escape(files)}, manifest.json and Parquet tables {tables}"
+    )
 
 
 def _ms(seconds: float | None) -> str:

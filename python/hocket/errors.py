@@ -1,7 +1,7 @@
-"""The exception for what a user can get wrong (a plan, a file, an argument), and the one for a run that proves
-itself wrong.
+"""The exception for what a user can get wrong (a plan, a file, an argument), and the one for a run that
+proves itself wrong: exit codes 2 and 1 of the command line.
 
-What only a bug can cause stays an assertion. The command line turns the first into exit code 2, the second into 1.
+What only a bug can cause stays an assertion.
 """
 
 from collections.abc import Iterator
@@ -19,9 +19,11 @@ class InputError(ValueError):
     """
 
 
-class CheckFailed(RuntimeError):
-    """A run ended because one of its own checks did not hold: a packet lost although PFC is on, a deadlock, bytes
-    gone astray. The message names link or flow, and the time; what the run recorded until then is kept.
+class SelfCheckError(RuntimeError):
+    """A run ended because one of its own checks did not hold: a packet lost although PFC is on, a deadlock,
+    bytes gone astray.
+
+    The message names link or flow, and the time; what the run recorded until then is kept.
     """
 
 

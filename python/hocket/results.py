@@ -129,7 +129,8 @@ class RunWriter:
                 path = _parquet(self.directory, name)
                 self._writers[name] = parquet.ParquetWriter(path, table.schema, compression="zstd")
                 self._rows[name] = 0
-            self._writers[name].write_table(table)
+            if table.num_rows > 0:
+                self._writers[name].write_table(table)
         except OSError as error:
             raise self._unwritable(error) from None
         self._rows[name] += table.num_rows

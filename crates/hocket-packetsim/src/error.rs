@@ -81,3 +81,18 @@ pub enum RunError {
     #[error("samples every {interval}; it must be above 0 ps")]
     NoInterval { interval: Duration },
 }
+
+impl RunError {
+    /// Whether the run was under way and one of its own checks failed, as against input that cannot be run.
+    pub fn is_failed_check(&self) -> bool {
+        matches!(
+            self,
+            Self::LostDespitePfc { .. }
+                | Self::Deadlock { .. }
+                | Self::Stalled { .. }
+                | Self::BytesLost { .. }
+                | Self::BufferAstray { .. }
+                | Self::OverCapacity { .. }
+        )
+    }
+}

@@ -2,11 +2,13 @@
 
 use hocket_des::{Duration, Rate};
 use hocket_scenario::{
-    Cable, Crossing, Fabric, LinkId, Node, NodeId, NodeKind, Phase, Profile, Routing,
-    ring_crossings,
+    Cable, Column, Crossing, Fabric, LinkId, Node, NodeId, NodeKind, Phase, Profile, Routing,
+    Table, ring_crossings,
 };
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
 
 /// (period_ps, [(start_ps, duration_ps, rate_bps), …])
 pub(crate) type PlainProfile = (u64, Vec<(u64, u64, u64)>);
@@ -86,5 +88,34 @@ impl PyFabric {
         let mut routing = Routing::new(&self.0);
         let ring = ring_crossings(&workers, &mut routing, first_label).map_err(value_error)?;
         Ok(ring.into_iter().map(|crossing| (crossing.link.code(), crossing.flows)).collect())
+    }
+}
+
+/// By name: (NumPy type, buffer), or for text (codes as `u4`, buffer, dictionary).
+pub(crate) fn columns<'py>(py: Python<'py>, table: &Table) -> PyResult<Bound<'py, PyDict>> {
+    let columns = PyDict::new(py);
+    for (name, column) in &table.columns {
+        columns.set_item(*name, buffer(py, column)?)?;
+    }
+    Ok(columns)
+}
+
+fn buffer<'py>(py: Python<'py>, column: &Column) -> PyResult<Bound<'py, PyAny>> {
+    fn bytes<'py, T: Copy, const N: usize>(
+        py: Python<'py>,
+        values: &[T],
+        to_bytes: impl Fn(T) -> [u8; N],
+    ) -> Bound<'py, PyBytes> {
+        let flat: Vec<u8> = values.iter().flat_map(|value| to_bytes(*value)).collect();
+        PyBytes::new(py, &flat)
+    }
+    match column {
+        Column::U64(values) => ("<u8", bytes(py, values, u64::to_le_bytes)).into_bound_py_any(py),
+        Column::I64(values) => ("<i8", bytes(py, values, i64::to_le_bytes)).into_bound_py_any(py),
+        Column::U32(values) => ("<u4", bytes(py, values, u32::to_le_bytes)).into_bound_py_any(py),
+        Column::F64(values) => ("<f8", bytes(py, values, f64::to_le_bytes)).into_bound_py_any(py),
+        Column::Str { codes, dictionary } => {
+            ("<u4", bytes(py, codes, u32::to_le_bytes), dictionary).into_bound_py_any(py)
+        }
     }
 }

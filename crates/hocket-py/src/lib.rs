@@ -9,6 +9,7 @@
 
 mod compat;
 mod convert;
+mod packets;
 mod simulate;
 
 use pyo3::prelude::*;
@@ -19,6 +20,8 @@ mod _hocket {
     use crate::compat::{commensurate, rank, score, solve_cluster, solve_link, stretched};
     #[pymodule_export]
     use crate::convert::PyFabric;
+    #[pymodule_export]
+    use crate::packets::{SelfCheckError, rocev2_frames, simulate_packets};
     #[pymodule_export]
     use crate::simulate::simulate;
 }

@@ -5,12 +5,13 @@ use std::ops::ControlFlow;
 
 use hocket_des::{Duration, Time};
 use hocket_flowsim::{Options, Progress, Status};
-use hocket_scenario::{Column, Job, Scenario, Share, Stop, Table, Weight};
-use pyo3::IntoPyObjectExt;
+use hocket_scenario::{Job, Scenario, Share, Stop, Weight};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::PyDict;
 
-use crate::convert::{PlainCrossings, PlainProfile, PyFabric, crossings, profile, value_error};
+use crate::convert::{
+    PlainCrossings, PlainProfile, PyFabric, columns, crossings, profile, value_error,
+};
 
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
@@ -131,33 +132,4 @@ fn tell(progress: &Py<PyAny>, at: &Progress) -> PyResult<()> {
         progress.call1(py, (at.time.as_ps(), at.iterations_done, at.iterations_total))?;
         Ok(())
     })
-}
-
-/// By name: (NumPy type, buffer), or for text (codes as `u4`, buffer, dictionary).
-fn columns<'py>(py: Python<'py>, table: &Table) -> PyResult<Bound<'py, PyDict>> {
-    let columns = PyDict::new(py);
-    for (name, column) in &table.columns {
-        columns.set_item(*name, buffer(py, column)?)?;
-    }
-    Ok(columns)
-}
-
-fn buffer<'py>(py: Python<'py>, column: &Column) -> PyResult<Bound<'py, PyAny>> {
-    fn bytes<'py, T: Copy, const N: usize>(
-        py: Python<'py>,
-        values: &[T],
-        to_bytes: impl Fn(T) -> [u8; N],
-    ) -> Bound<'py, PyBytes> {
-        let flat: Vec<u8> = values.iter().flat_map(|value| to_bytes(*value)).collect();
-        PyBytes::new(py, &flat)
-    }
-    match column {
-        Column::U64(values) => ("<u8", bytes(py, values, u64::to_le_bytes)).into_bound_py_any(py),
-        Column::I64(values) => ("<i8", bytes(py, values, i64::to_le_bytes)).into_bound_py_any(py),
-        Column::U32(values) => ("<u4", bytes(py, values, u32::to_le_bytes)).into_bound_py_any(py),
-        Column::F64(values) => ("<f8", bytes(py, values, f64::to_le_bytes)).into_bound_py_any(py),
-        Column::Str { codes, dictionary } => {
-            ("<u4", bytes(py, codes, u32::to_le_bytes), dictionary).into_bound_py_any(py)
-        }
-    }
 }

@@ -7,7 +7,7 @@
 from hocket.hpcc.config import Config, Ignored
 from hocket.hpcc.flows import Flows
 from hocket.hpcc.outputs import standalone_ns, write_completions, write_pauses
-from hocket.hpcc.study import Study, load_study
+from hocket.hpcc.study import Study, is_study, load_study
 from hocket.hpcc.topology import Topology
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Ignored",
     "Study",
     "Topology",
+    "is_study",
     "load_study",
     "standalone_ns",
     "write_completions",

@@ -40,8 +40,8 @@ class Study:
 
 
 def is_study(path: str | Path) -> bool:
-    """Whether `path` looks like the settings of a study rather than a plan: its name does not end in `.toml` or
-    `.json`, and its first line begins with a key in capital letters.
+    """Whether `path` looks like the settings of a study rather than a plan: its name does not end in `.toml`
+    or `.json`, and its first line begins with a key in capital letters.
 
     >>> is_study("plan.toml")
     False

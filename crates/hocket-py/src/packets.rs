@@ -1,0 +1,538 @@
+//! Runs of the packet engine. Flows and messages come as columns, tables go out as they fill.
+
+use std::ops::ControlFlow;
+
+use hocket_des::{Bytes, Duration, Rate, Time};
+use hocket_packetsim::model::{
+    Arithmetic, Frames, Headroom, Marking, Notification, Scheduling, Switching,
+};
+use hocket_packetsim::{
+    Change, Counters, FlowSpec, LinkChange, MessageSpec, Model, Observer, Options, PathChoice,
+    Progress, Record, RunError, Setup, Status, WindowRule, Workload,
+};
+use hocket_scenario::{EcmpHash, LinkId, NodeId, Table};
+use hocket_transport::congestion::{
+    dcqcn, dctcp, hpcc, pint, receiver_driven, static_window, timely,
+};
+use hocket_transport::{Answering, Policy};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{IntoPyDict, PyDict};
+
+use crate::convert::{PyFabric, columns, value_error};
+
+pyo3::create_exception!(
+    _hocket,
+    SelfCheckError,
+    PyRuntimeError,
+    "A run was found wrong by one of its own checks, and ended; what it had recorded was handed over before."
+);
+
+/// How hosts and switches work; names as in `hocket_packetsim::Model`.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct ModelSpec {
+    mtu_bytes: u64,
+    data_header_bytes: u64,
+    ack_bytes: u64,
+    least_ack_bytes: u64,
+    pause_bytes: u64,
+    stamp_bytes: u64,
+    hops_bytes: u64,
+    load_bytes: u64,
+    ack_every: u64,
+    nack_interval_ps: u64,
+    /// Interval in ps and priority of CNPs; `None` if acknowledgements carry the marks.
+    cnp: Option<(u64, u64)>,
+    pause_holds_acks: bool,
+    retransmit_timeout_ps: u64,
+    buffer_bytes: u64,
+    reserve_bytes: u64,
+    /// "computed", "three-delays", or bytes.
+    headroom: HeadroomSpec,
+    dynamic_threshold: i8,
+    resume_offset_bytes: u64,
+    pfc: bool,
+    /// (rate in bits/s, minimum and maximum in bytes, probability)
+    marking: Vec<(u64, u64, u64, f64)>,
+    /// "round-robin", "strict", or weights.
+    scheduling: SchedulingSpec,
+    cut_through: bool,
+    telemetry_unit: u64,
+    pint_base: f64,
+    /// "exact" or "reference".
+    arithmetic: String,
+}
+
+#[derive(FromPyObject)]
+enum HeadroomSpec {
+    Bytes(u64),
+    Rule(String),
+}
+
+#[derive(FromPyObject)]
+enum SchedulingSpec {
+    Weights([u16; 8]),
+    Rule(String),
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct DcqcnSpec {
+    increase_timer_ps: u64,
+    byte_counter: Option<u64>,
+    fast_recovery_steps: u64,
+    additive_increase_bps: u64,
+    hyper_increase_bps: u64,
+    gain: f64,
+    alpha_timer_ps: u64,
+    initial_alpha: f64,
+    /// Time between checks; `None` cuts at each notification.
+    cut_check_ps: Option<u64>,
+    cut_divisor: f64,
+    least_kept: f64,
+    clamp_target_rate: bool,
+    clamp_target_after_timer: bool,
+    min_rate_bps: u64,
+    rate_on_first_cnp_bps: Option<u64>,
+    adaptive: bool,
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct DctcpSpec {
+    gain: f64,
+    additive_increase_bps: u64,
+    min_rate_bps: u64,
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct TimelySpec {
+    gain: f64,
+    decrease: f64,
+    low_ps: u64,
+    high_ps: u64,
+    min_rtt_ps: u64,
+    additive_increase_bps: u64,
+    hyper_increase_bps: u64,
+    min_rate_bps: u64,
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct HpccSpec {
+    target_utilisation: f64,
+    max_additive_steps: u64,
+    additive_increase_bps: u64,
+    min_rate_bps: u64,
+    fast_react: bool,
+}
+
+/// Columns as little-endian buffers of 64 bits per flow; rows of equal length.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct FlowColumns {
+    from_node: PyBackedBytes,
+    to_node: PyBackedBytes,
+    label_forth: PyBackedBytes,
+    label_back: PyBackedBytes,
+    priority: PyBackedBytes,
+    policy: PyBackedBytes,
+    window: PyBackedBytes,
+}
+
+/// Columns as little-endian buffers of 64 bits per message.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct MessageColumns {
+    flow: PyBackedBytes,
+    bytes: PyBackedBytes,
+    start_ps: PyBackedBytes,
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct OptionsSpec {
+    seed: u64,
+    until_ps: Option<u64>,
+    sample_every_ps: Option<u64>,
+    /// "murmur3" or "mixed".
+    hash: String,
+    longest_rtt_for_all: bool,
+    record_rates: bool,
+    record_utilisation: bool,
+}
+
+#[derive(IntoPyObject)]
+pub(crate) struct PacketsRan<'py> {
+    counters: Bound<'py, PyDict>,
+    /// "complete", "stopped" at the given end, or "interrupted".
+    status: &'static str,
+    ended_ps: u64,
+}
+
+/// `sink` is called with the name and the columns of rows as they fill a table, again and again; `progress` with
+/// (simulated ps, messages done, messages in total). Ctrl-C, or an error in either, ends the run early; what was
+/// recorded by then is still handed over.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "each is a thing of its own, and is passed by name")]
+pub(crate) fn simulate_packets<'py>(
+    py: Python<'py>,
+    fabric: &Bound<'py, PyFabric>,
+    model: ModelSpec,
+    policies: Vec<Bound<'py, PyDict>>,
+    windows: Vec<(String, u64)>,
+    flows: FlowColumns,
+    messages: MessageColumns,
+    failures: Vec<(u64, u32)>,
+    options: OptionsSpec,
+    sink: Bound<'py, PyAny>,
+    progress: Bound<'py, PyAny>,
+) -> PyResult<PacketsRan<'py>> {
+    let model = model.model()?;
+    let policies = policies.iter().map(policy).collect::<PyResult<Vec<Policy>>>()?;
+    let windows: Vec<WindowRule> = windows.into_iter().map(window_rule).collect();
+    let flows = flows.specs(&windows)?;
+    let messages = messages.specs();
+    let setup = Setup {
+        fabric: &fabric.get().0,
+        model: &model,
+        policies: &policies,
+        flows: &flows,
+        hash: if options.hash == "murmur3" { EcmpHash::Murmur3 } else { EcmpHash::Mixed },
+        longest_rtt_for_all: options.longest_rtt_for_all,
+        seed: options.seed,
+    };
+    let changes: Vec<LinkChange> = failures.into_iter().map(failure).collect();
+    let work = Workload { messages: &messages, changes: &changes, ..Workload::default() };
+    let [rates, utilisation] = [options.record_rates, options.record_utilisation];
+    let options = Options {
+        until: options.until_ps.map(Time::from_ps),
+        sample_every: options.sample_every_ps.map(Duration::from_ps),
+        record: Record { rates, utilisation, ..Record::default() },
+        ..Options::default()
+    };
+    let mut reporter = Reporter { sink: sink.unbind(), progress: progress.unbind(), failure: None };
+    let result = py.detach(|| hocket_packetsim::run(&setup, &work, &options, &mut reporter));
+    if let Some(error) = reporter.failure
+        && !error.is_instance_of::<PyKeyboardInterrupt>(py)
+    {
+        return Err(error);
+    }
+    let outcome = result.map_err(run_error)?;
+    Ok(PacketsRan {
+        counters: counters(py, &outcome.counters)?,
+        status: match outcome.status {
+            Status::Complete => "complete",
+            Status::Stopped => "stopped",
+            Status::Interrupted => "interrupted",
+        },
+        ended_ps: outcome.ended.as_ps(),
+    })
+}
+
+/// Header bytes of RoCEv2, by the names that models have here.
+#[pyfunction]
+pub(crate) fn rocev2_frames(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let frames = Frames::ROCE_V2;
+    let named = [
+        ("data_header_bytes", frames.data_header),
+        ("ack_bytes", frames.ack),
+        ("least_ack_bytes", frames.minimum),
+        ("pause_bytes", frames.pause),
+        ("stamp_bytes", frames.stamp),
+        ("hops_bytes", frames.hops),
+        ("load_bytes", frames.load),
+    ];
+    named.into_py_dict(py)
+}
+
+fn counters<'py>(py: Python<'py>, counters: &Counters) -> PyResult<Bound<'py, PyDict>> {
+    let named = [
+        ("packet_hops", counters.packet_hops),
+        ("events", counters.events),
+        ("messages", counters.messages),
+        ("pauses", counters.pauses),
+        ("marks", counters.marks),
+        ("cnps", counters.cnps),
+        ("retransmissions", counters.retransmissions),
+        ("losses", counters.losses),
+        ("lost_to_failures", counters.lost_to_failures),
+    ];
+    let dict = named.into_py_dict(py)?;
+    dict.set_item("rate_cuts", &counters.rate_cuts)?;
+    Ok(dict)
+}
+
+fn run_error(error: RunError) -> PyErr {
+    if error.is_failed_check() {
+        return SelfCheckError::new_err(error.to_string());
+    }
+    value_error(error)
+}
+
+fn failure((at_ps, link): (u64, u32)) -> LinkChange {
+    let (at, link) = (Time::from_ps(at_ps), LinkId::new(link));
+    LinkChange { at, link, change: Change::Down }
+}
+
+impl ModelSpec {
+    fn model(self) -> PyResult<Model> {
+        let marking = |(rate_bps, minimum, maximum, probability)| Marking {
+            rate: Rate::from_bps(rate_bps),
+            minimum: Bytes::new(minimum),
+            maximum: Bytes::new(maximum),
+            probability,
+        };
+        let model = Model {
+            frames: Frames {
+                mtu: narrow("a packet's data", self.mtu_bytes)?,
+                data_header: narrow("a packet's headers", self.data_header_bytes)?,
+                ack: narrow("an acknowledgement", self.ack_bytes)?,
+                minimum: narrow("the shortest acknowledgement", self.least_ack_bytes)?,
+                pause: narrow("a PAUSE frame", self.pause_bytes)?,
+                stamp: narrow("a time stamp", self.stamp_bytes)?,
+                hops: narrow("telemetry of all hops", self.hops_bytes)?,
+                load: narrow("PINT's telemetry", self.load_bytes)?,
+            },
+            answering: Answering {
+                ack_every: narrow("packets per acknowledgement", self.ack_every)?,
+                nack_interval: Duration::from_ps(self.nack_interval_ps),
+            },
+            notification: match self.cnp {
+                None => Notification::InAcks,
+                Some((interval_ps, priority)) => Notification::Packets {
+                    interval: Duration::from_ps(interval_ps),
+                    priority: narrow("the class of CNPs", priority)?,
+                },
+            },
+            pause_holds_acks: self.pause_holds_acks,
+            retransmit_timeout: Duration::from_ps(self.retransmit_timeout_ps),
+            switching: Switching {
+                buffer: Bytes::new(self.buffer_bytes),
+                reserve: Bytes::new(self.reserve_bytes),
+                headroom: match self.headroom {
+                    HeadroomSpec::Bytes(bytes) => Headroom::Fixed(Bytes::new(bytes)),
+                    HeadroomSpec::Rule(rule) if rule == "three-delays" => Headroom::ThreeDelays,
+                    HeadroomSpec::Rule(_) => Headroom::Computed,
+                },
+                dynamic_threshold: self.dynamic_threshold,
+                resume_offset: Bytes::new(self.resume_offset_bytes),
+                pfc: self.pfc,
+                marking: self.marking.into_iter().map(marking).collect(),
+                scheduling: match self.scheduling {
+                    SchedulingSpec::Weights(weights) => Scheduling::Weighted(weights),
+                    SchedulingSpec::Rule(rule) if rule == "strict" => Scheduling::Strict,
+                    SchedulingSpec::Rule(_) => Scheduling::RoundRobin,
+                },
+                cut_through: self.cut_through,
+                telemetry_unit: narrow("the telemetry unit", self.telemetry_unit)?,
+                pint_base: self.pint_base,
+            },
+            arithmetic: match self.arithmetic.as_str() {
+                "reference" => Arithmetic::Reference,
+                _ => Arithmetic::Exact,
+            },
+        };
+        model.checked().map_err(value_error)
+    }
+}
+
+impl FlowColumns {
+    fn specs(&self, windows: &[WindowRule]) -> PyResult<Vec<FlowSpec>> {
+        let mut from_node = integers(&self.from_node);
+        let mut to_node = integers(&self.to_node);
+        let mut label_forth = integers(&self.label_forth);
+        let mut label_back = integers(&self.label_back);
+        let mut priority = integers(&self.priority);
+        let mut policy = integers(&self.policy);
+        let mut window = integers(&self.window);
+        let mut row = || -> Option<PyResult<FlowSpec>> {
+            let (from, to) = (from_node.next()?, to_node.next()?);
+            let labels = (label_forth.next()?, label_back.next()?);
+            let (priority, policy, window) = (priority.next()?, policy.next()?, window.next()?);
+            Some(flow_spec((from, to), labels, priority, policy as usize, windows[window as usize]))
+        };
+        std::iter::from_fn(&mut row).collect()
+    }
+}
+
+fn flow_spec(
+    (from, to): (u64, u64),
+    labels: (u64, u64),
+    priority: u64,
+    policy: usize,
+    window: WindowRule,
+) -> PyResult<FlowSpec> {
+    let (from, to) = (NodeId::new(narrow("a node", from)?), NodeId::new(narrow("a node", to)?));
+    Ok(FlowSpec {
+        from,
+        to,
+        labels,
+        priority: narrow("a priority", priority)?,
+        policy,
+        window,
+        path: PathChoice::Ecmp,
+    })
+}
+
+impl MessageColumns {
+    fn specs(&self) -> Vec<MessageSpec> {
+        let rows = integers(&self.flow).zip(integers(&self.bytes)).zip(integers(&self.start_ps));
+        let spec = |((flow, bytes), start_ps): ((u64, u64), u64)| MessageSpec {
+            flow: flow as usize,
+            bytes,
+            start: Time::from_ps(start_ps),
+        };
+        rows.map(spec).collect()
+    }
+}
+
+/// Hands rows and progress to Python, and keeps the first exception of either.
+struct Reporter {
+    sink: Py<PyAny>,
+    progress: Py<PyAny>,
+    failure: Option<PyErr>,
+}
+
+impl Observer for Reporter {
+    fn on_table(&mut self, rows: Table) {
+        let handed = Python::attach(|py| {
+            self.sink.call1(py, (rows.name, columns(py, &rows)?))?;
+            Ok(())
+        });
+        self.keep(handed);
+    }
+
+    fn on_progress(&mut self, at: &Progress) -> ControlFlow<()> {
+        let told = Python::attach(|py| {
+            py.check_signals()?;
+            self.progress.call1(py, (at.time.as_ps(), at.done, at.total))?;
+            Ok(())
+        });
+        self.keep(told);
+        if self.failure.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+impl Reporter {
+    fn keep(&mut self, result: PyResult<()>) {
+        if let Err(error) = result {
+            self.failure.get_or_insert(error);
+        }
+    }
+}
+
+fn integers(buffer: &[u8]) -> impl Iterator<Item = u64> {
+    let (words, _) = buffer.as_chunks();
+    words.iter().map(|&word| u64::from_le_bytes(word))
+}
+
+/// `value` in a smaller type; `ValueError` if it does not fit.
+fn narrow<T: TryFrom<u64>>(what: &str, value: u64) -> PyResult<T> {
+    let limit = (1_u64 << (8 * size_of::<T>())) - 1;
+    T::try_from(value)
+        .map_err(|_| value_error(format!("{what} is {value}; at most {limit} is possible")))
+}
+
+fn window_rule((kind, bytes): (String, u64)) -> WindowRule {
+    match kind.as_str() {
+        "path-full" => WindowRule::PathFull { scaled: false },
+        "path-full-scaled" => WindowRule::PathFull { scaled: true },
+        "bytes" => WindowRule::Bytes(bytes),
+        _ => WindowRule::Unlimited,
+    }
+}
+
+/// A policy by its name, with all its parameters.
+fn policy(plain: &Bound<'_, PyDict>) -> PyResult<Policy> {
+    let name: String = plain.as_any().get_item("policy")?.extract()?;
+    Ok(match name.as_str() {
+        "dcqcn" => Policy::Dcqcn(plain.extract::<DcqcnSpec>()?.parameters()?),
+        "dctcp" => Policy::Dctcp(plain.extract::<DctcpSpec>()?.parameters()),
+        "timely" => Policy::Timely(plain.extract::<TimelySpec>()?.parameters()),
+        "hpcc" => Policy::Hpcc(plain.extract::<HpccSpec>()?.parameters()?),
+        "hpcc-pint" => Policy::Pint(pint::Parameters {
+            hpcc: plain.extract::<HpccSpec>()?.parameters()?,
+            log_base: plain.as_any().get_item("log_base")?.extract()?,
+        }),
+        "static-window" => Policy::StaticWindow(static_window::Parameters {
+            window: plain.as_any().get_item("window_bytes")?.extract()?,
+        }),
+        "receiver-driven" => {
+            let number = |key| plain.as_any().get_item(key)?.extract();
+            Policy::ReceiverDriven(receiver_driven::Parameters {
+                unsolicited: number("unsolicited_bytes")?,
+                overcommitment: narrow("overcommitment", number("overcommitment")?)?,
+                outstanding: number("outstanding_bytes")?,
+            })
+        }
+        "pfc-only" => Policy::PfcOnly,
+        _ => return Err(value_error(format!("{name:?} is not a policy"))),
+    })
+}
+
+impl DcqcnSpec {
+    fn parameters(self) -> PyResult<dcqcn::Parameters> {
+        Ok(dcqcn::Parameters {
+            increase_timer: Duration::from_ps(self.increase_timer_ps),
+            byte_counter: self.byte_counter,
+            fast_recovery_steps: narrow("fast_recovery_steps", self.fast_recovery_steps)?,
+            additive_increase: Rate::from_bps(self.additive_increase_bps),
+            hyper_increase: Rate::from_bps(self.hyper_increase_bps),
+            gain: self.gain,
+            alpha_timer: Duration::from_ps(self.alpha_timer_ps),
+            initial_alpha: self.initial_alpha,
+            cut: match self.cut_check_ps {
+                None => dcqcn::Cut::AtCnp,
+                Some(period_ps) => dcqcn::Cut::AtCheck(Duration::from_ps(period_ps)),
+            },
+            cut_divisor: self.cut_divisor,
+            least_kept: self.least_kept,
+            clamp_target_rate: self.clamp_target_rate,
+            clamp_target_after_timer: self.clamp_target_after_timer,
+            min_rate: Rate::from_bps(self.min_rate_bps),
+            rate_on_first_cnp: self.rate_on_first_cnp_bps.map(Rate::from_bps),
+            adaptive: self.adaptive,
+        })
+    }
+}
+
+impl DctcpSpec {
+    fn parameters(self) -> dctcp::Parameters {
+        dctcp::Parameters {
+            gain: self.gain,
+            additive_increase: Rate::from_bps(self.additive_increase_bps),
+            min_rate: Rate::from_bps(self.min_rate_bps),
+        }
+    }
+}
+
+impl TimelySpec {
+    fn parameters(self) -> timely::Parameters {
+        timely::Parameters {
+            gain: self.gain,
+            decrease: self.decrease,
+            low: Duration::from_ps(self.low_ps),
+            high: Duration::from_ps(self.high_ps),
+            min_rtt: Duration::from_ps(self.min_rtt_ps),
+            additive_increase: Rate::from_bps(self.additive_increase_bps),
+            hyper_increase: Rate::from_bps(self.hyper_increase_bps),
+            min_rate: Rate::from_bps(self.min_rate_bps),
+        }
+    }
+}
+
+impl HpccSpec {
+    fn parameters(self) -> PyResult<hpcc::Parameters> {
+        Ok(hpcc::Parameters {
+            target_utilisation: self.target_utilisation,
+            max_additive_steps: narrow("max_additive_steps", self.max_additive_steps)?,
+            additive_increase: Rate::from_bps(self.additive_increase_bps),
+            min_rate: Rate::from_bps(self.min_rate_bps),
+            fast_react: self.fast_react,
+        })
+    }
+}

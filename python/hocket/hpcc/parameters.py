@@ -1,0 +1,213 @@
+"""What a study says, and what it leaves to its simulator, as parameters of the packet engine.
+
+Each value comes with its source: a key of `config.txt`, the simulator's default for a key, or why else.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from hocket import _hocket
+from hocket.errors import InputError
+from hocket.hpcc.config import Config, Dcqcn, Dctcp, Hpcc, HpccPint, Timely
+from hocket.hpcc.source import MICROSECOND_PS
+from hocket.hpcc.study import RESERVE_BYTES
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Where the simulator's arithmetic decides, and where ours.
+
+    `arithmetic`: times rounded to nanoseconds and NICs that wake up late, or picoseconds and NICs that do
+    not. `frames`: the simulator's header bytes, or those of RoCEv2 on Ethernet. `headroom`: three delays of a
+    link, or what IEEE 802.1Qbb asks for.
+    """
+
+    name: str
+    arithmetic: Literal["reference", "exact"]
+    frames: Literal["reference", "rocev2"]
+    headroom: Literal["three-delays", "computed"]
+
+
+REFERENCE = Profile("reference", "reference", "reference", "three-delays")
+"""As HPCC-style simulators compute."""
+
+EXACT = Profile("exact", "exact", "rocev2", "computed")
+"""Exact times, and frames as they are on a wire."""
+
+
+class Parameter(NamedTuple):
+    """A value that a run uses, and where it is from."""
+
+    name: str
+    value: Any
+    source: str
+
+
+Parameters: TypeAlias = list[Parameter]
+
+_SIMULATOR = "the HPCC simulator; no key sets it"
+_PAPER = "the paper; no key sets it"
+_UNUSED = "no packet carries this telemetry"
+_MAPS = ("KMIN_MAP", "KMAX_MAP", "PMAX_MAP")
+# Ethernet 2 (as ASTRA-sim's port has it; the original 14), IPv4 20, UDP 8, sequence number 4 and priority
+# group 2. Acknowledgements: 2 + 20 + 12, padded to 46 bytes after the 2. PAUSE: 2 + 20 + 9.
+_FRAMES = {
+    "data_header_bytes": 36,
+    "ack_bytes": 34,
+    "least_ack_bytes": 48,
+    "pause_bytes": 31,
+    "stamp_bytes": 8,
+    "hops_bytes": 42,
+    "load_bytes": 2,
+}
+
+
+def model_parameters(config: Config, profile: Profile) -> Parameters:
+    """How hosts and switches work."""
+    source = _Source(config)
+    chosen = f"profile {profile.name}"
+    marking = [(each.rate_bps, each.kmin_bytes, each.kmax_bytes, each.pmax) for each in config.marking]
+    frames = _FRAMES if profile.frames == "reference" else _hocket.rocev2_frames()
+    unit, base = Parameter("telemetry_unit", 1, _UNUSED), Parameter("pint_base", 1.05, _UNUSED)
+    match config.congestion_control:
+        case Hpcc(int_multi=multiplier):
+            unit = Parameter("telemetry_unit", multiplier, source("INT_MULTI"))
+        case HpccPint(log_base=log_base):
+            base = Parameter("pint_base", log_base, source("PINT_LOG_BASE"))
+    return [
+        Parameter("mtu_bytes", config.payload_bytes, source("PACKET_PAYLOAD_SIZE")),
+        *(Parameter(name, value, chosen) for name, value in frames.items()),
+        Parameter("ack_every", 1, source("L2_ACK_INTERVAL")),
+        Parameter("nack_interval_ps", 500 * MICROSECOND_PS, _SIMULATOR),
+        Parameter("cnp", None, f"acknowledgements carry the marks: {_SIMULATOR}"),
+        Parameter("pause_holds_acks", not config.ack_ignores_pause, source("ACK_HIGH_PRIO")),
+        # The simulator has none: what is lost at the end of a flow is lost for good.
+        Parameter("retransmit_timeout_ps", 4000 * MICROSECOND_PS, "matters where a link fails"),
+        Parameter("buffer_bytes", config.buffer_bytes, source("BUFFER_SIZE")),
+        Parameter("reserve_bytes", RESERVE_BYTES, _SIMULATOR),
+        Parameter("headroom", profile.headroom, chosen),
+        Parameter("dynamic_threshold", -3, _SIMULATOR),
+        Parameter("resume_offset_bytes", 3072, _SIMULATOR),
+        Parameter("pfc", True, _SIMULATOR),
+        Parameter("marking", marking, source("ENABLE_QCN", *(_MAPS if config.ecn else ()))),
+        Parameter("scheduling", "round-robin", _SIMULATOR),
+        Parameter("cut_through", False, _SIMULATOR),
+        unit,
+        base,
+        Parameter("arithmetic", profile.arithmetic, chosen),
+    ]
+
+
+def policy_parameters(config: Config) -> Parameters:
+    """What governs all flows: the name of the congestion control, then its parameters.
+
+    Raises `InputError` for what the reader knows and the engine does not have.
+    """
+    source = _Source(config)
+    control = config.congestion_control
+    match control:
+        case Dcqcn():
+            name, parameters = "dcqcn", _dcqcn(control, source)
+        case Dctcp():
+            name, parameters = (
+                "dctcp",
+                [
+                    Parameter("gain", control.gain, source("EWMA_GAIN")),
+                    Parameter(
+                        "additive_increase_bps", control.additive_increase_bps, source("DCTCP_RATE_AI")
+                    ),
+                    Parameter("min_rate_bps", control.min_rate_bps, source("MIN_RATE")),
+                ],
+            )
+        case Timely():
+            name, parameters = "timely", _timely(control, source)
+        case Hpcc():
+            name, parameters = "hpcc", _hpcc(control, source)
+        case HpccPint():
+            if control.probability < 1:
+                raise InputError(
+                    f"{config.path}: PINT_PROB: {control.probability:g} is not supported, only 1: "
+                    "each packet carries telemetry"
+                )
+            base = Parameter("log_base", control.log_base, source("PINT_LOG_BASE"))
+            name, parameters = "hpcc-pint", [*_hpcc(control, source), base]
+        case _:
+            name, parameters = "pfc-only", []
+    return [Parameter("policy", name, source("CC_MODE")), *parameters]
+
+
+def window_parameters(config: Config) -> Parameters:
+    """How much of a flow may be under way, and whether all flows take the longest round-trip time of the
+    network for theirs."""
+    source = _Source(config)
+    window = config.window
+    if window is None:
+        # HPCC over PINT takes the network's longest whatever the keys say; nothing else looks without window.
+        return [
+            Parameter("window", "unlimited", source("HAS_WIN")),
+            Parameter("longest_rtt_for_all", True, _SIMULATOR),
+        ]
+    kind = "path-full-scaled" if window.follows_rate else "path-full"
+    return [
+        Parameter("window", kind, source("HAS_WIN", "VAR_WIN")),
+        Parameter("longest_rtt_for_all", window.global_rtt, source("GLOBAL_T")),
+    ]
+
+
+def values(parameters: Parameters) -> dict[str, Any]:
+    """The values by name, without their sources."""
+    return {each.name: each.value for each in parameters}
+
+
+class _Source:
+    """Says of keys whether the file has them."""
+
+    def __init__(self, config: Config) -> None:
+        self._missing = {each.key for each in config.defaults}
+
+    def __call__(self, *keys: str) -> str:
+        return ", ".join(f"{key} (the simulator's default)" if key in self._missing else key for key in keys)
+
+
+def _dcqcn(control: Dcqcn, source: _Source) -> Parameters:
+    return [
+        Parameter("increase_timer_ps", control.increase_timer_ps, source("RP_TIMER")),
+        Parameter("byte_counter", None, _SIMULATOR),
+        Parameter("fast_recovery_steps", control.fast_recovery_steps, source("FAST_RECOVERY_TIMES")),
+        Parameter("additive_increase_bps", control.additive_increase_bps, source("RATE_AI")),
+        Parameter("hyper_increase_bps", control.hyper_increase_bps, source("RATE_HAI")),
+        Parameter("gain", control.gain, source("EWMA_GAIN")),
+        Parameter("alpha_timer_ps", control.alpha_timer_ps, source("ALPHA_RESUME_INTERVAL")),
+        Parameter("initial_alpha", 1.0, _PAPER),
+        Parameter("cut_check_ps", control.decrease_period_ps, source("RATE_DECREASE_INTERVAL")),
+        Parameter("cut_divisor", 2.0, _PAPER),
+        Parameter("least_kept", 0.0, _SIMULATOR),
+        Parameter("clamp_target_rate", control.clamp_target_rate, source("CLAMP_TARGET_RATE")),
+        Parameter("clamp_target_after_timer", True, _SIMULATOR),
+        Parameter("min_rate_bps", control.min_rate_bps, source("MIN_RATE")),
+        Parameter("rate_on_first_cnp_bps", None, _SIMULATOR),
+        Parameter("adaptive", False, _SIMULATOR),
+    ]
+
+
+def _timely(control: Timely, source: _Source) -> Parameters:
+    return [
+        Parameter("gain", 0.875, _SIMULATOR),
+        Parameter("decrease", 0.8, _SIMULATOR),
+        Parameter("low_ps", 50 * MICROSECOND_PS, _SIMULATOR),
+        Parameter("high_ps", 500 * MICROSECOND_PS, _SIMULATOR),
+        Parameter("min_rtt_ps", 20 * MICROSECOND_PS, _SIMULATOR),
+        Parameter("additive_increase_bps", control.additive_increase_bps, source("RATE_AI")),
+        Parameter("hyper_increase_bps", control.hyper_increase_bps, source("RATE_HAI")),
+        Parameter("min_rate_bps", control.min_rate_bps, source("MIN_RATE")),
+    ]
+
+
+def _hpcc(control: Hpcc | HpccPint, source: _Source) -> Parameters:
+    return [
+        Parameter("target_utilisation", control.target_utilisation, source("U_TARGET")),
+        Parameter("max_additive_steps", control.max_stage, source("MI_THRESH")),
+        Parameter("additive_increase_bps", control.additive_increase_bps, source("RATE_AI")),
+        Parameter("min_rate_bps", control.min_rate_bps, source("MIN_RATE")),
+        Parameter("fast_react", control.fast_react, source("FAST_REACT")),
+    ]

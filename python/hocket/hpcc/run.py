@@ -1,0 +1,291 @@
+"""Runs a study on the packet engine: the files that its simulator would have left behind, and our tables and
+manifest beside them.
+"""
+
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from hocket import _hocket
+from hocket.errors import InputError, SelfCheckError, located
+from hocket.hpcc.config import QueueMonitor
+from hocket.hpcc.outputs import write_completions, write_pauses
+from hocket.hpcc.parameters import (
+    REFERENCE,
+    Parameters,
+    Profile,
+    model_parameters,
+    policy_parameters,
+    values,
+    window_parameters,
+)
+from hocket.hpcc.source import NANOSECOND_PS
+from hocket.hpcc.study import Study
+from hocket.hpcc.topology import IntArray, Topology
+from hocket.results import MANIFEST, Run, RunWriter
+from hocket.runner import peak_rss_mb
+from hocket.units import LARGEST
+
+Progress = Callable[[float, int, int], object]
+"""Called now and then with simulated seconds, flows completed, and flows in all."""
+
+_TEXT, _COUNT, _CODE, _REAL = pl.String, pl.UInt64, pl.UInt32, pl.Float64
+TABLES = {
+    "flows": {
+        "flow": _CODE,
+        "job": _TEXT,
+        "src": _TEXT,
+        "dst": _TEXT,
+        "bytes": _COUNT,
+        "start_ps": _COUNT,
+        "end_ps": _COUNT,
+        "fct_s": _REAL,
+        "marks": _COUNT,
+        "cnps": _COUNT,
+        "rate_cuts": _COUNT,
+        "retransmissions": _COUNT,
+    },
+    "pauses": {"time_ps": _COUNT, "link": _TEXT, "priority": _CODE, "pause": _CODE},
+    "ports": {
+        "link": _TEXT,
+        "packets": _COUNT,
+        "bytes": _COUNT,
+        "marked": _COUNT,
+        "peak_bytes": _COUNT,
+        "pauses": _COUNT,
+        "paused_s": _REAL,
+    },
+    "paused": {"link": _TEXT, "priority": _CODE, "pauses": _COUNT, "paused_s": _REAL},
+    "switches": {"switch": _TEXT, "peak_bytes": _COUNT},
+}
+"""The tables of every run, and the types of their columns."""
+
+QUEUE_TABLES = {
+    "queues": {"time_ps": _COUNT, "link": _TEXT, "bytes": _COUNT},
+    "switch_queues": {"time_ps": _COUNT, "switch": _TEXT, "bytes": _COUNT},
+}
+"""Those of a run whose monitor of queue lengths is on besides: a row where a length is not that of the sample
+before."""
+
+
+def run_study(
+    study: Study,
+    directory: str | Path,
+    *,
+    seed: int = 1,
+    profile: Profile = REFERENCE,
+    progress: Progress | None = None,
+) -> Run:
+    """Runs `study` and writes into `directory`: completion times and PFC frames under the names that the
+    settings give them, one Parquet file per table, and the manifest.
+
+    Tables are written while the run goes on. Ctrl-C ends the run early and keeps what was recorded; the
+    manifest's `status` is then `interrupted`, and `stopped` where SIMULATOR_STOP_TIME came before the end of
+    all flows. The same study, profile and seed give the same tables.
+
+    Raises `InputError` for what the engine cannot run, and `SelfCheckError` where the run proves itself
+    wrong: what was recorded until then is kept too, with the status `failed`.
+    """
+    config = study.config
+    _check_names(study)
+    with located(config.path):
+        policy, window = policy_parameters(config), window_parameters(config)
+        model = model_parameters(config, profile)
+        with RunWriter(directory) as writer:
+            recorder = _Recorder(writer, config.queue_monitor)
+            started = time.perf_counter()
+            failure, ran = None, None
+            try:
+                ran = _hocket.simulate_packets(
+                    _fabric(study.topology),
+                    values(model),
+                    [values(policy)],
+                    [(values(window)["window"], 0)],
+                    _flow_columns(study),
+                    _message_columns(study, profile),
+                    _failures(study),
+                    _options(study, window, seed),
+                    recorder.add,
+                    _in_seconds(progress),
+                )
+            except _hocket.SelfCheckError as error:
+                failure = str(error)
+            run_s = time.perf_counter() - started
+            manifest = _manifest(study, profile, seed, [*policy, *window, *model], run_s)
+            recorder.add_empty()
+            run = writer.finish({**manifest, **_outcome(ran, failure)})
+    _write_outputs(study, run, Path(directory))
+    if failure is not None:
+        raise SelfCheckError(f"{config.path}: {failure}")
+    return run
+
+
+class _Recorder:
+    """Passes rows on to the run's files; of the sampled queues, those until the monitor's end."""
+
+    def __init__(self, writer: RunWriter, monitor: QueueMonitor | None) -> None:
+        self._writer = writer
+        self._missing = dict(TABLES if monitor is None else TABLES | QUEUE_TABLES)
+        self._end_ps = LARGEST if monitor is None else monitor.end_ps
+
+    def add(self, name: str, columns: "dict[str, _hocket._Column]") -> None:
+        if name in QUEUE_TABLES:
+            times = np.frombuffer(columns["time_ps"][1], dtype=columns["time_ps"][0])
+            columns = _first_rows(columns, int(np.searchsorted(times, self._end_ps, side="right")))
+        self._missing.pop(name, None)
+        self._writer.append(name, columns)
+
+    def add_empty(self) -> None:
+        """Adds the tables of which no rows came."""
+        for name, schema in self._missing.items():
+            self._writer.append_frame(name, pl.DataFrame(schema=schema))
+
+
+def _first_rows(columns: "dict[str, _hocket._Column]", rows: int) -> "dict[str, _hocket._Column]":
+    return {
+        name: (dtype, buffer[: rows * np.dtype(dtype).itemsize], *dictionary)
+        for name, (dtype, buffer, *dictionary) in columns.items()
+    }
+
+
+def _check_names(study: Study) -> None:
+    """Refuses names of outputs that are those of our own files."""
+    config = study.config
+    for key, name in (("FCT_OUTPUT_FILE", config.fct_file), ("PFC_OUTPUT_FILE", config.pfc_file)):
+        if name == PurePosixPath(MANIFEST) or name.suffix == ".parquet":
+            raise InputError(f"{config.path}: {key}: {str(name)!r} is the name of one of Hocket's own files")
+
+
+def _fabric(topology: Topology) -> _hocket.Fabric:
+    """Nodes are named by their numbers, so that links read `8->0`."""
+    nodes = [(str(node), bool(switch)) for node, switch in enumerate(topology.is_switch.tolist())]
+    columns = (topology.a, topology.b, topology.rate_bps, topology.delay_ps)
+    return _hocket.Fabric(nodes, list(zip(*(column.tolist() for column in columns), strict=True)))
+
+
+def _flow_columns(study: Study) -> "_hocket._FlowColumns":
+    flows = study.flows
+    same = np.zeros(len(flows), dtype=np.int64)
+    return {
+        "from_node": _buffer(flows.src),
+        "to_node": _buffer(flows.dst),
+        # What the simulators hash: the ports as one word, turned around on the way back.
+        "label_forth": _buffer(flows.sport | flows.dport << 16),
+        "label_back": _buffer(flows.dport | flows.sport << 16),
+        "priority": _buffer(flows.priority),
+        "policy": _buffer(same),
+        "window": _buffer(same),
+    }
+
+
+def _message_columns(study: Study, profile: Profile) -> "_hocket._MessageColumns":
+    flows = study.flows
+    start_ps = flows.start_ps
+    if profile.arithmetic == "reference":
+        start_ps = (start_ps + NANOSECOND_PS // 2) // NANOSECOND_PS * NANOSECOND_PS
+    return {
+        "flow": _buffer(np.arange(len(flows), dtype=np.int64)),
+        "bytes": _buffer(flows.bytes),
+        "start_ps": _buffer(start_ps),
+    }
+
+
+def _buffer(column: IntArray) -> bytes:
+    return column.astype("<i8").tobytes()
+
+
+def _options(study: Study, window: Parameters, seed: int) -> "_hocket._PacketOptions":
+    stop_ps, monitor = study.config.stop_ps, study.config.queue_monitor
+    return {
+        "seed": seed,
+        "until_ps": None if stop_ps >= LARGEST else stop_ps,
+        "sample_every_ps": None if monitor is None else monitor.interval_ps,
+        "hash": "murmur3",
+        "longest_rtt_for_all": values(window)["longest_rtt_for_all"],
+        # The monitor is one of queues.
+        "record_rates": False,
+        "record_utilisation": False,
+    }
+
+
+def _in_seconds(progress: Progress | None) -> Callable[[int, int, int | None], object]:
+    def report(time_ps: int, done: int, total: int | None) -> None:
+        if progress is not None and total is not None:
+            progress(time_ps / 1e12, done, total)
+
+    return report
+
+
+def _failures(study: Study) -> list[tuple[int, int]]:
+    """(time in ps, link) of each cable that fails, by one of its directed links."""
+    down, topology = study.config.link_down, study.topology
+    if down is None:
+        return []
+    ends = ((topology.a == down.a) & (topology.b == down.b)) | (
+        (topology.a == down.b) & (topology.b == down.a)
+    )
+    return [(down.time_ps, 2 * cable) for cable in np.flatnonzero(ends).tolist()]
+
+
+def _manifest(
+    study: Study, profile: Profile, seed: int, parameters: Parameters, run_s: float
+) -> dict[str, Any]:
+    return {
+        "hocket_version": version("hocket"),
+        "engine": "packet",
+        "study": str(study.config.path),
+        "profile": profile.name,
+        "seed": seed,
+        "run_s": run_s,
+        "peak_rss_mb": peak_rss_mb(),
+        "flows": len(study.flows),
+        "ignored": [each._asdict() for each in study.ignored],
+        "parameters": {each.name: {"value": each.value, "source": each.source} for each in parameters},
+    }
+
+
+def _outcome(ran: "_hocket._PacketsRan | None", failure: str | None) -> dict[str, Any]:
+    if ran is None:
+        return {"status": "failed", "failure": failure}
+    counts = dict(ran["counters"])
+    return {
+        "status": ran["status"],
+        "simulated_s": ran["ended_ps"] / 1e12,
+        "packet_hops": counts.pop("packet_hops"),
+        "events": counts.pop("events"),
+        "counts": counts,
+    }
+
+
+def _write_outputs(study: Study, run: Run, directory: Path) -> None:
+    """The files of the study's own simulator."""
+    config = study.config
+    completions = run.tables["flows"].select("flow", fct_ps=pl.col("end_ps") - pl.col("start_ps"))
+    node, interface = _ends(study.topology)
+    link = run.tables["pauses"]["link"]
+    received = run.tables["pauses"].select(
+        "time_ps",
+        node=link.replace_strict(node, return_dtype=pl.Int64),
+        interface=link.replace_strict(interface, return_dtype=pl.Int64),
+        is_pause=pl.col("pause"),
+    )
+    try:
+        for name in (config.fct_file, config.pfc_file):
+            (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        write_completions(directory / config.fct_file, study, completions.cast(pl.Int64))
+        write_pauses(directory / config.pfc_file, study.topology, received.cast(pl.Int64))
+    except OSError as error:
+        raise InputError(f"{directory}: cannot be written: {error.strerror}") from None
+
+
+def _ends(topology: Topology) -> tuple[dict[str, int], dict[str, int]]:
+    """By name of a directed link, the node that sends on it, and the number of its interface there."""
+    nodes = np.column_stack((topology.a, topology.b)).ravel().tolist()
+    interfaces = np.column_stack(topology.interfaces).ravel().tolist()
+    names = [name for name, _ in _fabric(topology).links()]
+    return dict(zip(names, nodes, strict=True)), dict(zip(names, interfaces, strict=True))

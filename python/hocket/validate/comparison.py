@@ -1,0 +1,205 @@
+"""The packet engine's runs beside the recorded ones: what differs, by how much, and whether that is within
+the limits.
+"""
+
+import math
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean, median, stdev
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from hocket.hpcc import Study
+from hocket.hpcc.parameters import REFERENCE, Profile
+from hocket.hpcc.run import run_study
+from hocket.results import Run
+from hocket.validate.reference import Case, Totals
+
+SEEDS = 10
+"""How many runs of ours a random case is averaged over, as many as were recorded of most."""
+
+CHANCE = 3.0
+"""A difference of two means below this many of its standard errors may be chance."""
+
+EXACT_TIME = replace(REFERENCE, name="exact time", arithmetic="exact")
+"""The simulator's frames without its rounding: what the rounding alone changes."""
+
+
+class Limits(NamedTuple):
+    """The largest relative differences, ours ÷ recorded − 1. `flow` is that of any single completion time;
+    None where random numbers decide which flow is slow."""
+
+    flow: float | None
+    completion: float
+    pauses: float
+    marks: float
+    queue: float
+
+
+DETERMINISTIC = Limits(flow=0.001, completion=0.001, pauses=0.02, marks=0.1, queue=0.02)
+"""Where nothing random has a say in completion times. Marks are drawn there too where a control ignores
+them."""
+
+RANDOM = Limits(flow=None, completion=0.02, pauses=0.1, marks=0.1, queue=0.1)
+"""Where marks or PINT's encoding steer, and the mean over random seeds is compared."""
+
+HEAVY_TAILED = {
+    "clos_4x8/dcqcn__nowin": "a flow that is cut to the minimum of 100 Mb/s near its end takes several times "
+    "as long as all others; in about one of three seeds there is one, and the recorded seed had none: "
+    "the median of our maxima is compared",
+}
+"""Cases whose longest completion time has no mean worth comparing, and why."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One total: ours and the recorded one, each a mean over seeds (or a median, of `HEAVY_TAILED`)."""
+
+    ours: float
+    recorded: float
+    limit: float
+    standard_error: float
+
+    @property
+    def difference(self) -> float:
+        """Ours ÷ recorded − 1; infinite where only ours is above 0."""
+        if self.recorded == 0:
+            return 0.0 if self.ours == 0 else math.inf
+        return self.ours / self.recorded - 1
+
+    @property
+    def within_limit(self) -> bool:
+        """Whether the difference keeps the limit."""
+        return abs(self.difference) <= self.limit
+
+    @property
+    def may_be_chance(self) -> bool:
+        """Whether other seeds alone explain the difference."""
+        return abs(self.ours - self.recorded) <= CHANCE * self.standard_error
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One case. `equal_flows` counts completion times that are the same to the nanosecond, and
+    `worst_flow` is the largest relative difference of one, both in our first seed."""
+
+    case: Case
+    is_random: bool
+    seeds: int
+    flows: int
+    equal_flows: int
+    worst_flow: float
+    mean_fct_ns: Quantity
+    max_fct_ns: Quantity
+    pauses: Quantity
+    marks: Quantity
+    peak_queue_bytes: Quantity
+    hops_per_s: float
+
+    @property
+    def quantities(self) -> dict[str, Quantity]:
+        """What has a limit, by name."""
+        return {
+            "mean completion time": self.mean_fct_ns,
+            "longest completion time": self.max_fct_ns,
+            "PAUSE frames": self.pauses,
+            "marks": self.marks,
+            "peak queue": self.peak_queue_bytes,
+        }
+
+    @property
+    def failures(self) -> list[str]:
+        """What differs by more than its limit and more than chance explains; empty if the case agrees."""
+        found = [
+            f"{name} {each.difference:+.2%}"
+            for name, each in self.quantities.items()
+            if not (each.within_limit or each.may_be_chance)
+        ]
+        limit = _limits(self.is_random).flow
+        if limit is not None and self.worst_flow > limit:
+            found.append(f"a completion time {self.worst_flow:+.2%}")
+        return found
+
+
+def compare(case: Case, seeds: int = SEEDS, profile: Profile = REFERENCE) -> Comparison:
+    """Runs `case`, a random one once per seed from 1 to `seeds`, and compares."""
+    with case.study() as study:
+        is_random = draws_decide(study, case)
+        runs = [_Observed(study, seed, profile) for seed in range(1, (seeds if is_random else 1) + 1)]
+    recorded = case.completions()
+    ours = recorded.join(runs[0].completions, on="flow", how="left")
+    difference = (ours["ours_ns"] / ours["fct_ns"] - 1).abs().fill_null(math.inf)
+    limits = _limits(is_random)
+    middle = median if case.folder in HEAVY_TAILED else fmean
+    totals = [run.totals for run in runs]
+
+    def quantity(
+        value: Callable[[Totals], float],
+        limit: float,
+        middle: Callable[[Sequence[float]], float] = fmean,
+    ) -> Quantity:
+        theirs = [value(each) for each in case.recorded]
+        own = [value(each) for each in totals]
+        # A recorded run that was made once varies as ours do.
+        spread = stdev(own) if len(own) > 1 else 0.0
+        error = spread * math.sqrt(1 / len(own) + 1 / len(theirs))
+        return Quantity(middle(own), middle(theirs), limit, error)
+
+    return Comparison(
+        case=case,
+        is_random=is_random,
+        seeds=len(runs),
+        flows=recorded.height,
+        equal_flows=int((ours["ours_ns"] == ours["fct_ns"]).sum()),
+        worst_flow=float(np.max(difference.to_numpy())),
+        mean_fct_ns=quantity(lambda each: each.mean_fct_ns, limits.completion),
+        max_fct_ns=quantity(lambda each: each.max_fct_ns, limits.completion, middle),
+        pauses=quantity(lambda each: each.pauses, limits.pauses),
+        marks=quantity(lambda each: each.marks, limits.marks),
+        peak_queue_bytes=quantity(lambda each: each.peak_queue_bytes, limits.queue),
+        hops_per_s=max(run.hops_per_s for run in runs),
+    )
+
+
+def draws_decide(study: Study, case: Case) -> bool:
+    """Whether random numbers steer the flows: PINT's encoding, or marks by a probability that are looked
+    at."""
+    if case.policy == "hpccpint":
+        return True
+    by_chance = any(each.kmin_bytes < each.kmax_bytes for each in study.config.marking)
+    marked = any(each.marks > 0 for each in case.recorded)
+    return case.policy in ("dcqcn", "dctcp") and by_chance and marked
+
+
+def _limits(is_random: bool) -> Limits:
+    return RANDOM if is_random else DETERMINISTIC
+
+
+class _Observed:
+    """One run of ours. Its files are gone once it is measured."""
+
+    def __init__(self, study: Study, seed: int, profile: Profile) -> None:
+        with tempfile.TemporaryDirectory(prefix="hocket-") as directory:
+            run = run_study(study, directory, seed=seed, profile=profile)
+            self.completions = run.tables["flows"].select(
+                pl.col("flow").cast(pl.Int64),
+                ours_ns=((pl.col("end_ps") - pl.col("start_ps") + 500) // 1000).cast(pl.Int64),
+            )
+            self.totals = _totals(study, run, self.completions["ours_ns"])
+            self.hops_per_s = run.manifest["packet_hops"] / run.manifest["run_s"]
+
+
+def _totals(study: Study, run: Run, fct_ns: pl.Series) -> Totals:
+    ports = run.tables["ports"]
+    sender = ports["link"].str.split("->").list.first().cast(pl.Int64)
+    of_switches = ports.filter(sender.is_in(study.switch_ids))
+    return Totals(
+        mean_fct_ns=float(fct_ns.to_numpy().mean()),
+        max_fct_ns=float(fct_ns.to_numpy().max()),
+        pauses=float(run.manifest["counts"]["pauses"]),
+        marks=float(run.tables["flows"]["marks"].sum()),
+        peak_queue_bytes=float(of_switches["peak_bytes"].to_numpy().max()),
+    )
