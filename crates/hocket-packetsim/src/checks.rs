@@ -146,7 +146,8 @@ fn no_link_above_its_rate(
     Ok(())
 }
 
-fn no_deadlock(engine: &Engine<'_>, setup: &Setup<'_>) -> Result<(), RunError> {
+/// Whether no port waits for ever. What is found is certain, apart from links that change.
+pub(crate) fn no_deadlock(engine: &Engine<'_>, setup: &Setup<'_>) -> Result<(), RunError> {
     let Some(cycle) = deadlock(engine) else { return Ok(()) };
     let name = |&(port, _): &Place| setup.fabric.links()[port as usize].name.clone();
     Err(RunError::Deadlock { time: engine.now, cycle: cycle.iter().map(name).collect() })

@@ -2,15 +2,12 @@
 //! and in-band telemetry. [`run`] moves every packet over every link, and hands out tables while it goes on.
 //!
 //! ```
-//! use hocket_des::{Bytes, Duration, Rate, Time};
-//! use hocket_packetsim::model::{
-//!     Arithmetic, Frames, Headroom, Notification, Scheduling, Switching,
-//! };
+//! use hocket_des::{Duration, Rate, Time};
 //! use hocket_packetsim::{
 //!     FlowSpec, MessageSpec, Model, Options, PathChoice, Setup, Status, WindowRule, Workload, run,
 //! };
 //! use hocket_scenario::{Cable, Column, EcmpHash, Fabric, Node, NodeId, NodeKind};
-//! use hocket_transport::{Answering, Policy};
+//! use hocket_transport::Policy;
 //!
 //! // Three hosts send 1 MB each to a fourth, over one switch and links of 100 Gbps.
 //! let kinds = [NodeKind::Host, NodeKind::Host, NodeKind::Host, NodeKind::Host, NodeKind::Switch];
@@ -30,30 +27,9 @@
 //! };
 //! let flows = [0, 1, 2].map(flow);
 //! let messages = [0, 1, 2].map(|flow| MessageSpec { flow, bytes: 1_000_000, start: Time::ZERO });
-//! let model = Model {
-//!     frames: Frames::ROCE_V2,
-//!     answering: Answering { ack_every: 1, nack_interval: Duration::from_us(500) },
-//!     notification: Notification::InAcks,
-//!     pause_holds_acks: true,
-//!     retransmit_timeout: Duration::from_ms(4),
-//!     switching: Switching {
-//!         buffer: Bytes::new(16 << 20),
-//!         reserve: Bytes::new(4096),
-//!         headroom: Headroom::Computed,
-//!         dynamic_threshold: -3,
-//!         resume_offset: Bytes::new(3072),
-//!         pfc: true,
-//!         marking: Vec::new(),
-//!         scheduling: Scheduling::RoundRobin,
-//!         cut_through: false,
-//!         telemetry_unit: 1,
-//!         pint_base: 1.05,
-//!     },
-//!     arithmetic: Arithmetic::Exact,
-//! };
 //! let setup = Setup {
 //!     fabric: &fabric,
-//!     model: &model.checked()?,
+//!     model: &Model::default(),
 //!     policies: &[Policy::PfcOnly],
 //!     flows: &flows,
 //!     hash: EcmpHash::Mixed,

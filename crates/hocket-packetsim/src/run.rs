@@ -119,7 +119,7 @@ pub struct Counters {
     pub packet_hops: u64,
     /// Events, samples among them.
     pub events: u64,
-    /// Complete messages.
+    /// Complete messages of the workload; what jobs send is counted in their tables.
     pub messages: u64,
     /// PAUSE frames received.
     pub pauses: u64,
@@ -326,6 +326,7 @@ impl<'a> Run<'a> {
             {
                 self.ended = self.options.until.expect("only a given end ends a run");
                 self.engine.now = self.ended;
+                checks::no_deadlock(&self.engine, self.setup)?;
                 return Ok(Status::Stopped);
             }
             if !self.engine.completed.is_empty() {
@@ -370,7 +371,8 @@ impl<'a> Run<'a> {
 
     /// Whether everything that the workload asks for is done.
     fn is_done(&self) -> bool {
-        self.done == self.work.messages.len() as u64 && self.jobs.as_ref().is_none_or(Jobs::are_done)
+        self.done == self.work.messages.len() as u64
+            && self.jobs.as_ref().is_none_or(Jobs::are_done)
     }
 
     /// Tells of complete messages.
