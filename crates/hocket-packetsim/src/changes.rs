@@ -261,7 +261,8 @@ impl Engine<'_> {
         port.is_up = true;
         port.busy_until = self.now;
         port.free_order = 0;
-        // PAUSE and resume frames were lost; the far end tells its state anew.
+        // PAUSE and resume frames were lost, or wait since; the far ends tell their states anew.
+        port.urgent.clear();
         let (to, ingress, before) = (port.to as usize, port.ingress, port.paused);
         let pauses = |class: usize| self.buffers[to].is_pausing(ingress, class);
         let is_switch = self.setup_node_is_switch(to);

@@ -182,7 +182,8 @@ impl Frames {
 impl Default for Model {
     /// RoCE v2 on switches with 32 MB of buffer, as in HPCC's evaluation (SIGCOMM'19 section 5.1), which also has the
     /// marking thresholds: 100 and 400 KB at 25 Gb/s, in proportion at other rates. An acknowledgement for each packet,
-    /// CNPs at most every 4 µs per flow (mlx5's `np_min_time_between_cnps`) in class 7, strict priorities.
+    /// CNPs at most every 4 µs per flow (mlx5's `np_min_time_between_cnps`) in class 7, strict priorities. Acknowledgements
+    /// are held back with the class that they are of: they fill the same headroom.
     fn default() -> Self {
         let marking = Marking {
             rate: Rate::from_gbps(25),
@@ -194,7 +195,7 @@ impl Default for Model {
             frames: Frames::ROCE_V2,
             answering: Answering { ack_every: 1, nack_interval: Duration::from_us(500) },
             notification: Notification::Packets { interval: Duration::from_us(4), priority: 7 },
-            pause_holds_acks: false,
+            pause_holds_acks: true,
             retransmit_timeout: Duration::from_ms(4),
             switching: Switching {
                 buffer: Bytes::new(32_000_000),
