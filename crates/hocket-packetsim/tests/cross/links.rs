@@ -1,0 +1,266 @@
+//! Links that fail, come back or slow down, pinned paths, and flows spread over all ways.
+
+use hocket_des::{Bytes, Rate, Time};
+use hocket_packetsim::model::Headroom;
+use hocket_packetsim::{Change, LinkChange, Outcome, Status};
+use hocket_scenario::{Column, JobFlow, LinkId, PathChoice, Scenario, Stop, Transfer, Transport};
+use hocket_transport::Policy;
+use hocket_transport::congestion::{dcqcn, hpcc, timely};
+use proptest::prelude::*;
+
+use crate::common::{Collected, LINE, assert_close, at_us, host, model, packets_with, racks};
+
+fn transfer(from: u32, to: u32, bytes: u64) -> Transfer {
+    Transfer {
+        flow: JobFlow::new(host(from), host(to), 0),
+        bytes: Bytes::new(bytes),
+        start: Time::ZERO,
+        priority: 0,
+        job: None,
+        transport: Transport::default(),
+    }
+}
+
+fn on_links(path: &[u32]) -> PathChoice {
+    PathChoice::Pinned(path.iter().map(|&link| LinkId::new(link)).collect())
+}
+
+fn over_spine(spine: u32) -> PathChoice {
+    // From host 0 to host 2: cables 0, 4 + 2s, 5 + 2s backwards, 2 backwards.
+    on_links(&[0, 8 + 4 * spine, 11 + 4 * spine, 5])
+}
+
+fn change(at_us_: u64, cable: u32, change: Change) -> LinkChange {
+    LinkChange { at: at_us(at_us_), link: LinkId::new(2 * cable), change }
+}
+
+fn scenario(spines: u32, transfers: Vec<Transfer>) -> Scenario {
+    let fabric = racks(spines, LINE);
+    let scenario = Scenario::with_transfers(fabric, Vec::new(), transfers, 1, 1, Stop::default());
+    scenario.expect("the transfers are valid")
+}
+
+fn run(spines: u32, transfers: Vec<Transfer>, changes: &[LinkChange]) -> (Collected, Outcome) {
+    packets_with(&scenario(spines, transfers), &model(), changes)
+}
+
+/// By flow.
+fn fct_s(tables: &Collected) -> Vec<f64> {
+    let flows = tables.0["flows"].iter().map(|rows| match rows.column("flow") {
+        Some(Column::U32(flows)) => flows.clone(),
+        other => panic!("flows are {other:?}"),
+    });
+    let mut rows: Vec<_> = flows.flatten().zip(tables.values("flows", "fct_s")).collect();
+    rows.sort_by_key(|&(flow, _)| flow);
+    rows.into_iter().map(|(_, fct_s)| fct_s).collect()
+}
+
+/// Bytes that a rack switch sent to a spine.
+fn sent_up(tables: &Collected, link: &str) -> f64 {
+    let ports = &tables.0["ports"][0];
+    let Some(Column::Str { codes, dictionary }) = ports.column("link") else {
+        panic!("links have names");
+    };
+    let row = codes.iter().position(|&code| dictionary[code as usize] == link);
+    row.map_or(0.0, |row| tables.values("ports", "bytes")[row])
+}
+
+// 4,000 packets: 692.48 us at 50 Gbps.
+const SIZE: u64 = 4_000_000;
+const SEND_S: f64 = 692.48e-6;
+
+#[test]
+fn a_pinned_path_carries_all_of_a_flow() {
+    for spine in 0..2 {
+        let flow = JobFlow { path: over_spine(spine), ..JobFlow::new(host(0), host(2), 0) };
+        let (tables, _) = run(2, vec![Transfer { flow, ..transfer(0, 2, SIZE) }], &[]);
+        assert_close(&fct_s(&tables), &[SEND_S], 0.01);
+        // Packets of data on the rack's link to each spine.
+        let sent = [0, 1].map(|spine| sent_up(&tables, &format!("rack0->spine{spine}")));
+        let all = (SIZE / 1_000 * 1_082) as f64;
+        let (taken, other) = (sent[spine as usize], sent[1 - spine as usize]);
+        assert_eq!((taken, other), (all, 0.0));
+    }
+}
+
+#[test]
+fn a_flow_finds_its_way_around_a_failed_link() {
+    for cable in [4, 5] {
+        let flow = JobFlow { path: over_spine(0), ..JobFlow::new(host(0), host(2), 0) };
+        let changes = [change(200, cable, Change::Down)];
+        let (tables, _) = run(2, vec![Transfer { flow, ..transfer(0, 2, SIZE) }], &changes);
+        let fct = fct_s(&tables)[0];
+        assert!(fct > SEND_S && fct < SEND_S + 20e-6, "{fct}");
+    }
+}
+
+#[test]
+fn a_lost_tail_is_sent_again_after_the_timeout() {
+    let flow = JobFlow { path: over_spine(0), ..JobFlow::new(host(0), host(2), 0) };
+    // All has left the host after 692.5 us; the last packets are on their way over the spine.
+    let changes = [change(693, 5, Change::Down)];
+    let (tables, _) = run(2, vec![Transfer { flow, ..transfer(0, 2, SIZE) }], &changes);
+    // The first look, after one timeout, sees the progress that the acknowledgements under way still brought.
+    let timeout = model().retransmit_timeout.as_secs_f64();
+    assert_close(&fct_s(&tables), &[SEND_S + 2.0 * timeout], 0.01);
+}
+
+#[test]
+fn a_flow_without_a_way_waits_until_the_link_is_up_again() {
+    let changes = [change(200, 5, Change::Down), change(1_000, 5, Change::Up)];
+    let (tables, _) = run(1, vec![transfer(0, 2, SIZE)], &changes);
+    assert_close(&fct_s(&tables), &[SEND_S + 800e-6], 0.01);
+}
+
+#[test]
+fn a_host_whose_cable_fails_goes_on_when_it_is_back() {
+    let changes = [change(200, 0, Change::Down), change(1_000, 0, Change::Up)];
+    let (tables, _) = run(1, vec![transfer(0, 2, SIZE), transfer(2, 0, SIZE)], &changes);
+    assert_close(&fct_s(&tables), &[SEND_S + 800e-6; 2], 0.05);
+}
+
+#[test]
+fn a_degraded_link_takes_longer_by_what_it_lost() {
+    // 200 us at 50 Gbps, the rest at 20 Gbps.
+    let changes = [change(200, 4, Change::Rate(Rate::from_gbps(20)))];
+    let (tables, _) = run(1, vec![transfer(0, 2, SIZE)], &changes);
+    assert_close(&fct_s(&tables), &[200e-6 + (SEND_S - 200e-6) * 2.5], 0.01);
+    // And back to its full rate after another 500 us, in which it carries the bytes of 200 us.
+    let back = change(700, 4, Change::Rate(LINE));
+    let (tables, _) = run(1, vec![transfer(0, 2, SIZE)], &[changes[0], back]);
+    assert_close(&fct_s(&tables), &[SEND_S + 300e-6], 0.01);
+}
+
+#[test]
+fn a_congested_link_that_fails_leaves_no_byte_in_any_buffer() {
+    let changes = [
+        change(150, 6, Change::Down),
+        change(400, 6, Change::Up),
+        change(500, 4, Change::Down),
+        change(505, 4, Change::Up),
+        change(800, 2, Change::Down),
+        change(900, 2, Change::Up),
+    ];
+    for policy in [Policy::PfcOnly, Policy::Dcqcn(dcqcn::Parameters::recommended(LINE))] {
+        let with = |from, to| Transfer {
+            transport: Transport::new(policy.clone()),
+            ..transfer(from, to, SIZE)
+        };
+        let transfers = vec![with(0, 2), with(1, 2), with(3, 2), with(2, 0), with(1, 3)];
+        let (tables, _) = run(2, transfers, &changes);
+        assert_eq!(fct_s(&tables).len(), 5);
+    }
+}
+
+#[test]
+fn two_sprayed_flows_fill_two_spines_evenly() {
+    let spray = |from, to| Transfer {
+        flow: JobFlow { path: PathChoice::Spray, ..JobFlow::new(host(from), host(to), 0) },
+        ..transfer(from, to, SIZE)
+    };
+    let (tables, _) = run(2, vec![spray(0, 2), spray(1, 3)], &[]);
+    // By hash both could meet on one spine; sprayed, each has the rate of its NIC.
+    assert_close(&fct_s(&tables), &[SEND_S; 2], 0.02);
+    let sent = [0, 1].map(|spine| sent_up(&tables, &format!("rack0->spine{spine}")));
+    assert_close(&sent[..1], &sent[1..], 0.001);
+}
+
+#[test]
+fn a_sprayed_flow_goes_on_over_the_ways_that_are_left() {
+    let flow = JobFlow { path: PathChoice::Spray, ..JobFlow::new(host(0), host(2), 0) };
+    let changes = [change(200, 4, Change::Down), change(400, 4, Change::Up)];
+    let (tables, _) = run(4, vec![Transfer { flow, ..transfer(0, 2, SIZE) }], &changes);
+    let timeout = model().retransmit_timeout;
+    let fct = fct_s(&tables)[0];
+    assert!(fct >= SEND_S && fct < SEND_S + (timeout + timeout + timeout).as_secs_f64(), "{fct}");
+}
+
+#[test]
+fn what_a_full_buffer_refuses_without_pfc_is_sent_again() {
+    let mut model = model();
+    model.switching.pfc = false;
+    model.switching.buffer = Bytes::new(200_000);
+    model.switching.headroom = Headroom::Fixed(Bytes::new(0));
+    for path in [PathChoice::Ecmp, PathChoice::Spray] {
+        let with = |from| {
+            let flow = JobFlow { path: path.clone(), ..JobFlow::new(host(from), host(2), 0) };
+            Transfer { flow, ..transfer(from, 2, 400_000) }
+        };
+        let transfers = vec![with(0), with(1), with(3)];
+        let scenario = scenario(2, transfers);
+        let (tables, outcome) = packets_with(&scenario, &model, &[]);
+        assert!(outcome.counters.losses > 0);
+        assert_eq!(fct_s(&tables).len(), 3);
+    }
+}
+
+fn any_transfer() -> impl Strategy<Value = Transfer> {
+    let policy = prop_oneof![
+        Just(Policy::PfcOnly),
+        Just(Policy::Dcqcn(dcqcn::Parameters::recommended(LINE))),
+        Just(Policy::Timely(timely::Parameters::recommended(LINE))),
+        Just(Policy::Hpcc(hpcc::Parameters::recommended(LINE))),
+    ];
+    let ends = (0_u32..4, 1_u32..4);
+    (ends, 1_u64..500_000, 0_u64..300, policy, any::<bool>()).prop_map(
+        |((from, step), bytes, start_us, policy, sprayed)| {
+            let sprayed = sprayed && !matches!(policy, Policy::Hpcc(_));
+            let mut transfer = transfer(from, (from + step) % 4, bytes);
+            transfer.start = at_us(start_us);
+            transfer.transport = Transport::new(policy);
+            if sprayed {
+                transfer.flow.path = PathChoice::Spray;
+            }
+            transfer
+        },
+    )
+}
+
+fn any_changes() -> impl Strategy<Value = Vec<LinkChange>> {
+    let each = (0_u64..600, 0_u32..8, 1_u64..300, any::<bool>());
+    let both = |(at_us, cable, span_us, fails)| {
+        let slow = Change::Rate(Rate::from_gbps(7));
+        let (before, after) =
+            if fails { (Change::Down, Change::Up) } else { (slow, Change::Rate(LINE)) };
+        [change(at_us, cable, before), change(at_us + span_us, cable, after)]
+    };
+    prop::collection::vec(each.prop_map(both), 0..6).prop_map(|pairs| pairs.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    // The run itself checks that all bytes arrive, all buffers end empty and no link exceeds its rate.
+    #[test]
+    fn whatever_fails_for_a_while_everything_arrives(
+        transfers in prop::collection::vec(any_transfer(), 1..10),
+        changes in any_changes(),
+    ) {
+        let count = transfers.len();
+        let mut model = model();
+        model.switching.buffer = Bytes::new(400_000);
+        let scenario = scenario(2, transfers);
+        let (tables, outcome) = packets_with(&scenario, &model, &changes);
+        prop_assert_eq!(outcome.status, Status::Complete);
+        prop_assert_eq!(fct_s(&tables).len(), count);
+    }
+}
+
+#[test]
+fn a_change_of_what_is_not_there_is_refused() {
+    let error = |change| {
+        let (scenario, options) = (scenario(1, vec![transfer(0, 2, 1_000)]), Default::default());
+        let mut tables = Collected::default();
+        let run =
+            hocket_packetsim::run_scenario(&scenario, &model(), &[change], &options, &mut tables);
+        run.unwrap_err().to_string()
+    };
+    assert_eq!(
+        error(change(1, 77, Change::Down)),
+        "change 1 is of link 154; there are 12, counted from 0"
+    );
+    assert_eq!(
+        error(change(1, 4, Change::Rate(Rate::from_gbps(100)))),
+        "change 1: link \"rack0->spine0\" gets a rate of 100 Gbps; it must be above 0 and at most 50 Gbps"
+    );
+}

@@ -1,0 +1,151 @@
+//! One scenario on two engines; and what the packet engine alone knows: jobs' flows, transfers, links that fail.
+
+mod common;
+mod links;
+
+use hocket_des::Duration;
+use hocket_scenario::{Crossing, Job, JobFlow, LinkId, ring_flows};
+use hocket_transport::Policy;
+use hocket_transport::congestion::dcqcn;
+
+use common::{LINE, assert_close, flows, host, job, packets, profile, racks, scenario, values};
+
+fn both(jobs: &[Job], queues: u8, iterations: u64) -> (common::Collected, hocket_scenario::Tables) {
+    let packets = packets(&scenario(racks(1, LINE), jobs.to_vec(), queues, iterations));
+    (packets, flows(jobs.to_vec(), queues, iterations))
+}
+
+#[test]
+fn a_job_alone_takes_its_period() {
+    for gbps in [1, 25, 46] {
+        let (packets, flows) = both(&[job("a", profile(300, 1_000, gbps), 0, 2)], 1, 4);
+        let found = packets.values("iterations", "iteration_s");
+        assert_close(&found, &values(&flows.iterations, "iteration_s"), 0.01);
+        assert_close(&found, &[0.002; 4], 0.005);
+    }
+}
+
+#[test]
+fn a_job_as_fast_as_its_nic_takes_the_time_of_its_headers_besides() {
+    let (packets, flows) = both(&[job("a", profile(0, 1_000, 50), 0, 2)], 1, 3);
+    let found = packets.values("iterations", "communication_s");
+    assert_close(&found, &values(&flows.iterations, "communication_s"), 0.005);
+    assert_close(&found, &[0.001_082; 3], 0.005);
+}
+
+#[test]
+fn an_idle_network_adds_nothing_but_the_last_round_trip() {
+    // 50 bytes in 1 us; the phase ends when its one packet of 132 bytes is acknowledged: over four links of 50 Gbps
+    // and 500 ns, 21,120 ps each, and back with 86 bytes, 13,760 ps each.
+    let up = hocket_scenario::Phase {
+        start: Duration::ZERO,
+        duration: Duration::from_us(1),
+        rate: hocket_des::Rate::from_bps(400_000_000),
+    };
+    let profile = hocket_scenario::Profile::new(Duration::from_us(10), vec![up]).unwrap();
+    let packets = packets(&scenario(racks(1, LINE), vec![job("a", profile, 0, 2)], 1, 1));
+    let end = packets.values("phases", "end_ps");
+    assert_close(&end, &[f64::from(4 * (21_120 + 500_000) + 4 * (13_760 + 500_000))], 0.0);
+}
+
+#[test]
+fn two_jobs_in_step_share_a_link_by_half() {
+    let jobs = ["a", "b"].map(|name| job(name, profile(0, 800, 40), u32::from(name == "b"), 2));
+    let (packets, flows) = both(&jobs, 1, 6);
+    let expected = values(&flows.jobs, "mean_iteration_s");
+    assert!(expected[0] > 0.002_5, "{expected:?}");
+    assert_close(&packets.values("jobs", "mean_iteration_s"), &expected, 0.02);
+}
+
+// HotNets'22 section 2: what one of two jobs in step gains by chance, it keeps, and they slide apart. Fair
+// sharing, which is all that the flow engine knows of DCQCN, holds them in step.
+#[test]
+fn two_jobs_under_dcqcn_share_by_half_at_first_and_then_slide_apart() {
+    let mut jobs = ["a", "b"].map(|name| job(name, profile(0, 800, 40), u32::from(name == "b"), 2));
+    for job in &mut jobs {
+        job.transport.policy = Policy::Dcqcn(dcqcn::Parameters::recommended(LINE));
+    }
+    let (packets, flows) = both(&jobs, 1, 6);
+    let rates = packets.values("phases", "mean_rate_bps");
+    let half = values(&flows.phases, "mean_rate_bps");
+    assert_close(&rates[..2], &half[..2], 0.2);
+    let last_two = &rates[rates.len() - 2..];
+    assert!(last_two.iter().all(|&rate| rate > 1.1 * half[0]), "{rates:?}");
+    assert!(packets.values("jobs", "policy_acted").iter().all(|&cuts| cuts > 0.0));
+}
+
+#[test]
+fn the_higher_priority_is_as_if_alone() {
+    let with_priority =
+        |name, from, priority| Job { priority, ..job(name, profile(0, 800, 40), from, 2) };
+    let jobs = [with_priority("low", 0, 1), with_priority("high", 1, 0)];
+    let (packets, flows) = both(&jobs, 2, 6);
+    let found = packets.values("jobs", "mean_iteration_s");
+    assert_close(&found, &values(&flows.jobs, "mean_iteration_s"), 0.02);
+    assert_close(&found[1..], &[0.002], 0.01);
+}
+
+#[test]
+fn jobs_shifted_against_each_other_never_meet() {
+    let first = job("a", profile(0, 900, 46), 0, 2);
+    let time_shift = Some(Duration::from_us(1_000));
+    let second = Job { time_shift, ..job("b", profile(0, 900, 46), 1, 2) };
+    let (packets, flows) = both(&[first, second], 1, 5);
+    let found = packets.values("jobs", "p99_iteration_s");
+    assert_close(&found, &values(&flows.jobs, "p99_iteration_s"), 0.005);
+    assert_close(&found, &[0.002; 2], 0.005);
+    assert_close(&packets.values("jobs", "time_shift_s")[1..], &[0.001], 0.0);
+}
+
+#[test]
+fn jitter_draws_the_same_lengths_in_both_engines() {
+    let jobs: Vec<Job> = ["a", "b"]
+        .map(|name| Job { jitter: 0.2, ..job(name, profile(500, 500, 20), 0, 2) })
+        .to_vec();
+    let (packets, flows) = both(&jobs, 1, 8);
+    let by_job = |jobs: &[f64], compute: &[f64]| {
+        let mut rows: Vec<_> = jobs.iter().copied().zip(compute.iter().copied()).collect();
+        rows.sort_by(|a, b| a.partial_cmp(b).expect("no length is NaN"));
+        rows
+    };
+    let iteration = values(&flows.iterations, "iteration");
+    let expected = by_job(&iteration, &values(&flows.iterations, "compute_s"));
+    let iteration = packets.values("iterations", "iteration");
+    assert_eq!(by_job(&iteration, &packets.values("iterations", "compute_s")), expected);
+}
+
+#[test]
+fn bytes_by_link_and_job_agree() {
+    let workers: Vec<_> = [0, 2, 1, 3].map(host).to_vec();
+    let ring = ring_flows(&workers, 0);
+    let fabric = racks(1, LINE);
+    let mut routing = hocket_scenario::Routing::new(&fabric);
+    let crossings = hocket_scenario::flow_crossings(&ring, &mut routing).unwrap();
+    let job = Job { flows: ring, crossings, ..job("ring", profile(0, 900, 10), 0, 2) };
+    let (packets, flows) = both(&[job], 1, 3);
+    assert_close(&packets.values("links", "bytes"), &values(&flows.links, "bytes"), 1e-6);
+    assert_close(&packets.values("links", "busy_s"), &values(&flows.links, "busy_s"), 0.01);
+}
+
+#[test]
+fn a_job_on_one_host_just_computes() {
+    let local =
+        Job { flows: Vec::new(), crossings: Vec::new(), ..job("a", profile(100, 900, 50), 0, 2) };
+    let (packets, flows) = both(&[local], 1, 3);
+    let found = packets.values("iterations", "end_ps");
+    assert_close(&found, &values(&flows.iterations, "end_ps"), 0.0);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_tables() {
+    let jobs = || {
+        let mut jobs =
+            ["a", "b"].map(|name| Job { jitter: 0.1, ..job(name, profile(0, 600, 40), 0, 2) });
+        jobs[1].flows = vec![JobFlow::new(host(1), host(3), 7)];
+        jobs[1].crossings = vec![Crossing { link: LinkId::new(2), flows: 1 }];
+        jobs[0].transport.policy = Policy::Dcqcn(dcqcn::Parameters::recommended(LINE));
+        jobs.to_vec()
+    };
+    let run = || packets(&scenario(racks(1, LINE), jobs(), 1, 4));
+    assert_eq!(run(), run());
+}
