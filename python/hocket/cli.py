@@ -359,7 +359,7 @@ def validate_command(
     if as_json:
         print_json(report.as_json(validation.comparisons))
     else:
-        print_table(report.HEADER, map(report.row, validation.comparisons), report.LEFT)
+        print_table(report.SHORT_HEADER, map(report.short_row, validation.comparisons))
     if write is not None:
         report.write_validation(write, validation)
     if validation.failed:

@@ -130,8 +130,8 @@ def compare(case: Case, seeds: int = SEEDS, profile: Profile = REFERENCE) -> Com
         is_random = draws_decide(study, case)
         runs = [_Observed(study, seed, profile) for seed in range(1, (seeds if is_random else 1) + 1)]
     recorded = case.completions()
-    ours = recorded.join(runs[0].completions, on="flow", how="left")
-    difference = (ours["ours_ns"] / ours["fct_ns"] - 1).abs().fill_null(math.inf)
+    both = recorded.join(runs[0].completions, on="flow", how="left")
+    difference = (both["ours_ns"] / both["fct_ns"] - 1).abs().fill_null(math.inf)
     limits = _limits(is_random)
     middle = median if case.folder in HEAVY_TAILED else fmean
     totals = [run.totals for run in runs]
@@ -145,20 +145,24 @@ def compare(case: Case, seeds: int = SEEDS, profile: Profile = REFERENCE) -> Com
         own = [value(each) for each in totals]
         # A recorded run that was made once varies as ours do.
         spread = stdev(own) if len(own) > 1 else 0.0
-        error = spread * math.sqrt(1 / len(own) + 1 / len(theirs))
-        return Quantity(middle(own), middle(theirs), limit, error)
+        return Quantity(middle(own), middle(theirs), limit, _standard_error(spread, own, theirs))
 
+    marks = quantity(lambda each: each.marks, limits.marks)
+    if not is_random:
+        # Marks that steer nothing are independent draws: their number varies by less than its root.
+        ours, theirs = [each.marks for each in totals], [each.marks for each in case.recorded]
+        marks = replace(marks, standard_error=_standard_error(math.sqrt(marks.ours), ours, theirs))
     return Comparison(
         case=case,
         is_random=is_random,
         seeds=len(runs),
         flows=recorded.height,
-        equal_flows=int((ours["ours_ns"] == ours["fct_ns"]).sum()),
+        equal_flows=int((both["ours_ns"] == both["fct_ns"]).sum()),
         worst_flow=float(np.max(difference.to_numpy())),
         mean_fct_ns=quantity(lambda each: each.mean_fct_ns, limits.completion),
         max_fct_ns=quantity(lambda each: each.max_fct_ns, limits.completion, middle),
         pauses=quantity(lambda each: each.pauses, limits.pauses),
-        marks=quantity(lambda each: each.marks, limits.marks),
+        marks=marks,
         peak_queue_bytes=quantity(lambda each: each.peak_queue_bytes, limits.queue),
         hops_per_s=max(run.hops_per_s for run in runs),
     )
@@ -172,6 +176,11 @@ def draws_decide(study: Study, case: Case) -> bool:
     by_chance = any(each.kmin_bytes < each.kmax_bytes for each in study.config.marking)
     marked = any(each.marks > 0 for each in case.recorded)
     return case.policy in ("dcqcn", "dctcp") and by_chance and marked
+
+
+def _standard_error(spread: float, ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """Of the difference of two means of values that spread alike."""
+    return spread * math.sqrt(1 / len(ours) + 1 / len(theirs))
 
 
 def _limits(is_random: bool) -> Limits:

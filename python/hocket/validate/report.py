@@ -38,8 +38,19 @@ HEADER = (
 )
 """Columns of the table: numbers are ours / recorded (difference)."""
 
-LEFT = 3
-"""How many of them are text."""
+SHORT_HEADER = (
+    "run",
+    "flows",
+    "equal",
+    "mean FCT",
+    "max FCT",
+    "PAUSE",
+    "marks",
+    "queue",
+    "Mhops/s",
+    "agrees",
+)
+"""Columns of the table for a terminal: of what has a limit, the difference alone."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +124,18 @@ def row(comparison: Comparison) -> tuple[str, ...]:
     )
 
 
+def short_row(comparison: Comparison) -> tuple[str, ...]:
+    """One case as a row of the table for a terminal."""
+    return (
+        comparison.case.folder,
+        f"{comparison.flows:,}",
+        "random" if comparison.is_random else f"{comparison.equal_flows:,}",
+        *(_percent(quantity) for quantity in comparison.quantities.values()),
+        f"{comparison.hops_per_s / 1e6:.2f}",
+        verdict(comparison),
+    )
+
+
 def verdict(comparison: Comparison) -> str:
     """Whether a case agrees, and where not.
 
@@ -182,7 +205,7 @@ def markdown(validation: Validation) -> str:
         "",
         *_introduction(validation),
         "",
-        *_table(HEADER, map(row, validation.comparisons), LEFT),
+        *_table(HEADER, map(row, validation.comparisons), 3),
         "",
         "### Where the simulator is at fault",
         "",
