@@ -193,7 +193,7 @@ impl Held {
         match self.since {
             None if is_held => self.since = Some(now),
             Some(since) if !is_held => {
-                self.span = self.span + now.since(since);
+                self.span += now.since(since);
                 self.since = None;
             }
             _ => {}

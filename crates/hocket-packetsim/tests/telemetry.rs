@@ -53,7 +53,7 @@ fn star(hosts: u32) -> Fabric {
         (0..hosts).map(|host| node(format!("h{host}"), NodeKind::Host)).collect();
     nodes.push(node("s".to_owned(), NodeKind::Switch));
     let cables: Vec<Cable> = (0..hosts).map(|host| cable(host, hosts)).collect();
-    Fabric::new(nodes, &cables).unwrap()
+    Fabric::new(nodes, &cables).expect("a star is a fabric")
 }
 
 fn node(name: String, kind: NodeKind) -> Node {
@@ -483,8 +483,9 @@ fn ring(flows: usize) -> Trial {
     nodes.extend((0..4).map(|switch| node(format!("s{switch}"), NodeKind::Switch)));
     let hosts = [cable(0, 5), cable(1, 6), cable(2, 7), cable(3, 8), cable(4, 8)];
     let links = [cable(5, 6), cable(6, 7), cable(7, 5)];
-    let fabric = Fabric::new(nodes, &[&hosts[..], &links[..]].concat()).unwrap();
-    let link = |name: String| fabric.link_named(&name).unwrap();
+    let fabric =
+        Fabric::new(nodes, &[&hosts[..], &links[..]].concat()).expect("a ring is a fabric");
+    let link = |name: String| fabric.link_named(&name).expect("the ring has this link");
     let around = |from: usize| {
         let (via, to) = ((from + 1) % 3, (from + 2) % 3);
         let path = vec![
