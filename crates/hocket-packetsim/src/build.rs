@@ -13,7 +13,7 @@ use hocket_transport::{Control, Path, Policy, Progress, Receiver, Sender, Window
 use crate::RunError;
 use crate::buffer::{Incoming, SharedBuffer};
 use crate::changes::{Faults, ways_forth};
-use crate::engine::{Course, Engine, Flow, Marker, Return, Telemetry};
+use crate::engine::{Course, Engine, Flow, Marker, Return, Steering, Telemetry};
 use crate::messages::Messages;
 use crate::model::{Arithmetic, Model, Notification, PRIORITIES, Scheduling};
 use crate::nic::Nic;
@@ -206,8 +206,9 @@ impl<'a> Engine<'a> {
             incoming,
             flows: Vec::with_capacity(setup.flows.len()),
             courses: Vec::with_capacity(setup.flows.len()),
-            controls: Vec::with_capacity(setup.flows.len()),
+            steering: Vec::with_capacity(setup.flows.len()),
             returns: Vec::with_capacity(setup.flows.len()),
+            cnps: vec![0; setup.flows.len()],
             routes,
             rates: rates.clone(),
             times: rates.iter().map(table).collect(),
@@ -216,6 +217,8 @@ impl<'a> Engine<'a> {
             messages: Messages::new(setup.flows.len()),
             records: Records::new(setup),
             usage: None,
+            // Some 400 bytes for a flow, and 2 KB for a link with what is on it, against caches of a megabyte.
+            is_large: setup.flows.len() * 400 + links.len() * 2_000 > 512_000,
             completed: Vec::new(),
             packet_hops: 0,
             events: 0,
@@ -275,19 +278,20 @@ impl<'a> Engine<'a> {
             priority: spec.priority,
             header,
             moves_next_send: Control::moves_next_send(policy),
+            is_adaptive: matches!(policy, Policy::Dcqcn(parameters) if parameters.adaptive),
         });
         if is_sprayed {
             self.sprays.push(Spray::new(forth, setup.seed, index));
         }
         let place = NonZeroU32::new(self.sprays.len() as u32);
         let spray = place.filter(|_| is_sprayed);
-        self.courses.push(Course { path, phase: Progress::default(), spray });
-        self.controls.push(Control::new(policy, &path));
+        self.courses.push(Course { phase: Progress::default(), spray });
+        self.steering.push(Steering { control: Control::new(policy, &path), path });
         self.returns.push(Return {
             receiver: if is_sprayed { Receiver::in_any_order() } else { Receiver::new() },
             route: back,
+            nic: self.routes[back as usize],
             marks: 0,
-            cnps: 0,
             wire: (frames.ack + extra).max(frames.minimum),
             priority: spec.priority,
             notifies: matches!(policy, Policy::Dcqcn(_)),

@@ -198,7 +198,7 @@ impl Engine<'_> {
     fn retry_later(&mut self, id: u32) {
         let order = self.calendar.next_order();
         let at = self.now + self.model.retransmit_timeout;
-        self.calendar.schedule(at, order, Event::Retry(id));
+        self.calendar.schedule(at, order, Event::Retry(id).packed());
     }
 
     // --- links ---
@@ -347,7 +347,7 @@ impl Engine<'_> {
         }
         self.returns[id as usize].route = ways.back;
         if self.faults.stranded.remove(&id) {
-            let control = self.controls[id as usize].rate_bps();
+            let control = self.steering[id as usize].control.rate_bps();
             let sender = &mut self.flows[id as usize].sender;
             sender.release(control);
             let acknowledged = sender.acknowledged();

@@ -12,15 +12,15 @@ use rand::RngExt;
 
 use crate::buffer::SharedBuffer;
 use crate::changes::Faults;
+use crate::messages::{Message, Messages};
 use crate::model::{Model, Notification, PRIORITIES};
 use crate::nic::Nic;
 use crate::packet::{Header, Kind, Packet};
 use crate::port::{ClassQueue, Deficits, InFlight, Port};
+use crate::records::{CompletionRow, Records, Seen};
 use crate::ring::Ring;
 use crate::sampling::Usage;
 use crate::spray::Spray;
-use crate::messages::{Message, Messages};
-use crate::records::{CompletionRow, Records, Seen};
 
 /// What can happen.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +61,50 @@ pub(crate) enum Owner {
     Job(u32),
 }
 
+/// An event in four bytes: three bits say which, the others of what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PackedEvent(u32);
+
+const EVENT_SHIFT: u32 = 29;
+/// As many links, messages and jobs can have events.
+pub(crate) const MAX_OF_A_KIND: usize = 1 << EVENT_SHIFT;
+
+impl Event {
+    #[inline(always)]
+    pub(crate) fn packed(self) -> PackedEvent {
+        let (kind, which) = match self {
+            Self::Arrive(link) => (0, link),
+            Self::Free(port) => (1, port),
+            Self::Wake(port) => (2, port),
+            Self::Work(Work::Message(message)) => (3, message),
+            Self::Work(Work::Job(job)) => (4, job),
+            Self::Work(Work::Change(change)) => (5, change),
+            Self::Work(Work::Sample) => (6, 0),
+            Self::Work(Work::End) => (6, 1),
+            Self::Retry(flow) => (7, flow),
+        };
+        PackedEvent(kind << EVENT_SHIFT | which)
+    }
+}
+
+impl PackedEvent {
+    #[inline(always)]
+    fn event(self) -> Event {
+        let which = self.0 & (MAX_OF_A_KIND as u32 - 1);
+        match self.0 >> EVENT_SHIFT {
+            0 => Event::Arrive(which),
+            1 => Event::Free(which),
+            2 => Event::Wake(which),
+            3 => Event::Work(Work::Message(which)),
+            4 => Event::Work(Work::Job(which)),
+            5 => Event::Work(Work::Change(which)),
+            6 if which == 0 => Event::Work(Work::Sample),
+            6 => Event::Work(Work::End),
+            _ => Event::Retry(which),
+        }
+    }
+}
+
 /// Hosts, switches and links in motion. Every directed link is named by its number, also as the port that
 /// feeds it; the opposite direction differs in the last bit.
 pub(crate) struct Engine<'a> {
@@ -69,7 +113,7 @@ pub(crate) struct Engine<'a> {
     pub(crate) now: Time,
     /// The place of the present event among those of the same time.
     pub(crate) order: u64,
-    pub(crate) calendar: Calendar<Event>,
+    pub(crate) calendar: Calendar<PackedEvent>,
     pub(crate) ports: Vec<Port>,
     /// By port and class.
     pub(crate) queues: Vec<ClassQueue>,
@@ -83,9 +127,11 @@ pub(crate) struct Engine<'a> {
     /// By port; that of a switch is empty.
     pub(crate) nics: Vec<Nic>,
     pub(crate) flows: Vec<Flow>,
-    pub(crate) controls: Vec<Control>,
+    pub(crate) steering: Vec<Steering>,
     pub(crate) courses: Vec<Course>,
     pub(crate) returns: Vec<Return>,
+    /// By flow: congestion notification packets that its receiver sent.
+    pub(crate) cnps: Vec<u32>,
     /// The links of every route, one route after another.
     pub(crate) routes: Vec<u32>,
     /// Picoseconds on the wire by speed and size.
@@ -100,6 +146,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) records: Records,
     /// Bytes by link and job, where they are asked for.
     pub(crate) usage: Option<Usage>,
+    /// Whether flows and ports do not fit into a core's own cache.
+    pub(crate) is_large: bool,
     /// Flows that something was acknowledged for and whose messages may be complete.
     pub(crate) completed: Vec<u32>,
     pub(crate) packet_hops: u64,
@@ -110,7 +158,7 @@ pub(crate) struct Engine<'a> {
 }
 
 /// A flow at its sender, in two cache lines.
-#[repr(align(64))]
+#[repr(align(128))]
 pub(crate) struct Flow {
     pub(crate) sender: Sender,
     /// Acknowledged up to here, the oldest message is complete.
@@ -126,12 +174,21 @@ pub(crate) struct Flow {
     pub(crate) priority: u8,
     pub(crate) header: Header,
     pub(crate) moves_next_send: bool,
+    /// Whether the control wants to know how far the job's phase is.
+    pub(crate) is_adaptive: bool,
 }
 
-/// What a flow's control needs to know and what never or seldom changes.
+/// A flow's congestion control, and the path that it needs to know: two cache lines.
+#[derive(Clone, Debug)]
+#[repr(C, align(128))]
+pub(crate) struct Steering {
+    pub(crate) control: Control,
+    pub(crate) path: Path,
+}
+
+/// What is seldom needed of a flow at its sender.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Course {
-    pub(crate) path: Path,
     /// Where the phase of its job began in the stream of bytes, and what is to be sent in it.
     pub(crate) phase: Progress,
     /// Of a sprayed flow: its place in the table of those, counted from 1.
@@ -143,8 +200,9 @@ pub(crate) struct Course {
 pub(crate) struct Return {
     pub(crate) receiver: Receiver,
     pub(crate) route: u32,
+    /// The port by which answers leave.
+    pub(crate) nic: u32,
     pub(crate) marks: u32,
-    pub(crate) cnps: u32,
     pub(crate) wire: u16,
     pub(crate) priority: u8,
     /// Whether the sender wants to be told of marks by packets of their own.
@@ -198,8 +256,10 @@ impl Engine<'_> {
         self.now = now;
         self.order = order;
         self.events += 1;
-        self.anticipate();
-        match event {
+        if self.is_large {
+            self.anticipate();
+        }
+        match event.event() {
             Event::Arrive(link) => self.arrive(link),
             Event::Free(port) => self.free(port),
             Event::Wake(port) => self.wake(port, order),
@@ -209,49 +269,81 @@ impl Engine<'_> {
         Some(Step::Moved)
     }
 
-    /// Asks for what the next events will need, in three steps: each reads what the one before it asked for.
-    /// At a hundred hosts most of a run would be waiting for memory; this takes a third of it away.
+    #[inline]
+    fn upcoming(&self, ahead: usize) -> Option<Event> {
+        self.calendar.upcoming(ahead).map(PackedEvent::event)
+    }
+
+    /// Asks for what the next events will need, in steps: each reads what the one before it asked for. At a
+    /// hundred hosts most of a run would be waiting for memory.
     #[inline]
     fn anticipate(&self) {
-        match self.calendar.upcoming(9) {
+        match self.upcoming(14) {
             Some(Event::Arrive(link)) => {
                 prefetch_index(&self.flights, link as usize);
                 prefetch_index(&self.ports, link as usize);
             }
-            Some(Event::Free(port)) => {
+            Some(Event::Free(port) | Event::Wake(port)) => {
                 prefetch_index(&self.ports, port as usize);
                 prefetch_index(&self.queues, port as usize * PRIORITIES + 3);
                 prefetch_index(&self.nics, port as usize);
+                prefetch_index(&self.flights, port as usize);
             }
-            _ => {}
+            _ => return,
         }
-        match self.calendar.upcoming(6) {
+        match self.upcoming(10) {
             Some(Event::Arrive(link)) => self.flights[link as usize].expect(0),
-            Some(Event::Free(port)) => {
+            Some(Event::Free(port) | Event::Wake(port)) => {
+                self.flights[port as usize].expect_back();
                 let state = &self.ports[port as usize];
-                let class = state.waiting.trailing_zeros() as usize % PRIORITIES;
-                self.queues[port as usize * PRIORITIES + class].packets.expect(0);
+                if state.from_host {
+                    if let Some(flow) = self.nics[port as usize].upcoming() {
+                        self.expect_flow(flow);
+                    }
+                } else {
+                    let class = state.waiting.trailing_zeros() as usize % PRIORITIES;
+                    self.queues[port as usize * PRIORITIES + class].packets.expect(0);
+                }
             }
             _ => {}
         }
-        if let Some(Event::Arrive(link)) = self.calendar.upcoming(3) {
-            let Some(next) = self.flights[link as usize].front() else { return };
+        if let Some(Event::Arrive(link)) = self.upcoming(6)
+            && let Some(next) = self.flights[link as usize].front()
+        {
             let flow = next.packet.flow as usize;
             if !self.ports[link as usize].to_host {
                 prefetch_index(&self.routes, next.packet.route as usize);
             } else if next.packet.kind == Kind::Data {
                 prefetch_index(&self.returns, flow);
+                prefetch_index(&self.flights, link as usize ^ 1);
             } else {
-                prefetch_index(&self.flows, flow);
-                prefetch_index(&self.controls, flow);
+                self.expect_flow(next.packet.flow);
             }
         }
+        if let Some(Event::Arrive(link)) = self.upcoming(3)
+            && !self.ports[link as usize].to_host
+            && let Some(next) = self.flights[link as usize].front()
+        {
+            let out = self.routes[next.packet.route as usize] as usize;
+            prefetch_index(&self.ports, out);
+            self.queues[out * PRIORITIES + next.packet.priority()].packets.expect_back();
+        }
+    }
+
+    #[inline]
+    fn expect_flow(&self, id: u32) {
+        let flow = &self.flows[id as usize];
+        expect(&flow.sender);
+        expect(&flow.route);
+        let steering = &self.steering[id as usize];
+        expect(&steering.control);
+        expect(&steering.path);
     }
 
     /// Schedules work at `at`.
     pub(crate) fn schedule_work(&mut self, at: Time, work: Work) {
         let order = self.calendar.next_order();
-        self.calendar.schedule(at, order, Event::Work(work));
+        self.calendar.schedule(at, order, Event::Work(work).packed());
     }
 
     /// Adds a message of `bytes` to what a flow has to send; `owner` is told when it is complete.
@@ -280,8 +372,8 @@ impl Engine<'_> {
 
     /// What happened to a flow so far.
     pub(crate) fn seen(&self, id: u32) -> Seen {
-        let Return { marks, cnps, .. } = self.returns[id as usize];
-        let rate_cuts = self.controls[id as usize].cuts();
+        let (marks, cnps) = (self.returns[id as usize].marks, self.cnps[id as usize]);
+        let rate_cuts = self.steering[id as usize].control.cuts();
         Seen { marks, cnps, rate_cuts, retransmissions: self.records.retransmissions(id) }
     }
 
@@ -290,7 +382,7 @@ impl Engine<'_> {
         let flight = &mut self.flights[link as usize];
         let packet = flight.pop_front().packet;
         if let Some(next) = flight.front() {
-            self.calendar.schedule(next.at, next.order, Event::Arrive(link));
+            self.calendar.schedule(next.at, next.order, Event::Arrive(link).packed());
         }
         match packet.kind {
             Kind::Pause | Kind::Resume => self.take_pause(link, &packet),
@@ -321,7 +413,7 @@ impl Engine<'_> {
             if !state.looks_when_free && state.is_up {
                 state.looks_when_free = true;
                 let (at, order) = (state.busy_until, state.free_order);
-                self.calendar.schedule(at, order, Event::Free(port));
+                self.calendar.schedule(at, order, Event::Free(port).packed());
             }
         } else if state.from_host {
             self.send_from_host(port);
@@ -335,7 +427,7 @@ impl Engine<'_> {
         if !state.looks_when_free {
             state.looks_when_free = true;
             let (at, order) = (state.busy_until, state.free_order);
-            self.calendar.schedule(at, order, Event::Free(port));
+            self.calendar.schedule(at, order, Event::Free(port).packed());
         }
     }
 
@@ -350,7 +442,8 @@ impl Engine<'_> {
         let switch = arrival.to as usize;
         let (ingress, class, wire) = (packet.ingress, packet.priority(), packet.wire);
         let port = &mut self.ports[out as usize];
-        let free = port.waiting == 0 && port.urgent.is_empty() && !port.is_busy(self.now, self.order);
+        let free =
+            port.waiting == 0 && port.urgent.is_empty() && !port.is_busy(self.now, self.order);
         if free
             && port.paused & 1 << class == 0
             && self.buffers[switch].is_untouched_by(ingress, class, wire)
@@ -518,7 +611,7 @@ impl Engine<'_> {
         let at = Time::from_ps(until.as_ps() + port.delay_ps);
         let flight = &mut self.flights[out as usize];
         if flight.is_empty() {
-            self.calendar.schedule(at, order, Event::Arrive(out));
+            self.calendar.schedule(at, order, Event::Arrive(out).packed());
         }
         flight.push_back(InFlight { at, order, packet });
         self.packet_hops += 1;
@@ -542,13 +635,13 @@ impl Engine<'_> {
     fn take_data(&mut self, packet: &Packet) {
         let returns = &mut self.returns[packet.flow as usize];
         returns.marks += u32::from(packet.is_marked());
-        let nic = self.routes[returns.route as usize];
+        let nic = returns.nic;
         if returns.notifies
             && packet.is_marked()
             && let Notification::Packets { interval, priority } = self.model.notification
             && returns.receiver.may_notify(self.now, interval)
         {
-            returns.cnps += 1;
+            self.cnps[packet.flow as usize] += 1;
             let wire = self.model.frames.ack;
             let cnp = Packet::new(Kind::Cnp, packet.flow, returns.route + 1, wire, priority);
             self.nics[nic as usize].answers.push_back(cnp);
@@ -580,16 +673,16 @@ impl Engine<'_> {
 
     fn take_ack(&mut self, packet: &Packet) {
         let flow = &mut self.flows[packet.flow as usize];
-        let control = &mut self.controls[packet.flow as usize];
+        let Steering { control, path } = &mut self.steering[packet.flow as usize];
         let policy = &self.policies[usize::from(flow.policy)];
         let before = control.rate_bps();
         let marked = packet.echoes_mark();
         let course = &self.courses[packet.flow as usize];
-        let progress = course.progress(flow.sender.sent());
-        control.catch_up(policy, &course.path, self.now, progress);
+        let progress = flow.progress(course);
+        control.catch_up(policy, path, self.now, progress);
         flow.sender.on_ack(packet.sequence);
         if marked && self.model.notification == Notification::InAcks {
-            control.on_cnp(policy, &course.path, self.now);
+            control.on_cnp(policy, path, self.now);
         }
         let (telemetry, stamp, load) = match packet.header() {
             Header::Stamp => (&[][..], packet.meta, 0),
@@ -610,7 +703,7 @@ impl Engine<'_> {
             format: &self.telemetry.format,
             load,
         };
-        control.on_ack(policy, &course.path, &ack);
+        control.on_ack(policy, path, &ack);
         let after = control.rate_bps();
         if after != before {
             flow.sender.on_rate(after);
@@ -628,17 +721,19 @@ impl Engine<'_> {
         }
         self.drop_telemetry(packet);
         self.update_turn(packet.flow);
-        self.look(nic);
+        if self.nics[nic as usize].wants_a_look(self.now) {
+            self.look(nic);
+        }
     }
 
     fn take_cnp(&mut self, packet: &Packet) {
         let flow = &mut self.flows[packet.flow as usize];
-        let control = &mut self.controls[packet.flow as usize];
+        let Steering { control, path } = &mut self.steering[packet.flow as usize];
         let policy = &self.policies[usize::from(flow.policy)];
         let course = &self.courses[packet.flow as usize];
-        let progress = course.progress(flow.sender.sent());
-        control.catch_up(policy, &course.path, self.now, progress);
-        control.on_cnp(policy, &course.path, self.now);
+        let progress = flow.progress(course);
+        control.catch_up(policy, path, self.now, progress);
+        control.on_cnp(policy, path, self.now);
         flow.sender.on_rate(control.rate_bps());
     }
 
@@ -665,7 +760,7 @@ impl Engine<'_> {
             let at = at.max(self.now);
             let order = self.calendar.next_order();
             nic.wake = Some((at, order));
-            self.calendar.schedule(at, order, Event::Wake(port));
+            self.calendar.schedule(at, order, Event::Wake(port).packed());
         }
     }
 
@@ -688,9 +783,10 @@ impl Engine<'_> {
     fn send_from_host(&mut self, port: u32) {
         let nic = &mut self.nics[port as usize];
         let paused = self.ports[port as usize].paused;
-        let answer = nic.answers.front().filter(|answer| {
-            !self.model.pause_holds_acks || paused & 1 << answer.priority() == 0
-        });
+        let answer = nic
+            .answers
+            .front()
+            .filter(|answer| !self.model.pause_holds_acks || paused & 1 << answer.priority() == 0);
         if let Some(&answer) = answer {
             nic.answers.pop_front();
             self.transmit(port, answer);
@@ -716,7 +812,7 @@ impl Engine<'_> {
     #[inline]
     fn see_to_next(&mut self, port: u32) {
         let nic = &self.nics[port as usize];
-        if !nic.answers.is_empty() || nic.has_eligible() || nic.listed.is_some() {
+        if !nic.answers.is_empty() || nic.has_eligible() || nic.sets_timer_when_free() {
             self.look_when_free(port);
         } else {
             self.set_wake(port);
@@ -737,19 +833,19 @@ impl Engine<'_> {
         if !is_set {
             let order = self.calendar.next_order();
             nic.wake = Some((at, order));
-            self.calendar.schedule(at, order, Event::Wake(port));
+            self.calendar.schedule(at, order, Event::Wake(port).packed());
         }
     }
 
     #[inline(always)]
     fn send_data(&mut self, port: u32, id: u32) {
         let flow = &mut self.flows[id as usize];
-        let control = &mut self.controls[id as usize];
+        let Steering { control, path } = &mut self.steering[id as usize];
         let policy = &self.policies[usize::from(flow.policy)];
         let course = &self.courses[id as usize];
-        let progress = course.progress(flow.sender.sent());
+        let progress = flow.progress(course);
         let before = control.rate_bps();
-        control.catch_up(policy, &course.path, self.now, progress);
+        control.catch_up(policy, path, self.now, progress);
         if control.rate_bps() != before {
             flow.sender.on_rate(control.rate_bps());
         }
@@ -771,7 +867,7 @@ impl Engine<'_> {
         flow.last_wire = wire;
         let more = flow.sender.on_sent(self.now, payload, u32::from(wire), control.rate_bps());
         packet.set_ends_message(flow.sender.is_at_boundary());
-        control.on_sent(policy, &course.path, u64::from(wire), progress);
+        control.on_sent(policy, path, u64::from(wire), progress);
         if more {
             let boundary = self.messages.boundary_after(id, self.flows[id as usize].sender.sent());
             self.flows[id as usize].sender.begin_message(boundary);
@@ -797,11 +893,20 @@ pub(crate) enum Step {
     Work(Work),
 }
 
-impl Course {
+impl Flow {
     #[inline]
-    fn progress(&self, sent: u64) -> Progress {
-        Progress { sent: sent - self.phase.sent, total: self.phase.total }
+    fn progress(&self, course: &Course) -> Progress {
+        if !self.is_adaptive {
+            return Progress::default();
+        }
+        Progress { sent: self.sender.sent() - course.phase.sent, total: course.phase.total }
     }
+}
+
+/// Asks for the memory at which a value begins.
+#[inline(always)]
+fn expect<T>(value: &T) {
+    prefetch_index(std::slice::from_ref(value), 0);
 }
 
 impl Telemetry {

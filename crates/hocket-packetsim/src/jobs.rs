@@ -133,7 +133,7 @@ impl<'a> Jobs<'a> {
         let mut bytes_by_link: BTreeMap<(LinkId, JobId), u64> = BTreeMap::new();
         for (flow, owner) in self.periodic.owners.iter().enumerate() {
             let Some(job) = *owner else { continue };
-            self.records.jobs[job.index()].policy_acted += engine.controls[flow].cuts();
+            self.records.jobs[job.index()].policy_acted += engine.steering[flow].control.cuts();
             for (links, bytes) in engine.carried(flow as u32) {
                 for &link in links {
                     *bytes_by_link.entry((LinkId::new(link), job)).or_default() += bytes;

@@ -51,6 +51,9 @@ impl Messages {
 
     /// Flows with a message that is not complete.
     pub(crate) fn unfinished(&self) -> impl Iterator<Item = (usize, &Message)> {
-        self.by_flow.iter().enumerate().filter_map(|(flow, queue)| queue.front().map(|each| (flow, each)))
+        self.by_flow
+            .iter()
+            .enumerate()
+            .filter_map(|(flow, queue)| queue.front().map(|each| (flow, each)))
     }
 }

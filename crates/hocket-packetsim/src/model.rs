@@ -226,7 +226,12 @@ impl Model {
                 return Ok(());
             }
             let text = |number: f64| number.to_string();
-            Err(ModelError::OutOfRange { what, value: text(value), least: text(least), most: text(most) })
+            Err(ModelError::OutOfRange {
+                what,
+                value: text(value),
+                least: text(least),
+                most: text(most),
+            })
         };
         let switching = &self.switching;
         let largest = f64::from(self.frames.largest());
@@ -236,7 +241,12 @@ impl Model {
         within("a PAUSE frame", self.frames.pause.into(), 1.0, 1_000.0)?;
         within("packets per acknowledgement", self.answering.ack_every.into(), 1.0, 1_024.0)?;
         // A buffer below 4 GiB keeps every port's count in 32 bits.
-        within("a switch's buffer in bytes", switching.buffer.get() as f64, largest, 4_294_967_295.0)?;
+        within(
+            "a switch's buffer in bytes",
+            switching.buffer.get() as f64,
+            largest,
+            4_294_967_295.0,
+        )?;
         within("the threshold's exponent", switching.dynamic_threshold.into(), -12.0, 4.0)?;
         within("the telemetry unit", switching.telemetry_unit.into(), 1.0, 64.0)?;
         within("PINT's base", switching.pint_base, 1.000_1, 2.0)?;
@@ -272,7 +282,8 @@ impl Frames {
 impl Switching {
     /// Thresholds of a port of `rate`; `None` if it never marks.
     pub fn marking_at(&self, rate: Rate) -> Option<Marking> {
-        let lower = self.marking.iter().filter(|each| each.rate <= rate).max_by_key(|each| each.rate);
+        let lower =
+            self.marking.iter().filter(|each| each.rate <= rate).max_by_key(|each| each.rate);
         let nearest = lower.or_else(|| self.marking.iter().min_by_key(|each| each.rate))?;
         let scaled = |bytes: Bytes| {
             let product = u128::from(bytes.get()) * u128::from(rate.as_bps());

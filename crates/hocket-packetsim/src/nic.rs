@@ -130,6 +130,30 @@ impl Nic {
         found
     }
 
+    /// Whether something may leave at `now`, or the pacing timer may have to be set.
+    #[inline]
+    pub(crate) fn wants_a_look(&self, now: Time) -> bool {
+        self.eligible.count > 0
+            || !self.answers.is_empty()
+            || self.wake.is_none()
+            || self.pacing.heap.first().is_some_and(|&(at, _)| at <= now)
+            || self.listed.as_ref().is_some_and(|listed| listed.finished.count > 0)
+    }
+
+    /// Whether the pacing timer is set only once the link is free, as the reference does it; that decides its place
+    /// among events of the same time.
+    #[inline]
+    pub(crate) fn sets_timer_when_free(&self) -> bool {
+        self.listed.as_ref().is_some_and(|listed| listed.listed.count > 0)
+    }
+
+    /// The flow that would be picked, as far as can be told before.
+    #[inline]
+    pub(crate) fn upcoming(&self) -> Option<u32> {
+        let slot = self.eligible.next(self.next, |_| false);
+        slot.or_else(|| self.pacing.heap.first().map(|&(_, slot)| slot)).map(|slot| self.flow(slot))
+    }
+
     /// When the next queue pair that waits for its pace may send.
     #[inline]
     pub(crate) fn next_pace(&self) -> Option<Time> {
@@ -183,7 +207,11 @@ impl Listed {
             return;
         };
         let met = |slot: u32| {
-            if start <= found { (start..found).contains(&slot) } else { slot >= start || slot < found }
+            if start <= found {
+                (start..found).contains(&slot)
+            } else {
+                slot >= start || slot < found
+            }
         };
         let first_met = self.finished.iter().find(|&slot| met(slot));
         if let Some(first) = first_met {

@@ -54,6 +54,12 @@ impl<T: Copy> Ring<T> {
         prefetch_index(&self.slots, self.place(behind));
     }
 
+    /// Asks for the place of the next value to be brought near.
+    #[inline]
+    pub(crate) fn expect_back(&self) {
+        prefetch_index(&self.slots, self.place(self.count));
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         (0..self.count).map(|behind| &self.slots[self.place(behind)])
     }

@@ -4,7 +4,7 @@ use hocket_des::Time;
 use hocket_scenario::{Column, Fabric, Table};
 use hocket_transport::Progress;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Steering};
 use crate::packet::{Kind, Packet};
 use crate::records::{Owners, link_column, node_column, u64_column};
 use crate::run::Record;
@@ -175,8 +175,8 @@ fn rate_bps(engine: &Engine<'_>, id: u32) -> u64 {
     let course = &engine.courses[id as usize];
     let policy = &engine.policies[usize::from(flow.policy)];
     let sent = flow.sender.sent().saturating_sub(course.phase.sent);
-    let mut control = engine.controls[id as usize].clone();
+    let Steering { mut control, path } = engine.steering[id as usize].clone();
     let progress = Progress { sent, total: course.phase.total };
-    control.catch_up(policy, &course.path, engine.now, progress);
+    control.catch_up(policy, &path, engine.now, progress);
     control.rate_bps()
 }
