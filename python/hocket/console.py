@@ -234,7 +234,7 @@ def print_study(title: str, study: Study, run: Run, directory: Path) -> None:
         if flows.height == len(study.flows)
         else f"{flows.height:,} of {len(study.flows):,}"
     )
-    peak_bytes = run.tables["ports"]["peak_bytes"].max() or 0
+    peak_bytes = max(run.tables["ports"]["peak_bytes"].to_list(), default=0)
     out.print(f"[bold]{escape(title)}[/bold]")
     out.print(
         f"{manifest['parameters']['policy']['value']}, profile {manifest['profile']}, "

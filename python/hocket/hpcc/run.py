@@ -3,7 +3,7 @@ manifest beside them.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -118,7 +118,7 @@ def run_study(
             run_s = time.perf_counter() - started
             manifest = _manifest(study, profile, seed, [*policy, *window, *model], run_s)
             recorder.add_empty()
-            run = writer.finish({**manifest, **_outcome(ran, failure)})
+            run = writer.finish({**manifest, **_outcome(ran, failure, values(policy)["policy"])})
     _write_outputs(study, run, Path(directory))
     if failure is not None:
         raise SelfCheckError(f"{config.path}: {failure}")
@@ -133,7 +133,7 @@ class _Recorder:
         self._missing = dict(TABLES if monitor is None else TABLES | QUEUE_TABLES)
         self._end_ps = LARGEST if monitor is None else monitor.end_ps
 
-    def add(self, name: str, columns: "dict[str, _hocket._Column]") -> None:
+    def add(self, name: str, columns: Mapping[str, tuple[Any, ...]]) -> None:
         if name in QUEUE_TABLES:
             times = np.frombuffer(columns["time_ps"][1], dtype=columns["time_ps"][0])
             columns = _first_rows(columns, int(np.searchsorted(times, self._end_ps, side="right")))
@@ -146,7 +146,7 @@ class _Recorder:
             self._writer.append_frame(name, pl.DataFrame(schema=schema))
 
 
-def _first_rows(columns: "dict[str, _hocket._Column]", rows: int) -> "dict[str, _hocket._Column]":
+def _first_rows(columns: Mapping[str, tuple[Any, ...]], rows: int) -> dict[str, tuple[Any, ...]]:
     return {
         name: (dtype, buffer[: rows * np.dtype(dtype).itemsize], *dictionary)
         for name, (dtype, buffer, *dictionary) in columns.items()
@@ -249,16 +249,16 @@ def _manifest(
     }
 
 
-def _outcome(ran: "_hocket._PacketsRan | None", failure: str | None) -> dict[str, Any]:
+def _outcome(ran: "_hocket._PacketsRan | None", failure: str | None, policy: str) -> dict[str, Any]:
     if ran is None:
         return {"status": "failed", "failure": failure}
-    counts = dict(ran["counters"])
+    counters = dict(ran["counters"])
     return {
         "status": ran["status"],
         "simulated_s": ran["ended_ps"] / 1e12,
-        "packet_hops": counts.pop("packet_hops"),
-        "events": counts.pop("events"),
-        "counts": counts,
+        "packet_hops": counters.pop("packet_hops"),
+        "events": counters.pop("events"),
+        "counts": counters | {"rate_cuts": {policy: sum(ran["counters"]["rate_cuts"])}},
     }
 
 
