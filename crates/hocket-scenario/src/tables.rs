@@ -421,6 +421,49 @@ fn percentile_s(sorted: &[Duration], percent: usize) -> f64 {
 mod tests {
     use super::*;
 
+    fn row(job: u32, iteration: u64, start_ms: u64, end_ms: u64) -> IterationRow {
+        let at = |ms| Time::ZERO + Duration::from_ms(ms);
+        let communication = Duration::from_ms(end_ms - start_ms) - Duration::from_ms(1);
+        let delayed = Duration::from_ms(start_ms % 7);
+        let (start, end) = (at(start_ms), at(end_ms));
+        IterationRow { job: JobId::new(job), iteration, start, end, communication, delayed }
+    }
+
+    #[test]
+    fn rows_taken_out_on_the_way_make_the_same_tables() {
+        let (start, duration) = (Duration::ZERO, Duration::from_ms(1));
+        let up = crate::Phase { start, duration, rate: Rate::from_gbps(1) };
+        let profile = crate::Profile::new(Duration::from_ms(2), vec![up]).unwrap();
+        let jobs = ["a", "b"].map(|name| crate::Job::new(name, profile.clone(), Vec::new()));
+        let fabric = crate::Fabric::one_link(Rate::from_gbps(1), Duration::ZERO).unwrap();
+        let stop = crate::Stop { iterations: Some(4), until: None };
+        let scenario = Scenario::new(fabric, jobs.to_vec(), 1, 1, stop).unwrap();
+        let rows = [row(0, 0, 3, 9), row(1, 0, 1, 10), row(0, 1, 9, 14), row(0, 2, 18, 22)];
+        let (time, delay) = (Time::ZERO, Duration::from_ms(4));
+        let drift = AdjustmentRow { job: JobId::new(0), time, deviation_ps: -5, delay };
+
+        let mut whole = Records::new(&scenario);
+        whole.iterations.extend(rows);
+        whole.adjustments.extend([drift, drift]);
+        let whole = whole.into_tables(&scenario);
+
+        let mut parts = Records::new(&scenario);
+        parts.iterations.extend(&rows[..2]);
+        parts.adjustments.push(drift);
+        let first = parts.take_tables(&scenario);
+        parts.iterations.extend(&rows[2..]);
+        parts.adjustments.push(drift);
+        let second = parts.take_tables(&scenario);
+        let [_, jobs] = parts.last_tables(&scenario);
+        assert_eq!(format!("{jobs:?}"), format!("{:?}", whole.jobs));
+        let [Column::U64(first), Column::U64(second), Column::U64(all)] =
+            [&first[0], &second[0], &whole.iterations].map(|table| table.column("end_ps").unwrap())
+        else {
+            panic!("times are whole numbers")
+        };
+        assert_eq!(&[&first[..], second].concat(), all);
+    }
+
     #[test]
     fn percentiles_are_taken_by_nearest_rank() {
         let hundred: Vec<_> = (1..=100).map(Duration::from_secs).collect();

@@ -3,12 +3,18 @@
 mod common;
 mod links;
 
-use hocket_des::Duration;
-use hocket_scenario::{Crossing, Job, JobFlow, LinkId, ring_flows};
+use hocket_des::{Duration, Rate};
+use hocket_packetsim::{Change, LinkChange, Status};
+use hocket_scenario::{
+    Column, Crossing, Job, JobFlow, LinkId, PathChoice, Scenario, Stop, Transport, ring_flows,
+};
 use hocket_transport::Policy;
 use hocket_transport::congestion::dcqcn;
 
-use common::{LINE, assert_close, flows, host, job, packets, profile, racks, scenario, values};
+use common::{
+    LINE, assert_close, at_us, flows, host, job, model, packets, packets_with, profile, racks,
+    scenario, values,
+};
 
 fn both(jobs: &[Job], queues: u8, iterations: u64) -> (common::Collected, hocket_scenario::Tables) {
     let packets = packets(&scenario(racks(1, LINE), jobs.to_vec(), queues, iterations));
@@ -40,7 +46,7 @@ fn an_idle_network_adds_nothing_but_the_last_round_trip() {
     let up = hocket_scenario::Phase {
         start: Duration::ZERO,
         duration: Duration::from_us(1),
-        rate: hocket_des::Rate::from_bps(400_000_000),
+        rate: Rate::from_bps(400_000_000),
     };
     let profile = hocket_scenario::Profile::new(Duration::from_us(10), vec![up]).unwrap();
     let packets = packets(&scenario(racks(1, LINE), vec![job("a", profile, 0, 2)], 1, 1));
@@ -134,6 +140,86 @@ fn a_job_on_one_host_just_computes() {
     let (packets, flows) = both(&[local], 1, 3);
     let found = packets.values("iterations", "end_ps");
     assert_close(&found, &values(&flows.iterations, "end_ps"), 0.0);
+}
+
+#[test]
+fn a_sprayed_or_diverted_flow_counts_on_every_link_that_it_took() {
+    let by_link = |packets: &common::Collected| -> Vec<(String, f64)> {
+        let links = &packets.0["links"][0];
+        let Some(Column::Str { codes, dictionary }) = links.column("link") else {
+            panic!("links have names");
+        };
+        let names = codes.iter().map(|&code| dictionary[code as usize].clone());
+        names.zip(packets.values("links", "bytes")).collect()
+    };
+    let named = |links: &[(String, f64)], name: &str| -> f64 {
+        links.iter().find(|(link, _)| link == name).map_or(0.0, |(_, bytes)| *bytes)
+    };
+    // 2.5 MB in 500 us, once.
+    let with_path = |path| {
+        let mut job = job("a", profile(0, 500, 40), 0, 2);
+        job.flows[0].path = path;
+        scenario(racks(2, LINE), vec![job], 1, 1)
+    };
+    let sprayed = by_link(&packets(&with_path(PathChoice::Spray)));
+    let links = ["host0->rack0", "rack0->spine0", "rack0->spine1", "rack1->host2"];
+    let bytes = links.map(|name| named(&sprayed, name));
+    assert_close(&bytes, &[2_500_000.0, 1_250_000.0, 1_250_000.0, 2_500_000.0], 0.0);
+
+    let over_spine_0 = PathChoice::Pinned([0, 8, 11, 5].map(LinkId::new).to_vec());
+    let failure = LinkChange { at: at_us(250), link: LinkId::new(8), change: Change::Down };
+    let (tables, _) = packets_with(&with_path(over_spine_0), &model(), &[failure]);
+    let diverted = by_link(&tables);
+    let spines = ["rack0->spine0", "rack0->spine1"].map(|name| named(&diverted, name));
+    assert_close(&[spines.iter().sum()], &[2_500_000.0], 0.0);
+    assert_close(&spines, &[1_250_000.0; 2], 0.02);
+}
+
+// HotNets'22 section 4(i): the flow that has sent more of its phase increases faster.
+#[test]
+fn adaptively_unfair_dcqcn_favours_the_job_that_is_further() {
+    let first_phase_s = |adaptive| {
+        let policy = Policy::Dcqcn(dcqcn::Parameters {
+            adaptive,
+            additive_increase: Rate::from_gbps(1),
+            increase_timer: Duration::from_us(20),
+            ..dcqcn::Parameters::recommended(LINE)
+        });
+        let mut jobs = ["ahead", "behind"].map(|name| Job {
+            transport: Transport::new(policy.clone()),
+            ..job(name, profile(0, 1_800, 46), u32::from(name == "behind"), 2)
+        });
+        jobs[1].time_shift = Some(Duration::from_us(900));
+        let packets = packets(&scenario(racks(1, LINE), jobs.to_vec(), 1, 1));
+        packets.values("phases", "end_ps")[0]
+    };
+    let (fair, adaptive) = (first_phase_s(false), first_phase_s(true));
+    assert!(adaptive < 0.99 * fair, "{adaptive} against {fair}");
+}
+
+#[test]
+fn queues_beyond_the_eighth_share_it() {
+    let jobs: Vec<Job> = (0..12)
+        .map(|index| Job {
+            priority: index,
+            ..job(&format!("job{index}"), profile(0, 100, 2), u32::from(index % 2), 2)
+        })
+        .collect();
+    let packets = packets(&scenario(racks(1, LINE), jobs, 12, 2));
+    assert_eq!(packets.values("jobs", "iterations"), [2.0; 12]);
+}
+
+#[test]
+fn a_run_that_is_cut_off_keeps_what_was_finished() {
+    let stop = Stop { iterations: None, until: Some(at_us(5_000)) };
+    let jobs = vec![job("a", profile(0, 900, 40), 0, 2)];
+    let scenario = Scenario::new(racks(1, LINE), jobs, 1, 1, stop).unwrap();
+    let (packets, outcome) = packets_with(&scenario, &model(), &[]);
+    assert_eq!((outcome.status, outcome.ended), (Status::Stopped, at_us(5_000)));
+    assert_eq!(packets.values("iterations", "iteration"), [0.0, 1.0]);
+    // Two phases whole, and the third.
+    assert_close(&packets.values("links", "bytes"), &[13_500_000.0; 4], 0.001);
+    assert_close(&packets.values("links", "busy_s"), &[0.002_7; 4], 0.01);
 }
 
 #[test]
