@@ -200,3 +200,101 @@ fn waits(engine: &Engine<'_>) -> BTreeMap<Place, BTreeSet<Place>> {
     held.retain(|place, _| is_held(place));
     held
 }
+
+#[cfg(test)]
+mod tests {
+    use hocket_des::{Rate, Time};
+    use hocket_scenario::{Cable, EcmpHash, Fabric, Node, WindowRule};
+    use hocket_transport::Policy;
+
+    use super::*;
+    use crate::engine::Owner;
+    use crate::{FlowSpec, Model};
+
+    /// What the checks say of a message of 10,000 bytes over one switch after `spoil` has been at the engine.
+    fn verdict(spoil: impl FnOnce(&mut Engine<'_>)) -> Result<(), RunError> {
+        let kinds = [NodeKind::Host, NodeKind::Host, NodeKind::Switch];
+        let node = |(index, kind)| Node { name: format!("n{index}"), kind };
+        let cable = |host| Cable {
+            a: NodeId::new(host),
+            b: NodeId::new(2),
+            rate: Rate::from_gbps(100),
+            delay: Duration::from_ns(500),
+        };
+        let nodes = kinds.into_iter().enumerate().map(node).collect();
+        let fabric = Fabric::new(nodes, &[0, 1].map(cable)).expect("two cables are a fabric");
+        let flow = FlowSpec {
+            from: NodeId::new(0),
+            to: NodeId::new(1),
+            labels: (0, 0),
+            priority: 3,
+            policy: 0,
+            window: WindowRule::Unlimited,
+            path: PathChoice::Ecmp,
+        };
+        let setup = Setup {
+            fabric: &fabric,
+            model: &Model::default(),
+            policies: &[Policy::PfcOnly],
+            flows: &[flow],
+            hash: EcmpHash::Mixed,
+            longest_rtt_for_all: false,
+            seed: 1,
+        };
+        let mut engine = Engine::new(&setup, &[]).expect("the setup is valid");
+        engine.post(0, 10_000, Owner::Nobody);
+        while engine.step().is_some() {
+            while let Some(flow) = engine.completed.pop() {
+                engine.complete(flow, |_| {});
+            }
+        }
+        spoil(&mut engine);
+        none_left_behind(&engine, &setup)?;
+        at_the_end(&engine, &setup, &[], Status::Complete)
+    }
+
+    #[test]
+    fn a_run_that_was_left_alone_holds() {
+        assert_eq!(verdict(|_| {}), Ok(()));
+    }
+
+    #[test]
+    fn bytes_that_nobody_sent_are_missed_with_their_flow() {
+        let error = verdict(|engine| _ = engine.flows[0].sender.post(1));
+        assert!(
+            matches!(error, Err(RunError::BytesLost { flow: 0, sent: 10_000, .. })),
+            "{error:?}"
+        );
+    }
+
+    #[test]
+    fn a_message_that_was_never_acknowledged_stands_still() {
+        let error = verdict(|engine| {
+            engine.calendar = hocket_des::Calendar::new();
+            engine.post(0, 500, Owner::Nobody);
+        });
+        let Err(RunError::Stalled { flow: 0, left: 500, bytes: 500, .. }) = error else {
+            panic!("{error:?}")
+        };
+    }
+
+    #[test]
+    fn a_switch_that_forgets_to_let_go_is_named() {
+        let error = verdict(|engine| _ = engine.buffers[2].admit(0, 3, 1_082));
+        let Err(RunError::BufferAstray { switch, held, waiting, .. }) = error else {
+            panic!("{error:?}")
+        };
+        assert_eq!((switch.as_str(), held, waiting), ("n2", 1_082, 0));
+    }
+
+    #[test]
+    fn one_packet_more_than_fits_into_the_time_is_too_much() {
+        // Ten packets of 1,082 bytes, back to back: the link was busy from the first to the last moment.
+        let error = verdict(|engine| engine.ports[0].sent_bytes += 1);
+        let Err(RunError::OverCapacity { link, bytes, time, .. }) = error else {
+            panic!("{error:?}")
+        };
+        assert_eq!((link.as_str(), bytes), ("n0->n2", 10_821));
+        assert_eq!(time, Time::from_ps(10 * 86_560));
+    }
+}
