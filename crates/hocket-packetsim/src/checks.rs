@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hocket_des::{Bytes, Duration};
+use hocket_des::{Bytes, Duration, Time};
 use hocket_scenario::{NodeId, NodeKind, PathChoice};
 
 use crate::RunError;
@@ -13,8 +13,8 @@ use crate::model::{Arithmetic, PRIORITIES};
 use crate::packet::Kind;
 use crate::run::Status;
 
-// Congestion lets a port go on within microseconds to a few milliseconds; looking for a cycle costs little, but more
-// than nothing.
+// Congestion lets a port go on within microseconds to a few milliseconds. Looking at every packet that waits costs too
+// much to do it all the time.
 const LONG_PAUSE: Duration = Duration::from_ms(10);
 
 /// A port and a priority that waits there.
@@ -37,10 +37,18 @@ pub(crate) fn none_left_behind(engine: &Engine<'_>, setup: &Setup<'_>) -> Result
     })
 }
 
-/// While other things go on: looks for a deadlock if some port has been paused for 10 ms.
-pub(crate) fn no_deadlock_for_long(engine: &Engine<'_>, setup: &Setup<'_>) -> Result<(), RunError> {
+/// While other things go on: looks for a deadlock if some port has been paused for 10 ms, and then again every 10 ms;
+/// `looked` is when.
+pub(crate) fn no_deadlock_for_long(
+    engine: &Engine<'_>,
+    setup: &Setup<'_>,
+    looked: &mut Time,
+) -> Result<(), RunError> {
     match engine.records.longest_paused_since() {
-        Some(since) if engine.now.since(since) >= LONG_PAUSE => no_deadlock(engine, setup),
+        Some(since) if engine.now.since(since.max(*looked)) >= LONG_PAUSE => {
+            *looked = engine.now;
+            no_deadlock(engine, setup)
+        }
         _ => Ok(()),
     }
 }
@@ -203,7 +211,7 @@ fn waits(engine: &Engine<'_>) -> BTreeMap<Place, BTreeSet<Place>> {
 
 #[cfg(test)]
 mod tests {
-    use hocket_des::{Rate, Time};
+    use hocket_des::Rate;
     use hocket_scenario::{Cable, EcmpHash, Fabric, Node, WindowRule};
     use hocket_transport::Policy;
 

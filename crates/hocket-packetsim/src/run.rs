@@ -264,6 +264,8 @@ struct Run<'a> {
     done: u64,
     /// When something of the workload last was done.
     ended: Time,
+    /// When a deadlock was last looked for.
+    looked: Time,
     report_at: u64,
     /// The number of events after which something besides the network may be due.
     look_at: u64,
@@ -314,6 +316,7 @@ impl<'a> Run<'a> {
             told: Vec::new(),
             done,
             ended,
+            looked: Time::ZERO,
             report_at,
             look_at,
         })
@@ -428,7 +431,7 @@ impl<'a> Run<'a> {
         if self.engine.records.rows() + job_rows >= BATCH {
             self.hand_over(observer);
         }
-        checks::no_deadlock_for_long(&self.engine, self.setup)?;
+        checks::no_deadlock_for_long(&self.engine, self.setup, &mut self.looked)?;
         let mut flow = ControlFlow::Continue(());
         if self.engine.events >= self.report_at {
             self.report_at = self.engine.events + self.options.progress_every.get();
