@@ -163,15 +163,19 @@ impl Engine<'_> {
             Kind::Data | Kind::Ack | Kind::Nack => self.drop_telemetry(packet),
             _ => return,
         }
-        let sender = &self.flows[packet.flow as usize].sender;
+        self.watch(packet.flow);
+    }
+
+    fn watch(&mut self, id: u32) {
+        let sender = &self.flows[id as usize].sender;
         let (mark, acknowledged) = (sender.sent(), sender.acknowledged());
-        if let Some(watch) = self.faults.watched.get_mut(&packet.flow) {
+        if let Some(watch) = self.faults.watched.get_mut(&id) {
             watch.mark = watch.mark.max(mark);
             return;
         }
         let watch = Watch { mark, acknowledged, retries: 0 };
-        self.faults.watched.insert(packet.flow, watch);
-        self.retry_later(packet.flow);
+        self.faults.watched.insert(id, watch);
+        self.retry_later(id);
     }
 
     /// Sends again what a flow lost, if it has made no progress since the last look.
@@ -348,14 +352,11 @@ impl Engine<'_> {
         self.returns[id as usize].route = ways.back;
         if self.faults.stranded.remove(&id) {
             let control = self.steering[id as usize].control.rate_bps();
-            let sender = &mut self.flows[id as usize].sender;
-            sender.release(control);
-            let acknowledged = sender.acknowledged();
-            self.go_back(id, acknowledged);
-        } else {
-            self.update_turn(id);
-            self.look(nic);
+            self.flows[id as usize].sender.release(control);
+            self.watch(id);
         }
+        self.update_turn(id);
+        self.look(nic);
     }
 
     fn add_route(&mut self, way: &[LinkId]) -> u32 {

@@ -166,6 +166,18 @@ fn two_sprayed_flows_fill_two_spines_evenly() {
 }
 
 #[test]
+fn packets_that_overtake_each_other_are_not_sent_again() {
+    let spray = JobFlow { path: PathChoice::Spray, ..JobFlow::new(host(0), host(2), 0) };
+    // From host 1 to host 3 over spine 0, in the way of every other packet.
+    let across = JobFlow { path: on_links(&[2, 8, 11, 7]), ..JobFlow::new(host(1), host(3), 0) };
+    let transfers = [spray, across].map(|flow| Transfer { flow, ..transfer(0, 2, SIZE) });
+    let (tables, outcome) = run(2, transfers.to_vec(), &[]);
+    assert_eq!(outcome.counters.retransmissions, 0);
+    // The link to spine 0 has one and a half times to carry what it can.
+    assert!(fct_s(&tables)[0] > 1.2 * SEND_S, "{:?}", fct_s(&tables));
+}
+
+#[test]
 fn a_sprayed_flow_goes_on_over_the_ways_that_are_left() {
     let flow = JobFlow { path: PathChoice::Spray, ..JobFlow::new(host(0), host(2), 0) };
     let changes = [change(200, 4, Change::Down), change(400, 4, Change::Up)];
@@ -192,6 +204,23 @@ fn what_a_full_buffer_refuses_without_pfc_is_sent_again() {
         assert!(outcome.counters.losses > 0);
         assert_eq!(fct_s(&tables).len(), 3);
     }
+}
+
+#[test]
+fn a_port_that_was_paused_when_its_link_failed_is_paused_when_it_is_back() {
+    let slow = change(0, 2, Change::Rate(Rate::from_gbps(1)));
+    // Most of the time host 0 is paused: what it sent at 50 Gbps leaves at 1 Gbps.
+    let failures = (1..6).flat_map(|each| {
+        [change(100 * each, 0, Change::Down), change(100 * each + 1, 0, Change::Up)]
+    });
+    let changes: Vec<_> = [slow].into_iter().chain(failures).collect();
+    let mut model = model();
+    model.switching.buffer = Bytes::new(400_000);
+    let (tables, outcome) =
+        packets_with(&scenario(1, vec![transfer(0, 2, 500_000)]), &model, &changes);
+    // Nothing is lost to a full buffer, or the run would have failed.
+    assert!(outcome.counters.pauses > 0);
+    assert_close(&fct_s(&tables), &[500.0 * 1_082.0 * 8e-9], 0.01);
 }
 
 fn any_transfer() -> impl Strategy<Value = Transfer> {
