@@ -27,7 +27,7 @@ from hocket.console import (
     progress_bar,
 )
 from hocket.errors import InputError, SelfCheckError, located
-from hocket.hpcc import is_study
+from hocket.hpcc import EXACT, REFERENCE, is_study, load_study, run_study
 from hocket.results import Run
 from hocket.runner import as_plan, simulate
 
@@ -179,10 +179,6 @@ def run_command(
 
 
 def _run_study(path: Path, directory: Path | None, seed: int, exact: bool, as_json: bool) -> None:
-    from hocket.hpcc import load_study
-    from hocket.hpcc.parameters import EXACT, REFERENCE
-    from hocket.hpcc.run import run_study
-
     study = load_study(path)
     # They are all called config.txt; the directory tells them apart.
     name = path.resolve().parent.name if path.stem == "config" else path.stem

@@ -1,23 +1,30 @@
 """Studies written for the HPCC simulator and its descendants: their inputs read, their outputs written.
 
-`load_study` reads a `config.txt` with the topology and the flows that it names; `write_completions` and
+`load_study` reads a `config.txt` with the topology and the flows that it names; `run_study` runs it on the
+packet engine, with the simulator's arithmetic (`REFERENCE`) or without (`EXACT`); `write_completions` and
 `write_pauses` write what such a simulator would have left behind.
 """
 
 from hocket.hpcc.config import Config, Ignored
 from hocket.hpcc.flows import Flows
 from hocket.hpcc.outputs import standalone_ns, write_completions, write_pauses
+from hocket.hpcc.parameters import EXACT, REFERENCE, Profile
+from hocket.hpcc.run import run_study
 from hocket.hpcc.study import Study, is_study, load_study
 from hocket.hpcc.topology import Topology
 
 __all__ = [
+    "EXACT",
+    "REFERENCE",
     "Config",
     "Flows",
     "Ignored",
+    "Profile",
     "Study",
     "Topology",
     "is_study",
     "load_study",
+    "run_study",
     "standalone_ns",
     "write_completions",
     "write_pauses",

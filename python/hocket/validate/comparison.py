@@ -30,7 +30,7 @@ EXACT_TIME = replace(REFERENCE, name="exact time", arithmetic="exact")
 
 class Limits(NamedTuple):
     """The largest relative differences, ours ÷ recorded − 1. `flow` is that of any single completion time;
-    None where random numbers decide which flow is slow."""
+    None where chance or the order of ties decides which flow is slow."""
 
     flow: float | None
     completion: float
@@ -39,12 +39,13 @@ class Limits(NamedTuple):
     queue: float
 
 
-DETERMINISTIC = Limits(flow=0.001, completion=0.001, pauses=0.02, marks=0.1, queue=0.02)
-"""Where nothing random has a say in completion times. Marks are drawn there too where a control ignores
-them."""
+SAME = Limits(flow=0.001, completion=0.001, pauses=0.02, marks=0.1, queue=0.02)
+"""Over one switch, where nothing random has a say in completion times. Marks are drawn there too where a
+control ignores them."""
 
-RANDOM = Limits(flow=None, completion=0.02, pauses=0.1, marks=0.1, queue=0.1)
-"""Where marks or PINT's encoding steer, and the mean over random seeds is compared."""
+ALIKE = Limits(flow=None, completion=0.02, pauses=0.1, marks=0.1, queue=0.1)
+"""Over several switches, where packets that arrive in one nanosecond may be served in another order; and
+where marks or PINT's encoding steer and the mean over random seeds is compared."""
 
 HEAVY_TAILED = {
     "clos_4x8/dcqcn__nowin": "a flow that is cut to the minimum of 100 Mb/s near its end takes several times "
@@ -83,10 +84,11 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One case. `equal_flows` counts completion times that are the same to the nanosecond, and
-    `worst_flow` is the largest relative difference of one, both in our first seed."""
+    """One case, and the `limits` that it has to keep. `equal_flows` counts completion times that are the same
+    to the nanosecond, and `worst_flow` is the largest relative difference of one, both in our first seed."""
 
     case: Case
+    limits: Limits
     is_random: bool
     seeds: int
     flows: int
@@ -118,8 +120,7 @@ class Comparison:
             for name, each in self.quantities.items()
             if not (each.within_limit or each.may_be_chance)
         ]
-        limit = _limits(self.is_random).flow
-        if limit is not None and self.worst_flow > limit:
+        if self.limits.flow is not None and self.worst_flow > self.limits.flow:
             found.append(f"a completion time {self.worst_flow:+.2%}")
         return found
 
@@ -128,11 +129,11 @@ def compare(case: Case, seeds: int = SEEDS, profile: Profile = REFERENCE) -> Com
     """Runs `case`, a random one once per seed from 1 to `seeds`, and compares."""
     with case.study() as study:
         is_random = draws_decide(study, case)
+        limits = SAME if len(study.switch_ids) == 1 and not is_random else ALIKE
         runs = [_Observed(study, seed, profile) for seed in range(1, (seeds if is_random else 1) + 1)]
     recorded = case.completions()
     both = recorded.join(runs[0].completions, on="flow", how="left")
     difference = (both["ours_ns"] / both["fct_ns"] - 1).abs().fill_null(math.inf)
-    limits = _limits(is_random)
     middle = median if case.folder in HEAVY_TAILED else fmean
     totals = [run.totals for run in runs]
 
@@ -154,6 +155,7 @@ def compare(case: Case, seeds: int = SEEDS, profile: Profile = REFERENCE) -> Com
         marks = replace(marks, standard_error=_standard_error(math.sqrt(marks.ours), ours, theirs))
     return Comparison(
         case=case,
+        limits=limits,
         is_random=is_random,
         seeds=len(runs),
         flows=recorded.height,
@@ -181,10 +183,6 @@ def draws_decide(study: Study, case: Case) -> bool:
 def _standard_error(spread: float, ours: Sequence[float], theirs: Sequence[float]) -> float:
     """Of the difference of two means of values that spread alike."""
     return spread * math.sqrt(1 / len(ours) + 1 / len(theirs))
-
-
-def _limits(is_random: bool) -> Limits:
-    return RANDOM if is_random else DETERMINISTIC
 
 
 class _Observed:
