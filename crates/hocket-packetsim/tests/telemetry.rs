@@ -13,8 +13,9 @@ use hocket_packetsim::{
     Progress, RunError, Setup, Status, WindowRule, Workload, run,
 };
 use hocket_scenario::{Cable, Column, EcmpHash, Fabric, LinkId, Node, NodeId, NodeKind, Table};
-use hocket_transport::congestion::dcqcn;
+use hocket_transport::congestion::{dcqcn, dctcp, hpcc, timely};
 use hocket_transport::{Answering, Policy};
+use proptest::prelude::*;
 
 const LINE: Rate = Rate::from_gbps(100);
 const DELAY: Duration = Duration::from_ns(500);
@@ -81,6 +82,7 @@ fn message(flow: usize, bytes: u64) -> MessageSpec {
 }
 
 /// Everything that a test may change about a run.
+#[derive(Clone, Debug)]
 struct Trial {
     fabric: Fabric,
     model: Model,
@@ -580,4 +582,64 @@ fn what_makes_no_sense_is_refused_before_the_run_starts() {
         refusal(&|trial| trial.options.sample_every = Some(Duration::ZERO)),
         "samples every 0 ps; it must be above 0 ps"
     );
+}
+
+fn any_policy() -> impl Strategy<Value = Policy> {
+    prop_oneof![
+        Just(Policy::PfcOnly),
+        Just(Policy::Dcqcn(dcqcn::Parameters::recommended(LINE))),
+        Just(Policy::Dctcp(dctcp::Parameters::recommended(LINE))),
+        Just(Policy::Timely(timely::Parameters::recommended(LINE))),
+        Just(Policy::Hpcc(hpcc::Parameters::recommended(LINE))),
+    ]
+}
+
+prop_compose! {
+    /// Messages among four hosts around a switch with a small buffer.
+    fn any_trial()(
+        policy in any_policy(),
+        pfc in any::<bool>(),
+        ends in prop::collection::vec((0_u32..4, 1_u32..4, 0_u8..8), 1..8),
+        sizes in prop::collection::vec((0_usize..8, 1_u64..300_000, 0_u64..50), 1..12),
+    ) -> Trial {
+        let flows: Vec<FlowSpec> = ends
+            .into_iter()
+            .map(|(from, on, priority)| FlowSpec { priority, ..flow(from, (from + on) % 4) })
+            .collect();
+        let mut trial = marked_incast(false);
+        trial.fabric = star(4);
+        trial.policy = policy;
+        trial.model.switching.pfc = pfc;
+        trial.model.switching.buffer = Bytes::new(1_200_000);
+        trial.messages = sizes
+            .into_iter()
+            .map(|(of, bytes, start_us)| MessageSpec {
+                start: Time::ZERO + Duration::from_us(start_us),
+                ..message(of % flows.len(), bytes)
+            })
+            .collect();
+        trial.flows = flows;
+        trial
+    }
+}
+
+proptest! {
+    // The run itself checks that bytes, buffers and links add up.
+    #[test]
+    fn wherever_a_run_is_stopped_everything_adds_up(trial in any_trial(), part in 0.0..1.0_f64) {
+        let mut trial = trial;
+        let whole = trial.run();
+        prop_assert_eq!(whole.outcome().status, Status::Complete);
+        prop_assert_eq!(whole.outcome().counters.messages, trial.messages.len() as u64);
+        let until_ps = (whole.outcome().ended.as_ps() as f64 * part) as u64;
+        trial.options.until = Some(Time::from_ps(until_ps));
+        trial.options.sample_every = Some(Duration::from_us(3));
+        let stopped = trial.run();
+        prop_assert_eq!(stopped.outcome().ended, Time::from_ps(until_ps));
+        // Samples and the end change nothing about what came before.
+        let ends = stopped.integers("flows", "end_ps");
+        prop_assert_eq!(&ends[..], &whole.integers("flows", "end_ps")[..ends.len()]);
+        let later = whole.integers("flows", "end_ps")[ends.len()..].iter().all(|&end| end > until_ps);
+        prop_assert!(later);
+    }
 }
