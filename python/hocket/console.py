@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from hocket.compatibility import Compatibility
-from hocket.hpcc import Study
+from hocket.hpcc import Study, peak_queue_bytes
 from hocket.profile import JobProfile
 from hocket.results import Run
 
@@ -234,7 +234,7 @@ def print_study(title: str, study: Study, run: Run, directory: Path) -> None:
         if flows.height == len(study.flows)
         else f"{flows.height:,} of {len(study.flows):,}"
     )
-    peak_bytes = max(run.tables["ports"]["peak_bytes"].to_list(), default=0)
+    peak_bytes = peak_queue_bytes(study, run)
     out.print(f"[bold]{escape(title)}[/bold]")
     out.print(
         f"{manifest['parameters']['policy']['value']}, profile {manifest['profile']}, "

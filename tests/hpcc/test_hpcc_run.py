@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -121,6 +122,22 @@ def test_flows_whose_only_link_fails_are_reported(study_with: StudyWith, tmp_pat
     assert kept.tables["ports"].height > 0
 
 
+def test_a_run_that_proves_itself_wrong_is_exit_code_1(
+    study_with: StudyWith, hocket: Callable[..., Any], tmp_path: Path
+) -> None:
+    # Three delays of nothing are no headroom: with PFC on, a packet is lost.
+    study_with(CC_MODE="12")
+    topology = tmp_path / "topology.txt"
+    topology.write_text(topology.read_text().replace("0.0005ms", "0ms"))
+    outcome = hocket("run", "config.txt", "--out", "run")
+    assert outcome.code == 1
+    assert "the run proved itself wrong: config.txt: at " in outcome.err
+    assert "lost a packet of flow" in outcome.err
+    assert Run.read(tmp_path / "run").manifest["status"] == "failed"
+    # What IEEE 802.1Qbb asks for is enough.
+    assert hocket("run", "config.txt", "--out", "run", "--exact").code == 0
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -165,25 +182,25 @@ def test_ctrl_c_keeps_what_was_recorded(study_with: StudyWith, tmp_path: Path) -
 
 
 def test_the_command_runs_a_study_and_prints_what_became_of_it(
-    hocket: Callable[..., object], data: Path, tmp_path: Path
+    hocket: Callable[..., Any], data: Path, tmp_path: Path
 ) -> None:
     outcome = hocket("run", data / "incast8-dcqcn" / "config.txt", "--seed", "2")
-    assert "dcqcn, profile reference, seed 2: complete" in outcome.out  # type: ignore[attr-defined]
-    assert "packet-hops" in outcome.out  # type: ignore[attr-defined]
+    assert "dcqcn, profile reference, seed 2: complete" in outcome.out
+    assert "packet-hops" in outcome.out
     kept = Run.read(tmp_path / "hocket-runs" / "incast8-dcqcn")
     assert kept.manifest["seed"] == 2
     as_json = hocket("run", data / "incast8-dcqcn" / "config.txt", "--exact", "--json")
-    assert json.loads(as_json.out)["profile"] == "exact"  # type: ignore[attr-defined]
+    assert json.loads(as_json.out)["profile"] == "exact"
 
 
 @pytest.mark.parametrize("arguments", [("--seed", "1"), ("--exact",)])
 def test_what_is_for_studies_is_refused_for_plans(
-    arguments: tuple[str, ...], hocket: Callable[..., object], tmp_path: Path
+    arguments: tuple[str, ...], hocket: Callable[..., Any], tmp_path: Path
 ) -> None:
     (tmp_path / "plan.toml").write_text("")
     outcome = hocket("run", "plan.toml", *arguments)
-    assert outcome.code == 2  # type: ignore[attr-defined]
-    assert f"{arguments[0]}: is for HPCC-style studies" in outcome.err  # type: ignore[attr-defined]
+    assert outcome.code == 2
+    assert f"{arguments[0]}: is for HPCC-style studies" in outcome.err
 
 
 def test_reading_and_handing_over_many_flows_takes_milliseconds(

@@ -9,7 +9,7 @@ from hocket.hpcc.config import Config, Ignored
 from hocket.hpcc.flows import Flows
 from hocket.hpcc.outputs import standalone_ns, write_completions, write_pauses
 from hocket.hpcc.parameters import EXACT, REFERENCE, Profile
-from hocket.hpcc.run import run_study
+from hocket.hpcc.run import peak_queue_bytes, run_study
 from hocket.hpcc.study import Study, is_study, load_study
 from hocket.hpcc.topology import Topology
 
@@ -24,6 +24,7 @@ __all__ = [
     "Topology",
     "is_study",
     "load_study",
+    "peak_queue_bytes",
     "run_study",
     "standalone_ns",
     "write_completions",

@@ -126,7 +126,7 @@ def policy_parameters(config: Config) -> Parameters:
         case HpccPint():
             if control.probability < 1:
                 raise InputError(
-                    f"{config.path}: PINT_PROB: {control.probability:g} is not supported, only 1: "
+                    f"PINT_PROB: {control.probability:g} is not supported, only 1: "
                     "each packet carries telemetry"
                 )
             base = Parameter("log_base", control.log_base, source("PINT_LOG_BASE"))

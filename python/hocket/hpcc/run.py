@@ -95,34 +95,27 @@ def run_study(
     _check_names(study)
     with located(config.path):
         policy, window = policy_parameters(config), window_parameters(config)
-        model = model_parameters(config, profile)
-        with RunWriter(directory) as writer:
-            recorder = _Recorder(writer, config.queue_monitor)
-            started = time.perf_counter()
-            failure, ran = None, None
-            try:
-                ran = _hocket.simulate_packets(
-                    _fabric(study.topology),
-                    values(model),
-                    [values(policy)],
-                    [(values(window)["window"], 0)],
-                    _flow_columns(study),
-                    _message_columns(study, profile),
-                    _failures(study),
-                    _options(study, window, seed),
-                    recorder.add,
-                    _in_seconds(progress),
-                )
-            except _hocket.SelfCheckError as error:
-                failure = str(error)
-            run_s = time.perf_counter() - started
-            manifest = _manifest(study, profile, seed, [*policy, *window, *model], run_s)
-            recorder.add_empty()
-            run = writer.finish({**manifest, **_outcome(ran, failure, values(policy)["policy"])})
+    parameters = [*policy, *window, *model_parameters(config, profile)]
+    with RunWriter(directory) as writer:
+        recorder = _Recorder(writer, config.queue_monitor)
+        started = time.perf_counter()
+        ran, failure = _simulate(study, profile, parameters, seed, recorder, progress)
+        run_s = time.perf_counter() - started
+        recorder.add_empty()
+        manifest = _manifest(study, profile, seed, parameters, run_s)
+        run = writer.finish({**manifest, **_outcome(ran, failure, values(policy)["policy"])})
     _write_outputs(study, run, Path(directory))
     if failure is not None:
         raise SelfCheckError(f"{config.path}: {failure}")
     return run
+
+
+def peak_queue_bytes(study: Study, run: Run) -> int:
+    """The longest queue of any port of a switch; 0 where nothing was sent."""
+    ports = run.tables["ports"]
+    sender = ports["link"].str.split("->").list.first().cast(pl.Int64)
+    of_switches = ports.filter(sender.is_in(study.switch_ids))
+    return max(of_switches["peak_bytes"].to_list(), default=0)
 
 
 class _Recorder:
@@ -151,6 +144,35 @@ def _first_rows(columns: Mapping[str, tuple[Any, ...]], rows: int) -> dict[str, 
         name: (dtype, buffer[: rows * np.dtype(dtype).itemsize], *dictionary)
         for name, (dtype, buffer, *dictionary) in columns.items()
     }
+
+
+def _simulate(
+    study: Study,
+    profile: Profile,
+    parameters: Parameters,
+    seed: int,
+    recorder: _Recorder,
+    progress: Progress | None,
+) -> tuple["_hocket._PacketsRan | None", str | None]:
+    """What the run counted, or which of its own checks it failed."""
+    chosen = values(parameters)
+    with located(study.config.path):
+        try:
+            ran = _hocket.simulate_packets(
+                _fabric(study.topology),
+                chosen,
+                [chosen],
+                [(chosen["window"], 0)],
+                _flow_columns(study),
+                _message_columns(study, profile),
+                _failures(study),
+                _options(study, chosen["longest_rtt_for_all"], seed),
+                recorder.add,
+                _in_seconds(progress),
+            )
+        except _hocket.SelfCheckError as error:
+            return None, str(error)
+    return ran, None
 
 
 def _check_names(study: Study) -> None:
@@ -199,14 +221,14 @@ def _buffer(column: IntArray) -> bytes:
     return column.astype("<i8").tobytes()
 
 
-def _options(study: Study, window: Parameters, seed: int) -> "_hocket._PacketOptions":
+def _options(study: Study, longest_rtt_for_all: bool, seed: int) -> "_hocket._PacketOptions":
     stop_ps, monitor = study.config.stop_ps, study.config.queue_monitor
     return {
         "seed": seed,
         "until_ps": None if stop_ps >= LARGEST else stop_ps,
         "sample_every_ps": None if monitor is None else monitor.interval_ps,
         "hash": "murmur3",
-        "longest_rtt_for_all": values(window)["longest_rtt_for_all"],
+        "longest_rtt_for_all": longest_rtt_for_all,
         # The monitor is one of queues.
         "record_rates": False,
         "record_utilisation": False,

@@ -14,7 +14,7 @@ import polars as pl
 
 from hocket.hpcc import Study
 from hocket.hpcc.parameters import REFERENCE, Profile
-from hocket.hpcc.run import run_study
+from hocket.hpcc.run import peak_queue_bytes, run_study
 from hocket.results import Run
 from hocket.validate.reference import Case, Totals
 
@@ -200,13 +200,10 @@ class _Observed:
 
 
 def _totals(study: Study, run: Run, fct_ns: pl.Series) -> Totals:
-    ports = run.tables["ports"]
-    sender = ports["link"].str.split("->").list.first().cast(pl.Int64)
-    of_switches = ports.filter(sender.is_in(study.switch_ids))
     return Totals(
         mean_fct_ns=float(fct_ns.to_numpy().mean()),
         max_fct_ns=float(fct_ns.to_numpy().max()),
         pauses=float(run.manifest["counts"]["pauses"]),
         marks=float(run.tables["flows"]["marks"].sum()),
-        peak_queue_bytes=float(of_switches["peak_bytes"].to_numpy().max()),
+        peak_queue_bytes=float(peak_queue_bytes(study, run)),
     )
