@@ -216,6 +216,8 @@ pub(crate) fn simulate_packets<'py>(
     };
     let mut reporter = Reporter { sink: sink.unbind(), progress: progress.unbind(), failure: None };
     let result = py.detach(|| hocket_packetsim::run(&setup, &work, &options, &mut reporter));
+    // Ctrl-C while the last rows are handed over counts, too.
+    let was_interrupted = reporter.failure.is_some();
     if let Some(error) = reporter.failure
         && !error.is_instance_of::<PyKeyboardInterrupt>(py)
     {
@@ -225,6 +227,7 @@ pub(crate) fn simulate_packets<'py>(
     Ok(PacketsRan {
         counters: counters(py, &outcome.counters)?,
         status: match outcome.status {
+            _ if was_interrupted => "interrupted",
             Status::Complete => "complete",
             Status::Stopped => "stopped",
             Status::Interrupted => "interrupted",
