@@ -11,6 +11,7 @@ use hocket_transport::telemetry::{Format, MAX_HOPS};
 use hocket_transport::{Control, Path, Policy, Progress, Receiver, Sender, Window};
 
 use crate::RunError;
+use crate::backlog::Backlogs;
 use crate::buffer::{Incoming, SharedBuffer};
 use crate::changes::{Faults, ways_forth};
 use crate::engine::{Course, Engine, Flow, Marker, Return, Steering, Telemetry};
@@ -193,6 +194,7 @@ impl<'a> Engine<'a> {
             now: Time::ZERO,
             order: 0,
             calendar: Calendar::new(),
+            backlogs: Backlogs::new(),
             queues: vec![ClassQueue::default(); links.len() * PRIORITIES],
             deficits: match model.switching.scheduling {
                 Scheduling::Weighted(_) => vec![Deficits::default(); links.len()],

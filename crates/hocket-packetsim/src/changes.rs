@@ -246,7 +246,7 @@ impl Engine<'_> {
         self.ports[link as usize].waiting &= !(1 << class);
         let place = link as usize * PRIORITIES + class;
         while !self.queues[place].packets.is_empty() {
-            let packet = self.queues[place].packets.pop_front();
+            let packet = self.backlogs.pop(&mut self.queues[place].packets);
             let wire = u64::from(packet.wire);
             self.queues[place].bytes -= wire;
             self.ports[link as usize].queued_bytes -= wire;

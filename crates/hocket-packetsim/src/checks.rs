@@ -69,7 +69,7 @@ pub(crate) fn at_the_end(
 // said that nobody received what was not sent.
 fn bytes_arrived(engine: &Engine<'_>, setup: &Setup<'_>, status: Status) -> Result<(), RunError> {
     let mut under_way = vec![0; engine.flows.len()];
-    let waiting = engine.queues.iter().flat_map(|queue| queue.packets.iter());
+    let waiting = engine.queues.iter().flat_map(|queue| engine.backlogs.iter(&queue.packets));
     let flying = engine.flights.iter().flat_map(|flight| flight.iter().map(|each| &each.packet));
     for packet in waiting.chain(flying).filter(|packet| packet.kind == Kind::Data) {
         under_way[packet.flow as usize] += u64::from(packet.payload);
@@ -110,7 +110,7 @@ fn buffers_hold_what_waits(
 ) -> Result<(), RunError> {
     let mut waiting = vec![0; engine.switches.len()];
     for (port, queues) in engine.ports.iter().zip(engine.queues.chunks(PRIORITIES)) {
-        let packets = queues.iter().flat_map(|queue| queue.packets.iter());
+        let packets = queues.iter().flat_map(|queue| engine.backlogs.iter(&queue.packets));
         waiting[port.from as usize] += packets.map(|packet| u64::from(packet.wire)).sum::<u64>();
     }
     for (index, node) in setup.fabric.nodes().iter().enumerate() {
@@ -194,7 +194,7 @@ fn waits(engine: &Engine<'_>) -> BTreeMap<Place, BTreeSet<Place>> {
     for (index, queue) in engine.queues.iter().enumerate() {
         let out = ((index / PRIORITIES) as u32, index % PRIORITIES);
         let switch = engine.ports[out.0 as usize].from as usize;
-        for packet in queue.packets.iter() {
+        for packet in engine.backlogs.iter(&queue.packets) {
             let arrival = engine.incoming[switch][usize::from(packet.ingress)];
             leaves_by.entry((arrival, out.1)).or_default().insert(out);
         }

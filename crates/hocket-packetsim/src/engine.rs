@@ -10,15 +10,16 @@ use hocket_transport::{Ack, Answer, Control, Path, Policy, Progress, Receiver, S
 use prefetch_index::prefetch_index;
 use rand::RngExt;
 
+use crate::backlog::Backlogs;
 use crate::buffer::SharedBuffer;
 use crate::changes::Faults;
 use crate::messages::{Message, Messages};
 use crate::model::{Model, Notification, PRIORITIES};
 use crate::nic::Nic;
-use crate::packet::{Header, Kind, Packet};
+use crate::packet::{self, Header, Kind, Packet};
 use crate::port::{ClassQueue, Deficits, InFlight, Port};
 use crate::records::{CompletionRow, Records, Seen};
-use crate::ring::Ring;
+use crate::ring::{Ring, expect};
 use crate::sampling::Usage;
 use crate::spray::Spray;
 
@@ -117,6 +118,7 @@ pub(crate) struct Engine<'a> {
     pub(crate) ports: Vec<Port>,
     /// By port and class.
     pub(crate) queues: Vec<ClassQueue>,
+    pub(crate) backlogs: Backlogs,
     /// By port, where classes share by weights.
     pub(crate) deficits: Vec<Deficits>,
     pub(crate) flights: Vec<Ring<InFlight>>,
@@ -302,7 +304,8 @@ impl Engine<'_> {
                     }
                 } else {
                     let class = state.waiting.trailing_zeros() as usize % PRIORITIES;
-                    self.queues[port as usize * PRIORITIES + class].packets.expect(0);
+                    let queue = &self.queues[port as usize * PRIORITIES + class];
+                    self.backlogs.expect_front(&queue.packets);
                 }
             }
             _ => {}
@@ -326,7 +329,8 @@ impl Engine<'_> {
         {
             let out = self.routes[next.packet.route as usize] as usize;
             prefetch_index(&self.ports, out);
-            self.queues[out * PRIORITIES + next.packet.priority()].packets.expect_back();
+            let queue = &self.queues[out * PRIORITIES + next.packet.priority()];
+            self.backlogs.expect_back(&queue.packets);
         }
     }
 
@@ -465,7 +469,7 @@ impl Engine<'_> {
             self.send_pause(link ^ 1, Kind::Pause, class);
         }
         let queue = &mut self.queues[out as usize * PRIORITIES + class];
-        queue.packets.push_back(packet);
+        self.backlogs.push(&mut queue.packets, packet);
         queue.bytes += u64::from(wire);
         let port = &mut self.ports[out as usize];
         port.waiting |= 1 << class;
@@ -489,11 +493,11 @@ impl Engine<'_> {
             let queues = &mut self.queues[first..first + PRIORITIES];
             let deficits = self.deficits.get_mut(out as usize);
             let scheduling = &self.model.switching.scheduling;
-            let Some(class) = port.next_class(scheduling, queues, deficits) else {
+            let Some(class) = port.next_class(scheduling, queues, &self.backlogs, deficits) else {
                 return;
             };
             let queue = &mut queues[class];
-            let packet = queue.packets.pop_front();
+            let packet = self.backlogs.pop(&mut queue.packets);
             queue.bytes -= u64::from(packet.wire);
             port.queued_bytes -= u64::from(packet.wire);
             if queue.packets.is_empty() {
@@ -552,7 +556,7 @@ impl Engine<'_> {
         {
             let draw = telemetry.draws.random::<f64>();
             let code = pint::encode(load, telemetry.base, draw);
-            packet.meta = packet.meta.max(u64::from(code));
+            packet.meta = packet.meta.max(u32::from(code));
         }
     }
 
@@ -648,7 +652,7 @@ impl Engine<'_> {
         }
         let answer = returns.receiver.on_data(
             self.now,
-            packet.sequence,
+            packet.sequence(returns.receiver.received()),
             packet.payload,
             packet.ends_message(),
             &self.model.answering,
@@ -663,7 +667,7 @@ impl Engine<'_> {
         };
         let mut reply =
             Packet::new(kind, packet.flow, returns.route + 1, returns.wire, returns.priority);
-        reply.sequence = sequence;
+        reply.set_sequence(sequence);
         reply.meta = packet.meta;
         reply.set_header(packet.header());
         reply.set_echo(packet.is_marked());
@@ -680,25 +684,25 @@ impl Engine<'_> {
         let course = &self.courses[packet.flow as usize];
         let progress = flow.progress(course);
         control.catch_up(policy, path, self.now, progress);
-        flow.sender.on_ack(packet.sequence);
+        flow.sender.on_ack(packet.sequence(flow.sender.acknowledged()));
         if marked && self.model.notification == Notification::InAcks {
             control.on_cnp(policy, path, self.now);
         }
         let (telemetry, stamp, load) = match packet.header() {
-            Header::Stamp => (&[][..], packet.meta, 0),
+            Header::Stamp => (&[][..], packet.sent_at(self.now), 0),
             Header::Hops => {
                 let first = (packet.meta >> 8) as usize * MAX_HOPS;
                 let count = (packet.meta & 0xff) as usize;
-                (&self.telemetry.hops[first..first + count], 0, 0)
+                (&self.telemetry.hops[first..first + count], Time::ZERO, 0)
             }
-            Header::Load => (&[][..], 0, packet.meta as u16),
+            Header::Load => (&[][..], Time::ZERO, packet.meta as u16),
         };
         let ack = Ack {
             now: self.now,
             acknowledged: flow.sender.acknowledged(),
             sent: flow.sender.sent(),
             marked,
-            stamp: Time::from_ps(stamp),
+            stamp,
             telemetry,
             format: &self.telemetry.format,
             load,
@@ -739,7 +743,8 @@ impl Engine<'_> {
 
     fn take_nack(&mut self, packet: &Packet) {
         self.drop_telemetry(packet);
-        self.go_back(packet.flow, packet.sequence);
+        let acknowledged = self.flows[packet.flow as usize].sender.acknowledged();
+        self.go_back(packet.flow, packet.sequence(acknowledged));
     }
 
     pub(crate) fn go_back(&mut self, id: u32, sequence: u64) {
@@ -856,11 +861,11 @@ impl Engine<'_> {
             Some(spray) => self.sprays[spray.get() as usize - 1].next(),
         };
         let mut packet = Packet::new(Kind::Data, id, route + 1, wire, flow.priority);
-        packet.sequence = flow.sender.sent();
+        packet.set_sequence(flow.sender.sent());
         packet.payload = payload;
         packet.set_header(flow.header);
         packet.meta = match flow.header {
-            Header::Stamp => self.now.as_ps(),
+            Header::Stamp => packet::stamp(self.now),
             Header::Hops => self.telemetry.take_place(),
             Header::Load => 0,
         };
@@ -879,7 +884,7 @@ impl Engine<'_> {
     #[inline]
     pub(crate) fn drop_telemetry(&mut self, packet: &Packet) {
         if packet.header() == Header::Hops {
-            self.telemetry.unused.push((packet.meta >> 8) as u32);
+            self.telemetry.unused.push(packet.meta >> 8);
         }
     }
 }
@@ -903,20 +908,14 @@ impl Flow {
     }
 }
 
-/// Asks for the memory at which a value begins.
-#[inline(always)]
-fn expect<T>(value: &T) {
-    prefetch_index(std::slice::from_ref(value), 0);
-}
-
 impl Telemetry {
-    fn take_place(&mut self) -> u64 {
+    fn take_place(&mut self) -> u32 {
         let place = self.unused.pop().unwrap_or_else(|| {
             let place = self.hops.len() / MAX_HOPS;
             self.hops.resize(self.hops.len() + MAX_HOPS, Hop::default());
             place as u32
         });
-        u64::from(place) << 8
+        place << 8
     }
 }
 

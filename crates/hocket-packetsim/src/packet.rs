@@ -1,4 +1,6 @@
-//! What travels: 32 bytes for each packet, copied from queue to link to queue.
+//! What travels: 24 bytes for each packet, copied from queue to link to queue.
+
+use hocket_des::Time;
 
 /// What a packet is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +24,7 @@ pub(crate) enum Kind {
 /// What switches write into a packet, and receivers echo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Header {
-    /// Nothing: `meta` is the time at which the packet was sent.
+    /// `meta` is when the packet was sent, in nanoseconds modulo 2^32: 4.3 seconds.
     Stamp,
     /// In-band telemetry: `meta` names its place and how many hops wrote.
     Hops,
@@ -32,13 +34,13 @@ pub(crate) enum Header {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
-    /// Data: its first byte in the flow. Otherwise what the kind says.
-    pub(crate) sequence: u64,
-    /// What the header says.
-    pub(crate) meta: u64,
     pub(crate) flow: u32,
     /// Where in the table of routes the next link stands.
     pub(crate) route: u32,
+    /// Data: its first byte in the flow. Otherwise what the kind says. The lower half: see [`Self::sequence`].
+    sequence: u32,
+    /// What the header says.
+    pub(crate) meta: u32,
     /// Bytes on the wire.
     pub(crate) wire: u16,
     /// Bytes of data.
@@ -69,6 +71,25 @@ impl Packet {
             kind,
             flags: priority & PRIORITY,
         }
+    }
+
+    /// Where in the flow, given a place `near` it: at most 2 GB away, and no network holds that much of a flow.
+    #[inline]
+    pub(crate) fn sequence(&self, near: u64) -> u64 {
+        let ahead = self.sequence.wrapping_sub(near as u32).cast_signed();
+        near.wrapping_add_signed(ahead.into())
+    }
+
+    #[inline]
+    pub(crate) fn set_sequence(&mut self, sequence: u64) {
+        self.sequence = sequence as u32;
+    }
+
+    /// When the packet was sent, in a flow that carries stamps.
+    #[inline]
+    pub(crate) fn sent_at(&self, now: Time) -> Time {
+        let ago_ns = stamp(now).wrapping_sub(self.meta);
+        Time::from_ps(now.as_ps().saturating_sub(u64::from(ago_ns) * 1_000))
     }
 
     #[inline]
@@ -122,12 +143,29 @@ impl Packet {
     }
 }
 
+/// The time stamp of a packet that leaves at `now`.
+#[inline]
+pub(crate) fn stamp(now: Time) -> u32 {
+    (now.as_ps() / 1_000) as u32
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_packet_in_flight_takes_32_bytes() {
-        assert_eq!(size_of::<Packet>(), 32);
+    fn a_packet_takes_24_bytes() {
+        assert_eq!(size_of::<Packet>(), 24);
+    }
+
+    #[test]
+    fn a_place_beyond_four_gigabytes_is_told_in_four_bytes() {
+        let mut packet = Packet::new(Kind::Ack, 0, 0, 0, 0);
+        for (sequence, near) in
+            [(5_000_000_000, 4_999_000_000), ((1 << 32) + 3, (1 << 32) - 3), (7, 7), (0, 9)]
+        {
+            packet.set_sequence(sequence);
+            assert_eq!(packet.sequence(near), sequence);
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use hocket_des::Time;
 
+use crate::backlog::{Backlog, Backlogs};
 use crate::model::{PRIORITIES, Scheduling};
 use crate::packet::Packet;
 use crate::ring::Ring;
@@ -50,9 +51,9 @@ pub(crate) struct Port {
 pub(crate) type Deficits = [i32; PRIORITIES];
 
 /// Packets of one class that wait at one port.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ClassQueue {
-    pub(crate) packets: Ring<Packet>,
+    pub(crate) packets: Backlog,
     pub(crate) bytes: u64,
 }
 
@@ -108,6 +109,7 @@ impl Port {
         &mut self,
         scheduling: &Scheduling,
         queues: &[ClassQueue],
+        backlogs: &Backlogs,
         deficits: Option<&mut Deficits>,
     ) -> Option<usize> {
         let ready = self.waiting & !self.paused;
@@ -122,7 +124,7 @@ impl Port {
                 Scheduling::RoundRobin => self.following(ready),
                 Scheduling::Weighted(weights) => {
                     let deficits = deficits.expect("a port that shares by weights has deficits");
-                    self.by_deficit(ready, weights, queues, deficits)
+                    self.by_deficit(ready, weights, queues, backlogs, deficits)
                 }
             }
         };
@@ -143,6 +145,7 @@ impl Port {
         ready: u8,
         weights: &[u16; PRIORITIES],
         queues: &[ClassQueue],
+        backlogs: &Backlogs,
         deficits: &mut Deficits,
     ) -> usize {
         const QUANTUM: i32 = 512;
@@ -155,7 +158,8 @@ impl Port {
         let mut class = usize::from(self.last_class);
         loop {
             if ready & 1 << class != 0 {
-                let next = queues[class].packets.front().expect("a waiting class has a packet");
+                let next =
+                    backlogs.front(&queues[class].packets).expect("a waiting class has a packet");
                 let wire = i32::from(next.wire);
                 if deficits[class] >= wire {
                     deficits[class] -= wire;

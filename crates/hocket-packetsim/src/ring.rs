@@ -3,6 +3,12 @@
 
 use prefetch_index::prefetch_index;
 
+/// Asks for the memory at which a value begins.
+#[inline(always)]
+pub(crate) fn expect<T>(value: &T) {
+    prefetch_index(std::slice::from_ref(value), 0);
+}
+
 /// First in, first out.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring<T> {
