@@ -14,7 +14,9 @@ pub enum RunError {
     BytesLost { job: String, time: Time, sent: u128, due: u128 },
     #[error("job {job:?} moves at {rate} on link {link:?} at {time} and would never finish")]
     Stalled { job: String, link: String, time: Time, rate: Rate },
-    #[error("{transfers} transfers; the flow engine runs periodic jobs alone")]
+    #[error(
+        "the number of transfers is {transfers}; the flow engine runs periodic jobs alone, so it must be 0"
+    )]
     Transfers { transfers: usize },
     #[error(transparent)]
     TooLong(#[from] TooLong),

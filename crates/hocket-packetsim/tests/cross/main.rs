@@ -3,13 +3,17 @@
 mod common;
 mod links;
 
-use hocket_des::{Duration, Rate};
+use std::ops::ControlFlow;
+
+use hocket_des::{Bytes, Duration, Rate};
 use hocket_packetsim::{Change, LinkChange, Status};
 use hocket_scenario::{
-    Column, Crossing, Job, JobFlow, LinkId, PathChoice, Scenario, Stop, Transport, ring_flows,
+    Column, Crossing, Job, JobFlow, JobId, LinkId, PathChoice, Scenario, Stop, Transfer, Transport,
+    ring_flows,
 };
 use hocket_transport::Policy;
 use hocket_transport::congestion::dcqcn;
+use proptest::prelude::*;
 
 use common::{
     LINE, assert_close, at_us, flows, host, job, model, packets, packets_with, profile, racks,
@@ -173,6 +177,69 @@ fn a_sprayed_or_diverted_flow_counts_on_every_link_that_it_took() {
     let spines = ["rack0->spine0", "rack0->spine1"].map(|name| named(&diverted, name));
     assert_close(&[spines.iter().sum()], &[2_500_000.0], 0.0);
     assert_close(&spines, &[1_250_000.0; 2], 0.02);
+}
+
+#[test]
+fn a_transfer_counts_for_the_job_that_it_is_given_to() {
+    let jobs = vec![job("a", profile(0, 500, 8), 0, 2)];
+    let transfer = Transfer {
+        flow: JobFlow::new(host(0), host(2), 1),
+        bytes: Bytes::new(77_000),
+        start: at_us(100),
+        priority: 0,
+        job: Some(JobId::new(0)),
+        transport: Transport::default(),
+    };
+    let stop = Stop { iterations: Some(1), until: None };
+    let with_transfer =
+        Scenario::with_transfers(racks(1, LINE), jobs, vec![transfer], 1, 1, stop).unwrap();
+    let packets = packets(&with_transfer);
+    // 500,000 bytes of the phase, and the transfer.
+    assert_close(&packets.values("links", "bytes"), &[577_000.0; 4], 0.0);
+    assert_close(&packets.values("phases", "bytes"), &[500_000.0], 0.0);
+    let error = hocket_flowsim::run(&with_transfer, &hocket_flowsim::Options::default(), |_| {
+        ControlFlow::Continue(())
+    });
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        "the number of transfers is 1; the flow engine runs periodic jobs alone, so it must be 0"
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn every_job_sends_the_bytes_of_its_phases_and_no_faster_than_its_profile(
+        jobs in prop::collection::vec(((0_u32..4, 1_u32..4), 0_u64..500, 1_u64..500, 1_u64..50), 1..6),
+        jitter in 0.0..0.5,
+    ) {
+        let jobs: Vec<Job> = jobs
+            .into_iter()
+            .enumerate()
+            .map(|(index, ((from, step), start_us, duration_us, gbps))| {
+                let profile = profile(start_us, duration_us, gbps);
+                Job { jitter, ..job(&format!("job{index}"), profile, from, (from + step) % 4) }
+            })
+            .collect();
+        let packets = packets(&scenario(racks(1, LINE), jobs.clone(), 1, 3));
+        let sent: f64 = jobs
+            .iter()
+            .map(|job| {
+                let bytes = job.profile.bytes_per_iteration().get() as f64;
+                3.0 * bytes * job.crossings.len() as f64
+            })
+            .sum();
+        prop_assert!((packets.values("links", "bytes").iter().sum::<f64>() - sent).abs() < 0.5);
+        let rates = packets.values("phases", "mean_rate_bps");
+        prop_assert!(rates.iter().all(|&rate| rate <= 50e9));
+        for (mean, job) in packets.values("jobs", "mean_communication_s").iter().zip(&jobs) {
+            // The last packet leaves at once where the profile would have spread it.
+            let least = job.profile.up_time().as_secs_f64();
+            let packet_s = 8_000.0 / job.profile.phases()[0].rate.as_bps() as f64;
+            prop_assert!(*mean >= least - packet_s, "{mean} s instead of {least} s");
+        }
+    }
 }
 
 // HotNets'22 section 4(i): the flow that has sent more of its phase increases faster.
