@@ -3,7 +3,7 @@
 use hocket_des::{Duration, Rate};
 use hocket_scenario::{
     Cable, Column, Crossing, Fabric, LinkId, Node, NodeId, NodeKind, Phase, Profile, Routing,
-    Table, ring_crossings,
+    Table, ring_crossings, ring_flows,
 };
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
@@ -18,6 +18,13 @@ pub(crate) type PlainCrossings = Vec<(u32, u32)>;
 
 pub(crate) fn value_error(error: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(error.to_string())
+}
+
+/// `value` in a smaller type; `ValueError` if it does not fit.
+pub(crate) fn narrow<T: TryFrom<u64>>(what: &str, value: u64) -> PyResult<T> {
+    let limit = (1_u64 << (8 * size_of::<T>())) - 1;
+    T::try_from(value)
+        .map_err(|_| value_error(format!("{what} is {value}; at most {limit} is possible")))
 }
 
 pub(crate) fn profile(plain: PlainProfile) -> PyResult<Profile> {
@@ -88,6 +95,14 @@ impl PyFabric {
         let mut routing = Routing::new(&self.0);
         let ring = ring_crossings(&workers, &mut routing, first_label).map_err(value_error)?;
         Ok(ring.into_iter().map(|crossing| (crossing.link.code(), crossing.flows)).collect())
+    }
+
+    /// The flows of a ring over `workers` (nodes) as (from, to, label).
+    #[staticmethod]
+    fn ring_flows(workers: Vec<u32>, first_label: u64) -> Vec<(u32, u32, u64)> {
+        let workers: Vec<NodeId> = workers.into_iter().map(NodeId::new).collect();
+        let flows = ring_flows(&workers, first_label);
+        flows.iter().map(|flow| (flow.from.code(), flow.to.code(), flow.label)).collect()
     }
 }
 

@@ -10,6 +10,7 @@
 mod compat;
 mod convert;
 mod packets;
+mod policies;
 mod simulate;
 
 use pyo3::prelude::*;
@@ -23,5 +24,7 @@ mod _hocket {
     #[pymodule_export]
     use crate::packets::{SelfCheckError, rocev2_frames, simulate_packets};
     #[pymodule_export]
-    use crate::simulate::simulate;
+    use crate::policies::congestion_preset;
+    #[pymodule_export]
+    use crate::simulate::{simulate, simulate_jobs};
 }

@@ -7,20 +7,18 @@ use hocket_packetsim::model::{
     Arithmetic, Frames, Headroom, Marking, Notification, Scheduling, Switching,
 };
 use hocket_packetsim::{
-    Change, Counters, FlowSpec, LinkChange, MessageSpec, Model, Observer, Options, PathChoice,
-    Progress, Record, RunError, Setup, Status, WindowRule, Workload,
+    Change, Counters, FlowSpec, LinkChange, MessageSpec, Model, Observer, Options, Outcome,
+    PathChoice, Progress, Record, RunError, Setup, Status, WindowRule, Workload,
 };
 use hocket_scenario::{EcmpHash, LinkId, NodeId, Table};
-use hocket_transport::congestion::{
-    dcqcn, dctcp, hpcc, pint, receiver_driven, static_window, timely,
-};
 use hocket_transport::{Answering, Policy};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{IntoPyDict, PyDict};
 
-use crate::convert::{PyFabric, columns, value_error};
+use crate::convert::{PyFabric, columns, narrow, value_error};
+use crate::policies::{policy, window_rule};
 
 pyo3::create_exception!(
     _hocket,
@@ -75,59 +73,6 @@ enum HeadroomSpec {
 enum SchedulingSpec {
     Weights([u16; 8]),
     Rule(String),
-}
-
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-struct DcqcnSpec {
-    increase_timer_ps: u64,
-    byte_counter: Option<u64>,
-    fast_recovery_steps: u64,
-    additive_increase_bps: u64,
-    hyper_increase_bps: u64,
-    gain: f64,
-    alpha_timer_ps: u64,
-    initial_alpha: f64,
-    /// Time between checks; `None` cuts at each notification.
-    cut_check_ps: Option<u64>,
-    cut_divisor: f64,
-    least_kept: f64,
-    clamp_target_rate: bool,
-    clamp_target_after_timer: bool,
-    min_rate_bps: u64,
-    rate_on_first_cnp_bps: Option<u64>,
-    adaptive: bool,
-}
-
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-struct DctcpSpec {
-    gain: f64,
-    additive_increase_bps: u64,
-    min_rate_bps: u64,
-}
-
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-struct TimelySpec {
-    gain: f64,
-    decrease: f64,
-    low_ps: u64,
-    high_ps: u64,
-    min_rtt_ps: u64,
-    additive_increase_bps: u64,
-    hyper_increase_bps: u64,
-    min_rate_bps: u64,
-}
-
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-struct HpccSpec {
-    target_utilisation: f64,
-    max_additive_steps: u64,
-    additive_increase_bps: u64,
-    min_rate_bps: u64,
-    fast_react: bool,
 }
 
 /// Columns as little-endian buffers of 64 bits per flow; rows of equal length.
@@ -214,8 +159,23 @@ pub(crate) fn simulate_packets<'py>(
         record: Record { rates, utilisation, ..Record::default() },
         ..Options::default()
     };
+    let run = |reporter: &mut Reporter| {
+        py.detach(|| hocket_packetsim::run(&setup, &work, &options, reporter))
+    };
+    observed(py, sink, progress, run)
+}
+
+/// What `run` did, its rows and progress having gone to `sink` and `progress`.
+pub(crate) fn observed<'py>(
+    py: Python<'py>,
+    sink: Bound<'py, PyAny>,
+    progress: Bound<'py, PyAny>,
+    run: impl FnOnce(&mut Reporter) -> Result<Outcome, RunError>,
+) -> PyResult<PacketsRan<'py>> {
     let mut reporter = Reporter { sink: sink.unbind(), progress: progress.unbind(), failure: None };
-    let result = py.detach(|| hocket_packetsim::run(&setup, &work, &options, &mut reporter));
+    let result = run(&mut reporter);
+    // Ctrl-C while the last rows are handed over counts, too.
+    let was_interrupted = reporter.failure.is_some();
     // Ctrl-C while the last rows are handed over counts, too.
     let was_interrupted = reporter.failure.is_some();
     if let Some(error) = reporter.failure
@@ -282,7 +242,7 @@ fn failure((at_ps, link): (u64, u32)) -> LinkChange {
 }
 
 impl ModelSpec {
-    fn model(self) -> PyResult<Model> {
+    pub(crate) fn model(self) -> PyResult<Model> {
         let marking = |(rate_bps, minimum, maximum, probability)| Marking {
             rate: Rate::from_bps(rate_bps),
             minimum: Bytes::new(minimum),
@@ -394,7 +354,7 @@ impl MessageColumns {
 }
 
 /// Hands rows and progress to Python, and keeps the first exception of either.
-struct Reporter {
+pub(crate) struct Reporter {
     sink: Py<PyAny>,
     progress: Py<PyAny>,
     failure: Option<PyErr>,
@@ -431,111 +391,4 @@ impl Reporter {
 fn integers(buffer: &[u8]) -> impl Iterator<Item = u64> {
     let (words, _) = buffer.as_chunks();
     words.iter().map(|&word| u64::from_le_bytes(word))
-}
-
-/// `value` in a smaller type; `ValueError` if it does not fit.
-fn narrow<T: TryFrom<u64>>(what: &str, value: u64) -> PyResult<T> {
-    let limit = (1_u64 << (8 * size_of::<T>())) - 1;
-    T::try_from(value)
-        .map_err(|_| value_error(format!("{what} is {value}; at most {limit} is possible")))
-}
-
-fn window_rule((kind, bytes): (String, u64)) -> WindowRule {
-    match kind.as_str() {
-        "path-full" => WindowRule::PathFull { scaled: false },
-        "path-full-scaled" => WindowRule::PathFull { scaled: true },
-        "bytes" => WindowRule::Bytes(bytes),
-        _ => WindowRule::Unlimited,
-    }
-}
-
-/// A policy by its name, with all its parameters.
-fn policy(plain: &Bound<'_, PyDict>) -> PyResult<Policy> {
-    let name: String = plain.as_any().get_item("policy")?.extract()?;
-    Ok(match name.as_str() {
-        "dcqcn" => Policy::Dcqcn(plain.extract::<DcqcnSpec>()?.parameters()?),
-        "dctcp" => Policy::Dctcp(plain.extract::<DctcpSpec>()?.parameters()),
-        "timely" => Policy::Timely(plain.extract::<TimelySpec>()?.parameters()),
-        "hpcc" => Policy::Hpcc(plain.extract::<HpccSpec>()?.parameters()?),
-        "hpcc-pint" => Policy::Pint(pint::Parameters {
-            hpcc: plain.extract::<HpccSpec>()?.parameters()?,
-            log_base: plain.as_any().get_item("log_base")?.extract()?,
-        }),
-        "static-window" => Policy::StaticWindow(static_window::Parameters {
-            window: plain.as_any().get_item("window_bytes")?.extract()?,
-        }),
-        "receiver-driven" => {
-            let number = |key| plain.as_any().get_item(key)?.extract();
-            Policy::ReceiverDriven(receiver_driven::Parameters {
-                unsolicited: number("unsolicited_bytes")?,
-                overcommitment: narrow("overcommitment", number("overcommitment")?)?,
-                outstanding: number("outstanding_bytes")?,
-            })
-        }
-        "pfc-only" => Policy::PfcOnly,
-        _ => return Err(value_error(format!("{name:?} is not a policy"))),
-    })
-}
-
-impl DcqcnSpec {
-    fn parameters(self) -> PyResult<dcqcn::Parameters> {
-        Ok(dcqcn::Parameters {
-            increase_timer: Duration::from_ps(self.increase_timer_ps),
-            byte_counter: self.byte_counter,
-            fast_recovery_steps: narrow("fast_recovery_steps", self.fast_recovery_steps)?,
-            additive_increase: Rate::from_bps(self.additive_increase_bps),
-            hyper_increase: Rate::from_bps(self.hyper_increase_bps),
-            gain: self.gain,
-            alpha_timer: Duration::from_ps(self.alpha_timer_ps),
-            initial_alpha: self.initial_alpha,
-            cut: match self.cut_check_ps {
-                None => dcqcn::Cut::AtCnp,
-                Some(period_ps) => dcqcn::Cut::AtCheck(Duration::from_ps(period_ps)),
-            },
-            cut_divisor: self.cut_divisor,
-            least_kept: self.least_kept,
-            clamp_target_rate: self.clamp_target_rate,
-            clamp_target_after_timer: self.clamp_target_after_timer,
-            min_rate: Rate::from_bps(self.min_rate_bps),
-            rate_on_first_cnp: self.rate_on_first_cnp_bps.map(Rate::from_bps),
-            adaptive: self.adaptive,
-        })
-    }
-}
-
-impl DctcpSpec {
-    fn parameters(self) -> dctcp::Parameters {
-        dctcp::Parameters {
-            gain: self.gain,
-            additive_increase: Rate::from_bps(self.additive_increase_bps),
-            min_rate: Rate::from_bps(self.min_rate_bps),
-        }
-    }
-}
-
-impl TimelySpec {
-    fn parameters(self) -> timely::Parameters {
-        timely::Parameters {
-            gain: self.gain,
-            decrease: self.decrease,
-            low: Duration::from_ps(self.low_ps),
-            high: Duration::from_ps(self.high_ps),
-            min_rtt: Duration::from_ps(self.min_rtt_ps),
-            additive_increase: Rate::from_bps(self.additive_increase_bps),
-            hyper_increase: Rate::from_bps(self.hyper_increase_bps),
-            min_rate: Rate::from_bps(self.min_rate_bps),
-        }
-    }
-}
-
-impl HpccSpec {
-    fn parameters(self) -> PyResult<hpcc::Parameters> {
-        Ok(hpcc::Parameters {
-            target_utilisation: self.target_utilisation,
-            max_additive_steps: narrow("max_additive_steps", self.max_additive_steps)?,
-            additive_increase: Rate::from_bps(self.additive_increase_bps),
-            min_rate: Rate::from_bps(self.min_rate_bps),
-            fast_react: self.fast_react,
-        })
-    }
 }

@@ -1,17 +1,20 @@
-//! Runs of the flow engine.
+//! Runs of jobs, on either engine.
 
 use std::num::NonZeroU64;
 use std::ops::ControlFlow;
 
-use hocket_des::{Duration, Time};
+use hocket_des::{Duration, Rate, Time};
 use hocket_flowsim::{Options, Progress, Status};
-use hocket_scenario::{Job, Scenario, Share, Stop, Weight};
+use hocket_packetsim::{Change, LinkChange, PathChoice, run_scenario};
+use hocket_scenario::{Job, JobFlow, LinkId, NodeId, Scenario, Share, Stop, Transport, Weight};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::convert::{
     PlainCrossings, PlainProfile, PyFabric, columns, crossings, profile, value_error,
 };
+use crate::packets::{ModelSpec, PacketsRan, Reporter, observed};
+use crate::policies::{policy, window_rule};
 
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
@@ -39,6 +42,23 @@ pub(crate) struct RunSpec {
     iterations: Option<u64>,
     until_ps: Option<u64>,
     record_rates_until_ps: u64,
+}
+
+/// What the packet engine reads of a job besides.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct TransportSpec<'py> {
+    /// (from, to, label, way)
+    flows: Vec<(u32, u32, u64, WaySpec)>,
+    policy: Bound<'py, PyDict>,
+    window: (String, u64),
+}
+
+#[derive(FromPyObject)]
+enum WaySpec {
+    Pinned(Vec<u32>),
+    /// "ecmp" or "spray".
+    Named(String),
 }
 
 #[derive(IntoPyObject)]
@@ -73,6 +93,75 @@ impl JobSpec {
     }
 }
 
+impl RunSpec {
+    fn scenario(&self, fabric: &PyFabric, jobs: Vec<Job>) -> PyResult<Scenario> {
+        let stop = Stop { iterations: self.iterations, until: self.until_ps.map(Time::from_ps) };
+        Scenario::new(fabric.0.clone(), jobs, self.priority_queues, self.seed, stop)
+            .map_err(value_error)
+    }
+}
+
+impl TransportSpec<'_> {
+    fn give_to(self, job: &mut Job) -> PyResult<()> {
+        let flow = |(from, to, label, way)| JobFlow {
+            path: match way {
+                WaySpec::Pinned(links) => {
+                    PathChoice::Pinned(links.into_iter().map(LinkId::new).collect())
+                }
+                WaySpec::Named(name) if name == "spray" => PathChoice::Spray,
+                WaySpec::Named(_) => PathChoice::Ecmp,
+            },
+            ..JobFlow::new(NodeId::new(from), NodeId::new(to), label)
+        };
+        job.flows = self.flows.into_iter().map(flow).collect();
+        job.transport =
+            Transport { policy: policy(&self.policy)?, window: window_rule(self.window) };
+        Ok(())
+    }
+}
+
+/// The jobs and what governs each, packet by packet. `changes` are (time in ps, link, "down", "up" or "rate", rate in
+/// bits/s). `sink` and `progress` as for `simulate_packets`; progress counts iterations.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "each is a thing of its own")]
+pub(crate) fn simulate_jobs<'py>(
+    py: Python<'py>,
+    fabric: &Bound<'py, PyFabric>,
+    model: ModelSpec,
+    jobs: Vec<JobSpec>,
+    transports: Vec<TransportSpec<'py>>,
+    changes: Vec<(u64, u32, String, u64)>,
+    run: RunSpec,
+    sample_every_ps: Option<u64>,
+    sink: Bound<'py, PyAny>,
+    progress: Bound<'py, PyAny>,
+) -> PyResult<PacketsRan<'py>> {
+    let model = model.model()?;
+    let mut jobs = jobs.into_iter().map(JobSpec::job).collect::<PyResult<Vec<Job>>>()?;
+    for (job, transport) in jobs.iter_mut().zip(transports) {
+        transport.give_to(job)?;
+    }
+    let scenario = run.scenario(fabric.get(), jobs)?;
+    let changes: Vec<LinkChange> = changes.into_iter().map(link_change).collect();
+    let options = hocket_packetsim::Options {
+        sample_every: sample_every_ps.map(Duration::from_ps),
+        ..hocket_packetsim::Options::default()
+    };
+    let run = |reporter: &mut Reporter| {
+        py.detach(|| run_scenario(&scenario, &model, &changes, &options, reporter))
+    };
+    observed(py, sink, progress, run)
+}
+
+fn link_change((at_ps, link, kind, rate_bps): (u64, u32, String, u64)) -> LinkChange {
+    let change = match kind.as_str() {
+        "down" => Change::Down,
+        "up" => Change::Up,
+        _ => Change::Rate(Rate::from_bps(rate_bps)),
+    };
+    LinkChange { at: Time::from_ps(at_ps), link: LinkId::new(link), change }
+}
+
 /// `progress` is called with (simulated ps,
 /// iterations done, iterations in total or None); Ctrl-C, or an error in it, ends the run early.
 #[pyfunction]
@@ -84,10 +173,7 @@ pub(crate) fn simulate<'py>(
     progress: Bound<'py, PyAny>,
 ) -> PyResult<Ran<'py>> {
     let jobs = jobs.into_iter().map(JobSpec::job).collect::<PyResult<Vec<Job>>>()?;
-    let stop = Stop { iterations: run.iterations, until: run.until_ps.map(Time::from_ps) };
-    let fabric = fabric.get().0.clone();
-    let scenario =
-        Scenario::new(fabric, jobs, run.priority_queues, run.seed, stop).map_err(value_error)?;
+    let scenario = run.scenario(fabric.get(), jobs)?;
     let options = Options {
         rates_until: Time::from_ps(run.record_rates_until_ps),
         progress_every: NonZeroU64::new(1 << 16).expect("65,536 is not zero"),
