@@ -55,6 +55,13 @@ HEAVY_TAILED = {
 """Cases whose longest completion time has no mean worth comparing, and why."""
 
 
+REMARKS = {
+    "two2one/dcqcn__nowin": "recorded with one seed; with that seed `two2one/dcqcn` has 90 marks, with each "
+    "of its nine others 181 to 225",
+}
+"""What has to be known of a recorded run to judge a difference."""
+
+
 @dataclass(frozen=True)
 class Quantity:
     """One total: ours and the recorded one, each a mean over seeds (or a median, of `HEAVY_TAILED`)."""

@@ -12,6 +12,7 @@ from hocket.validate.comparison import (
     ALIKE,
     EXACT_TIME,
     HEAVY_TAILED,
+    REMARKS,
     SAME,
     Comparison,
     Quantity,
@@ -251,8 +252,10 @@ def _introduction(validation: Validation) -> Iterator[str]:
         "our mean over ten seeds is held against the recorded mean over ten, or the single run where others "
         "were not recorded; a larger difference counts as chance below three standard errors."
     )
-    for folder, why in HEAVY_TAILED.items():
-        yield f"- `{folder}`: {why}."
+    compared = {each.case.folder for each in validation.comparisons}
+    for folder, why in (HEAVY_TAILED | REMARKS).items():
+        if folder in compared:
+            yield f"- `{folder}`: {why}."
     yield "- Marks are marked packets of data that hosts received."
     yield (
         "- A packet-hop is a data packet, ACK or PAUSE frame over one link. Ours per second of wall time, "
@@ -345,7 +348,9 @@ def _both(quantity: Quantity, unit: float = 1.0, decimals: int = 0) -> str:
 
 
 def _percent(quantity: Quantity) -> str:
-    return f"{quantity.difference:+.2%}" if math.isfinite(quantity.difference) else "none recorded"
+    if not math.isfinite(quantity.difference):
+        return "none recorded"
+    return f"{quantity.difference:+.2%}".replace("-0.00%", "+0.00%")
 
 
 def _speed(case: Case) -> str:
