@@ -176,8 +176,6 @@ pub(crate) fn observed<'py>(
     let result = run(&mut reporter);
     // Ctrl-C while the last rows are handed over counts, too.
     let was_interrupted = reporter.failure.is_some();
-    // Ctrl-C while the last rows are handed over counts, too.
-    let was_interrupted = reporter.failure.is_some();
     if let Some(error) = reporter.failure
         && !error.is_instance_of::<PyKeyboardInterrupt>(py)
     {
