@@ -151,6 +151,20 @@ impl SharedBuffer {
         self.ingress[usize::from(port) * PRIORITIES + priority].paused
     }
 
+    /// The bytes of one ingress port with which it may send a PAUSE while `here` of the `all` flows that fill this
+    /// buffer come in by it, each with as much as the others; with fewer it does not.
+    ///
+    /// With x bytes of each flow, the port's part of the pool is at most `here` × x − reserve, and its threshold at
+    /// least 2^exponent × (pool − `all` × x), less one byte that rounding takes.
+    pub(crate) fn crowded_xoff(&self, port: u16, here: u64, all: u64) -> u64 {
+        let exponent = i32::from(self.ports[usize::from(port)].exponent);
+        let (times, parts) = (1 << exponent.max(0), 1 << (-exponent).max(0));
+        let (here, all) = (i128::from(here), i128::from(all));
+        let room = parts * (i128::from(self.reserve) - 1) + times * i128::from(self.pool);
+        let xoff = here * room / (parts * here + times * all).max(1);
+        u64::try_from(xoff.max(0)).unwrap_or(u64::MAX)
+    }
+
     /// Bytes held for all ports and classes.
     pub(crate) fn held(&self) -> u64 {
         self.ingress.iter().map(|held| u64::from(held.bytes) + u64::from(held.in_headroom)).sum()

@@ -1,6 +1,7 @@
 //! From fabric, model and flows to an engine at rest.
 
 use std::num::NonZeroU32;
+use std::ops::Range;
 
 use hocket_des::{Calendar, Duration, Rate, Time, stream};
 use hocket_scenario::{
@@ -23,6 +24,7 @@ use crate::port::{ClassQueue, Deficits, Port};
 use crate::records::Records;
 use crate::ring::Ring;
 use crate::spray::Spray;
+use crate::windows::Crowd;
 
 /// A queue pair between two hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +39,7 @@ pub struct FlowSpec {
     pub priority: u8,
     /// Which of the run's policies governs it.
     pub policy: usize,
-    /// How much may be under way.
+    /// How much may be under way; not looked at where the policy is a static window.
     pub window: WindowRule,
     /// Which way its packets take.
     pub path: PathChoice,
@@ -69,10 +71,12 @@ impl<'a> Engine<'a> {
         let mut routes = Vec::new();
         let mut routing = Routing::with_hash(fabric, setup.hash);
         let mut ways = Vec::with_capacity(setup.flows.len());
+        let mut spans = Vec::with_capacity(setup.flows.len());
         for (index, flow) in setup.flows.iter().enumerate() {
             check_flow(index, flow, fabric)?;
             let forth = ways_forth(flow, &mut routing, |_| true)?;
             let back = routing.route(flow.to, flow.from, flow.labels.1)?;
+            let first = routes.len();
             let mut add = |way: &Vec<LinkId>| {
                 let start = routes.len() as u32;
                 routes.extend(way.iter().map(|link| link.code()));
@@ -80,7 +84,10 @@ impl<'a> Engine<'a> {
             };
             let forth: Vec<u32> = forth.iter().map(&mut add).collect();
             ways.push((forth, add(&back)));
+            spans.push(first..routes.len());
         }
+        let links_of = |span: &Range<usize>| &routes[span.clone()];
+        let crowd = Crowd::new(setup, spans.iter().map(links_of).enumerate());
         let longest = longest_way(setup);
         let mut engine = Self::without_flows(setup, later_rates, routes, longest.base_rtt)?;
         for (index, (flow, (forth, back))) in setup.flows.iter().zip(ways).enumerate() {
@@ -94,7 +101,14 @@ impl<'a> Engine<'a> {
                 way
             };
             let switches = links.len() - 1;
-            engine.add_flow(setup, index, flow, (forth, back), switches, path)?;
+            let links = &engine.routes[spans[index].clone()];
+            let ingress = |link: u32| engine.ports[link as usize].ingress;
+            let window = crowd.window(setup, index, &path, links, &engine.buffers, ingress)?;
+            let window = window.map_or(flow.window, WindowRule::Bytes);
+            let last_link = engine.routes[back as usize - 1];
+            let way = Way { forth, back, switches, path, window };
+            engine.add_flow(setup, index, flow, way)?;
+            engine.set_on_credit(index as u32, last_link);
         }
         Ok(engine)
     }
@@ -227,6 +241,7 @@ impl<'a> Engine<'a> {
             lost: None,
             faults: Faults::new(setup),
             sprays: Vec::new(),
+            credits: None,
         })
     }
 
@@ -235,10 +250,9 @@ impl<'a> Engine<'a> {
         setup: &Setup<'a>,
         index: usize,
         spec: &FlowSpec,
-        (forth, back): (Vec<u32>, u32),
-        switches: usize,
-        path: Path,
+        way: Way,
     ) -> Result<(), RunError> {
+        let Way { forth, back, switches, path, window } = way;
         let frames = &setup.model.frames;
         let policy = &setup.policies[spec.policy];
         policy.validate(path.line_rate).map_err(|error| {
@@ -260,7 +274,7 @@ impl<'a> Engine<'a> {
             let (flow, hops, limit) = (index, switches, MAX_HOPS);
             return Err(RunError::TooManyHops { flow, hops, limit });
         }
-        let window = match spec.window {
+        let window = match window {
             WindowRule::Unlimited => None,
             WindowRule::PathFull { scaled } => Some(Window { bytes: path.window, scaled }),
             WindowRule::Bytes(bytes) => Some(Window { bytes, scaled: false }),
@@ -300,6 +314,17 @@ impl<'a> Engine<'a> {
         });
         Ok(())
     }
+}
+
+/// How a flow gets through the network.
+struct Way {
+    /// Where its routes begin.
+    forth: Vec<u32>,
+    /// Where that of its answers begins.
+    back: u32,
+    switches: usize,
+    path: Path,
+    window: WindowRule,
 }
 
 fn check_flow(index: usize, flow: &FlowSpec, fabric: &Fabric) -> Result<(), RunError> {

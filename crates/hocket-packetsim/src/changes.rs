@@ -156,11 +156,13 @@ impl Engine<'_> {
         self.recover_later(packet);
     }
 
-    /// A packet is gone: if that leaves a gap which no later packet shows, the sender goes back by itself.
+    /// A packet is gone: if that leaves a gap which no later packet shows, the sender goes back by itself; a lost grant is
+    /// sent again.
     #[cold]
     pub(crate) fn recover_later(&mut self, packet: &Packet) {
         match packet.kind {
             Kind::Data | Kind::Ack | Kind::Nack => self.drop_telemetry(packet),
+            Kind::Grant => {}
             _ => return,
         }
         self.watch(packet.flow);
@@ -168,7 +170,8 @@ impl Engine<'_> {
 
     fn watch(&mut self, id: u32) {
         let sender = &self.flows[id as usize].sender;
-        let (mark, acknowledged) = (sender.sent(), sender.acknowledged());
+        let mark = sender.sent().max(self.granted(id));
+        let acknowledged = sender.acknowledged();
         if let Some(watch) = self.faults.watched.get_mut(&id) {
             watch.mark = watch.mark.max(mark);
             return;
@@ -195,7 +198,10 @@ impl Engine<'_> {
         }
         self.retry_later(id);
         if !progressed {
-            self.go_back(id, acknowledged);
+            self.repeat_grant(id);
+            if self.flows[id as usize].sender.sent() > acknowledged {
+                self.go_back(id, acknowledged);
+            }
         }
     }
 

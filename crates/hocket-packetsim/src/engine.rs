@@ -13,6 +13,7 @@ use rand::RngExt;
 use crate::backlog::Backlogs;
 use crate::buffer::SharedBuffer;
 use crate::changes::Faults;
+use crate::credits::Credits;
 use crate::messages::{Message, Messages};
 use crate::model::{Model, Notification, PRIORITIES};
 use crate::nic::Nic;
@@ -34,6 +35,8 @@ pub(crate) enum Event {
     Wake(u32),
     /// A flow that lost a packet should have made progress by now.
     Retry(u32),
+    /// This receiving NIC may grant a packet.
+    Grant(u32),
     /// Something that the network itself does not do is due.
     Work(Work),
 }
@@ -82,6 +85,7 @@ impl Event {
             Self::Work(Work::Change(change)) => (5, change),
             Self::Work(Work::Sample) => (6, 0),
             Self::Work(Work::End) => (6, 1),
+            Self::Grant(granter) => (6, 2 + granter),
             Self::Retry(flow) => (7, flow),
         };
         PackedEvent(kind << EVENT_SHIFT | which)
@@ -100,7 +104,8 @@ impl PackedEvent {
             4 => Event::Work(Work::Job(which)),
             5 => Event::Work(Work::Change(which)),
             6 if which == 0 => Event::Work(Work::Sample),
-            6 => Event::Work(Work::End),
+            6 if which == 1 => Event::Work(Work::End),
+            6 => Event::Grant(which - 2),
             _ => Event::Retry(which),
         }
     }
@@ -157,6 +162,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) lost: Option<Lost>,
     pub(crate) faults: Faults<'a>,
     pub(crate) sprays: Vec<Spray>,
+    /// Where some flow is receiver-driven.
+    pub(crate) credits: Option<Box<Credits>>,
 }
 
 /// A flow at its sender, in two cache lines.
@@ -266,6 +273,7 @@ impl Engine<'_> {
             Event::Free(port) => self.free(port),
             Event::Wake(port) => self.wake(port, order),
             Event::Retry(flow) => self.retry(flow),
+            Event::Grant(granter) => self.grant(granter),
             Event::Work(work) => return Some(Step::Work(work)),
         }
         Some(Step::Moved)
@@ -356,6 +364,10 @@ impl Engine<'_> {
         let end = flow.sender.post(bytes);
         self.messages.push(id, Message { end, bytes, posted: self.now, owner });
         flow.milestone = self.messages.milestone(id);
+        if flow.sender.sent() == end - bytes {
+            self.begin_on_credit(id);
+        }
+        let flow = &self.flows[id as usize];
         let (nic, slot) = (flow.nic, flow.slot);
         self.nics[nic as usize].list(slot);
         self.update_turn(id);
@@ -625,11 +637,16 @@ impl Engine<'_> {
 
     fn take_in(&mut self, packet: &Packet) {
         match packet.kind {
-            Kind::Data => self.take_data(packet),
+            Kind::Data => {
+                self.take_data(packet);
+                if self.credits.is_some() {
+                    self.credit_arrival(packet.flow);
+                }
+            }
             Kind::Ack => self.take_ack(packet),
             Kind::Nack => self.take_nack(packet),
             Kind::Cnp => self.take_cnp(packet),
-            Kind::Grant => {}
+            Kind::Grant => self.take_grant(packet),
             Kind::Pause | Kind::Resume => unreachable!("PAUSE frames are for ports"),
             Kind::Lost => unreachable!("a lost packet never arrives"),
         }
@@ -876,6 +893,7 @@ impl Engine<'_> {
         if more {
             let boundary = self.messages.boundary_after(id, self.flows[id as usize].sender.sent());
             self.flows[id as usize].sender.begin_message(boundary);
+            self.begin_on_credit(id);
         }
         self.transmit(port, packet);
         self.update_turn(id);

@@ -4,6 +4,7 @@ use hocket_des::{Duration, Rate, Time};
 use hocket_scenario::RouteError;
 use hocket_scenario::closed_loop::TooLong;
 use hocket_transport::congestion::ParameterError;
+use hocket_transport::congestion::static_window::TooManyFlows;
 use hocket_transport::telemetry::FormatError;
 use thiserror::Error;
 
@@ -43,6 +44,12 @@ pub enum RunError {
         "the buffer of switch {switch:?} has {buffer} bytes; headroom and reserves of its {ports} ports take {needed}"
     )]
     BufferTooSmall { switch: String, buffer: u64, ports: usize, needed: u64 },
+    #[error("link {link:?} cannot be kept from PAUSE frames: {error}")]
+    NoWindow { link: String, error: TooManyFlows },
+    #[error(
+        "on link {link:?}, {flows} flows with static windows have {window} bytes each; receivers answer every {packets} packets, which are more"
+    )]
+    UnansweredWindow { link: String, flows: u64, window: u64, packets: u64 },
     #[error(transparent)]
     Telemetry(#[from] FormatError),
     #[error(

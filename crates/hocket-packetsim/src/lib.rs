@@ -51,6 +51,7 @@ mod buffer;
 mod build;
 mod changes;
 mod checks;
+mod credits;
 mod engine;
 mod error;
 mod jobs;
@@ -65,6 +66,7 @@ mod run;
 mod sampling;
 mod scenario;
 mod spray;
+mod windows;
 
 pub use build::{FlowSpec, Setup};
 pub use changes::{Change, LinkChange};

@@ -90,7 +90,9 @@ impl Transport {
     /// The window that holds.
     pub fn window(&self) -> WindowRule {
         match &self.policy {
-            Policy::StaticWindow(parameters) => WindowRule::Bytes(parameters.window),
+            Policy::StaticWindow(parameters) => {
+                parameters.window.map_or(WindowRule::Unlimited, WindowRule::Bytes)
+            }
             _ => self.window,
         }
     }

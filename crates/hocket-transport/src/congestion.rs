@@ -133,8 +133,7 @@ pub enum Control {
     Pint(pint::Pint),
     /// Line rate, in bits per second.
     StaticWindow(u64),
-    /// Line rate in bits per second; how much credit there is stands with the sender's
-    /// [`receiver_driven::Credit`].
+    /// Line rate, in bits per second; how much credit there is stands with the [`Sender`](crate::Sender).
     ReceiverDriven(u64),
 }
 
@@ -332,7 +331,7 @@ mod tests {
             Policy::Timely(timely::Parameters::recommended(LINE)),
             Policy::Hpcc(hpcc::Parameters::recommended(LINE)),
             Policy::Pint(pint::Parameters::recommended(LINE)),
-            Policy::StaticWindow(static_window::Parameters { window: 52_000 }),
+            Policy::StaticWindow(static_window::Parameters::default()),
             Policy::ReceiverDriven(receiver_driven::Parameters::recommended(52_000)),
         ]
     }

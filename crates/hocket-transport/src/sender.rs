@@ -30,6 +30,8 @@ pub struct Sender {
     sent: u64,
     acknowledged: u64,
     posted: u64,
+    /// Bytes before this may be sent: all that is posted, or what there is credit for.
+    limit: u64,
     /// Where the message that is being sent ends: no packet reaches beyond.
     boundary: u64,
     /// Bytes under way at most.
@@ -39,6 +41,7 @@ pub struct Sender {
     full_window: u64,
     window_is_scaled: bool,
     is_held: bool,
+    is_on_credit: bool,
     rounding: Rounding,
 }
 
@@ -63,12 +66,14 @@ impl Sender {
             sent: 0,
             acknowledged: 0,
             posted: 0,
+            limit: 0,
             boundary: 0,
             window: window.map_or(u64::MAX, |window| window.bytes.max(1)),
             line_bps: line_rate.as_bps(),
             cap_bps: line_rate.as_bps(),
             full_window: window.map_or(u64::MAX, |window| window.bytes),
             is_held: false,
+            is_on_credit: false,
             window_is_scaled: window.is_some_and(|window| window.scaled),
             rounding,
         }
@@ -80,7 +85,20 @@ impl Sender {
             self.boundary = self.posted + bytes;
         }
         self.posted += bytes;
+        if !self.is_on_credit {
+            self.limit = self.posted;
+        }
         self.posted
+    }
+
+    /// From now on, what is posted may be sent only as [`Self::allow_to`] says.
+    pub fn set_on_credit(&mut self) {
+        self.is_on_credit = true;
+    }
+
+    /// There is credit for all bytes before `limit`, which lies where a packet ends: what has been allowed stays so.
+    pub fn allow_to(&mut self, limit: u64) {
+        self.limit = self.limit.max(limit);
     }
 
     /// Limits the rate to `cap`, whatever the congestion control says: what the job itself asks for.
@@ -88,10 +106,10 @@ impl Sender {
         self.cap_bps = cap.as_bps().clamp(1, self.line_bps);
     }
 
-    /// Whether bytes are left to send and the window lets them go.
+    /// Whether bytes are left to send and window and credit let them go.
     #[inline]
     pub fn is_open(&self) -> bool {
-        self.sent < self.posted && self.sent - self.acknowledged < self.window
+        self.sent < self.limit && self.sent - self.acknowledged < self.window
     }
 
     /// Whether all that was posted has been sent.

@@ -2,10 +2,11 @@
 //! receiver grants them, one packet per packet-time of the receiver's own link. Beyond those first bytes no more
 //! arrives than that link carries, whatever the number of senders (pHost, CoNEXT'15; Homa, SIGCOMM'18).
 //!
-//! The driver keeps one [`Granter`] per receiving NIC and one [`Credit`] per message at its sender. When a message is
-//! announced, it calls [`Granter::announce`]; at [`Granter::next_time`] it calls [`Granter::poll`] and carries the grant to
-//! the sender, who calls [`Credit::grant`] and sends at line rate what [`Credit::available`] says; as data arrives the
-//! driver calls [`Granter::on_data`].
+//! The driver keeps one [`Granter`] per receiving NIC. A sender on credit
+//! ([`Sender::set_on_credit`](crate::Sender::set_on_credit)) begins each message with [`Parameters::unasked`] bytes, of which
+//! the first packet announces the message: the driver calls [`Granter::announce`], and [`Granter::on_data`] for all that
+//! arrives. At [`Granter::next_time`] it calls [`Granter::poll`] and carries the grant to the sender, whose credit it
+//! raises ([`Sender::allow_to`](crate::Sender::allow_to)).
 
 use std::collections::VecDeque;
 
@@ -18,8 +19,8 @@ const POLICY: &str = "receiver-driven";
 /// What governs the messages of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// Bytes of each message that are sent without being granted: about what fills the path, so that a
-    /// lone message loses no round trip.
+    /// Bytes of each message that are sent without being granted, in whole packets and at least one: about what
+    /// fills the path, so that a lone message loses no round trip.
     pub unsolicited: u64,
     /// How many messages a receiver grants to at the same time; the others wait their turn. More than one keeps its
     /// link busy when a sender has several receivers to serve.
@@ -45,29 +46,14 @@ impl Parameters {
         let outstanding = self.outstanding;
         require(outstanding > 0, POLICY, "outstanding", &outstanding, &"above 0 bytes")
     }
-}
 
-/// What the sender of one message may send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Credit {
-    until: u64,
-}
-
-impl Credit {
-    /// Credit for the unsolicited bytes of a message of `total` bytes.
-    pub fn new(parameters: &Parameters, total: u64) -> Self {
-        Self { until: parameters.unsolicited.min(total) }
-    }
-
-    /// A grant of `bytes` more came.
-    pub fn grant(&mut self, bytes: u64) {
-        self.until += bytes;
-    }
-
-    /// Bytes that may be sent now, `sent` having been sent.
-    #[inline]
-    pub fn available(&self, sent: u64) -> u64 {
-        self.until.saturating_sub(sent)
+    /// How much of a message of `total` bytes is sent without being granted, in packets of `payload` bytes.
+    ///
+    /// # Panics
+    /// If a packet has no payload.
+    pub fn unasked(&self, total: u64, payload: u16) -> u64 {
+        let packets = self.unsolicited.div_ceil(payload.into()).max(1);
+        packets.saturating_mul(payload.into()).min(total)
     }
 }
 
@@ -81,21 +67,26 @@ struct Incoming<Flow> {
     flow: Flow,
     to_arrive: u64,
     to_grant: u64,
+    parameters: Parameters,
 }
 
 impl<Flow> Incoming<Flow> {
     fn outstanding(&self) -> u64 {
         self.to_arrive - self.to_grant
     }
+
+    fn may_be_granted(&self) -> bool {
+        self.outstanding() < self.parameters.outstanding
+    }
 }
 
 /// Hands out one receiver's link, one packet at a time, round robin over the messages it grants to.
 ///
-/// Messages are granted to in the order announced, [`Parameters::overcommitment`] of them at a time.
+/// Messages are granted to in the order announced, each as soon as it is one of the first
+/// [`Parameters::overcommitment`] that are not fully granted.
 #[derive(Clone, Debug)]
 pub struct Granter<Flow> {
-    parameters: Parameters,
-    packet: u64,
+    payload: u16,
     packet_time: Duration,
     messages: Vec<Incoming<Flow>>,
     unused: Vec<MessageId>,
@@ -111,11 +102,10 @@ impl<Flow: Copy> Granter<Flow> {
     ///
     /// # Panics
     /// If a packet has no payload or the link no rate.
-    pub fn new(parameters: Parameters, line_rate: Rate, payload: Bytes, wire: Bytes) -> Self {
-        assert!(payload > Bytes::ZERO, "a packet has payload");
+    pub fn new(line_rate: Rate, payload: u16, wire: Bytes) -> Self {
+        assert!(payload > 0, "a packet has payload");
         Self {
-            parameters,
-            packet: payload.get(),
+            payload,
             packet_time: line_rate.transmission_time(wire),
             messages: Vec::new(),
             unused: Vec::new(),
@@ -126,12 +116,17 @@ impl<Flow: Copy> Granter<Flow> {
     }
 
     /// A message of `total` bytes is on its way. `None` if it needs no grants: then nothing else is to be told of it.
-    pub fn announce(&mut self, flow: Flow, total: u64) -> Option<MessageId> {
-        let to_grant = total.saturating_sub(self.parameters.unsolicited);
+    pub fn announce(
+        &mut self,
+        flow: Flow,
+        total: u64,
+        parameters: &Parameters,
+    ) -> Option<MessageId> {
+        let to_grant = total - parameters.unasked(total, self.payload);
         if to_grant == 0 {
             return None;
         }
-        let message = Incoming { flow, to_arrive: total, to_grant };
+        let message = Incoming { flow, to_arrive: total, to_grant, parameters: *parameters };
         let id = match self.unused.pop() {
             Some(id) => {
                 self.messages[id.0 as usize] = message;
@@ -163,7 +158,7 @@ impl<Flow: Copy> Granter<Flow> {
     /// When the link is free for the next grant, which may be a time gone by; `None` while nobody may be granted
     /// anything until more is announced or arrives.
     pub fn next_time(&self) -> Option<Time> {
-        self.active.iter().any(|&id| self.may_grant(id)).then_some(self.free_at)
+        self.active.iter().any(|&id| self.message(id).may_be_granted()).then_some(self.free_at)
     }
 
     /// The grant that is due at `now`: so many bytes more of that message.
@@ -172,10 +167,10 @@ impl<Flow: Copy> Granter<Flow> {
             return None;
         }
         // Those in front of it wait for their data, and keep their place.
-        let place = self.active.iter().position(|&id| self.may_grant(id))?;
+        let place = self.active.iter().position(|&id| self.message(id).may_be_granted())?;
         let id = self.active.remove(place).expect("the place was just found");
         let message = &mut self.messages[id.0 as usize];
-        let bytes = message.to_grant.min(self.packet);
+        let bytes = message.to_grant.min(self.payload.into());
         message.to_grant -= bytes;
         let flow = message.flow;
         if message.to_grant > 0 {
@@ -187,13 +182,15 @@ impl<Flow: Copy> Granter<Flow> {
         Some((flow, bytes))
     }
 
-    fn may_grant(&self, id: MessageId) -> bool {
-        self.messages[id.0 as usize].outstanding() < self.parameters.outstanding
+    fn message(&self, id: MessageId) -> &Incoming<Flow> {
+        &self.messages[id.0 as usize]
     }
 
     fn admit(&mut self) {
-        while self.active.len() < self.parameters.overcommitment as usize {
-            let Some(id) = self.waiting.pop_front() else { return };
+        while let Some(&id) = self.waiting.front()
+            && self.active.len() < self.message(id).parameters.overcommitment as usize
+        {
+            self.waiting.pop_front();
             self.active.push_back(id);
         }
     }
@@ -206,10 +203,10 @@ mod tests {
     use super::*;
 
     const LINE: Rate = Rate::from_gbps(200);
-    const PAYLOAD: Bytes = Bytes::new(1_000);
+    const PAYLOAD: u16 = 1_000;
 
-    fn granter(parameters: Parameters) -> Granter<u8> {
-        Granter::new(parameters, LINE, PAYLOAD, PAYLOAD)
+    fn granter() -> Granter<usize> {
+        Granter::new(LINE, PAYLOAD, Bytes::new(1_000))
     }
 
     fn at_ns(ns: u64) -> Time {
@@ -218,18 +215,40 @@ mod tests {
 
     #[test]
     fn a_short_message_needs_no_grant() {
-        let parameters = Parameters::recommended(52_000);
-        assert_eq!(granter(parameters).announce(0, 52_000), None);
-        let credit = Credit::new(&parameters, 30_000);
-        assert_eq!(credit.available(0), 30_000);
+        let parameters = Parameters::recommended(51_100);
+        assert_eq!(granter().announce(0, 52_000, &parameters), None);
+        assert_eq!(parameters.unasked(30_500, PAYLOAD), 30_500);
+    }
+
+    #[test]
+    fn what_is_sent_unasked_is_whole_packets_and_the_first_of_them_at_least() {
+        let unasked = |unsolicited| {
+            let parameters = Parameters { unsolicited, ..Parameters::recommended(52_000) };
+            parameters.unasked(100_000, PAYLOAD)
+        };
+        assert_eq!([0, 1_000, 1_001].map(unasked), [1_000, 1_000, 2_000]);
+    }
+
+    #[test]
+    fn each_message_waits_for_as_many_others_as_its_own_job_says() {
+        let several =
+            |overcommitment| Parameters { unsolicited: 1_000, overcommitment, outstanding: 5_000 };
+        let mut granter = granter();
+        granter.announce(1, 9_000, &several(1));
+        granter.announce(2, 9_000, &several(2));
+        granter.announce(3, 9_000, &several(1));
+        let granted: Vec<usize> =
+            (0..8).map_while(|turn| granter.poll(at_ns(40 * turn)).map(|(flow, _)| flow)).collect();
+        assert_eq!(granted, [1, 2, 1, 2, 1, 2, 1, 2]);
     }
 
     #[test]
     fn messages_take_turns_one_packet_time_apart() {
         let parameters = Parameters { unsolicited: 0, overcommitment: 2, outstanding: 10_000 };
-        let mut granter = granter(parameters);
-        for (flow, total) in [(1, 2_500), (2, 2_000), (3, 1_000)] {
-            granter.announce(flow, total);
+        let mut granter = granter();
+        // The first packet of each goes unasked.
+        for (flow, total) in [(1, 3_500), (2, 3_000), (3, 2_000)] {
+            granter.announce(flow, total, &parameters);
         }
         let mut now = Time::ZERO;
         let mut grants = Vec::new();
@@ -254,10 +273,10 @@ mod tests {
 
     #[test]
     fn a_message_whose_data_does_not_come_lets_others_pass() {
-        let parameters = Parameters { unsolicited: 0, overcommitment: 2, outstanding: 1_000 };
-        let mut granter = granter(parameters);
-        let first = granter.announce(1, 3_000).expect("it needs grants");
-        granter.announce(2, 3_000);
+        let parameters = Parameters { unsolicited: 0, overcommitment: 2, outstanding: 1_001 };
+        let mut granter = granter();
+        let first = granter.announce(1, 4_000, &parameters).expect("it needs grants");
+        granter.announce(2, 4_000, &parameters);
         assert_eq!(granter.poll(at_ns(0)), Some((1, 1_000)));
         assert_eq!(granter.poll(at_ns(40)), Some((2, 1_000)));
         assert_eq!(granter.next_time(), None);
@@ -279,27 +298,27 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_message_is_granted_to_its_last_byte_and_credit_is_never_overdrawn(
+        fn every_message_is_granted_to_its_last_byte_and_none_more_than_is_outstanding(
             totals in prop::collection::vec(1_u64..20_000, 1..12),
             unsolicited in 0_u64..5_000,
             overcommitment in 1_u32..4,
             outstanding in 1_u64..5_000,
         ) {
             let parameters = Parameters { unsolicited, overcommitment, outstanding };
-            let mut granter = Granter::new(parameters, LINE, PAYLOAD, PAYLOAD);
+            let mut granter = granter();
             let mut senders: Vec<_> = totals
                 .iter()
                 .enumerate()
                 .map(|(flow, &total)| {
-                    let credit = Credit::new(&parameters, total);
-                    (granter.announce(flow, total), credit, 0_u64)
+                    let id = granter.announce(flow, total, &parameters);
+                    (id, parameters.unasked(total, PAYLOAD), 0_u64)
                 })
                 .collect();
             let mut now = Time::ZERO;
             loop {
                 for (id, credit, sent) in &mut senders {
-                    let bytes = credit.available(*sent);
-                    *sent += bytes;
+                    let bytes = *credit - *sent;
+                    *sent = *credit;
                     if let (Some(id), true) = (*id, bytes > 0) {
                         granter.on_data(id, bytes);
                     }
@@ -307,7 +326,7 @@ mod tests {
                 let Some(next) = granter.next_time() else { break };
                 now = now.max(next);
                 let (flow, bytes) = granter.poll(now).expect("a grant is due");
-                senders[flow].1.grant(bytes);
+                senders[flow].1 += bytes;
             }
             let sent: Vec<_> = senders.iter().map(|(_, _, sent)| *sent).collect();
             prop_assert_eq!(sent, totals);

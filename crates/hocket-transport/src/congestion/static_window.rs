@@ -1,6 +1,6 @@
 //! A window set once, from the known and repeating pattern of the job, so that no PAUSE frame is ever sent:
 //! what HOTI'22 (sections IV-E and VI) asks of an optimised control. The flow paces at line rate; the driver keeps the
-//! bytes in flight (sent and not acknowledged) within [`Parameters::window`].
+//! bytes in flight (sent and not acknowledged) within the window.
 
 use hocket_des::{Duration, Rate};
 use thiserror::Error;
@@ -8,10 +8,11 @@ use thiserror::Error;
 use super::{ParameterError, require};
 
 /// The window of each flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parameters {
-    /// Payload bytes that may be under way.
-    pub window: u64,
+    /// Payload bytes that may be under way, whatever that leads to. Without it, each flow gets the [`window`] of its
+    /// own path.
+    pub window: Option<u64>,
 }
 
 impl Parameters {
@@ -20,7 +21,8 @@ impl Parameters {
     /// # Errors
     /// If the window is zero.
     pub fn validate(&self) -> Result<(), ParameterError> {
-        require(self.window > 0, "static-window", "window", &self.window, &"above 0 bytes")
+        let window = self.window.unwrap_or(u64::MAX);
+        require(window > 0, "static-window", "window", &window, &"above 0 bytes")
     }
 }
 
