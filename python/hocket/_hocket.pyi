@@ -6,10 +6,12 @@ __all__ = [
     "Fabric",
     "SelfCheckError",
     "commensurate",
+    "congestion_preset",
     "rank",
     "rocev2_frames",
     "score",
     "simulate",
+    "simulate_jobs",
     "simulate_packets",
     "solve_cluster",
     "solve_link",
@@ -101,6 +103,12 @@ class _JobSpec(TypedDict):
     jitter: float
     pad_to_ps: int | None
 
+class _TransportSpec(TypedDict):
+    # (from, to, label, way)
+    flows: Sequence[tuple[int, int, int, str | list[int]]]
+    policy: dict[str, Any]
+    window: tuple[str, int]
+
 class _RunSpec(TypedDict):
     priority_queues: int
     seed: int
@@ -170,6 +178,8 @@ class Fabric:
     def one_link(rate_bps: int) -> Fabric: ...
     def links(self) -> list[tuple[str, int]]: ...
     def ring(self, workers: Sequence[int], first_label: int) -> list[tuple[int, int]]: ...
+    @staticmethod
+    def ring_flows(workers: Sequence[int], first_label: int) -> list[tuple[int, int, int]]: ...
 
 def solve_link(
     capacity_bps: int, jobs: Sequence[_Profile], gpu_groups: Sequence[Sequence[int]], search: _Search
@@ -197,6 +207,18 @@ def simulate(
     run: _RunSpec,
     progress: Callable[[int, int, int | None], object],
 ) -> _Ran: ...
+def congestion_preset(policy: str, preset: str, line_rate_bps: int) -> dict[str, Any]: ...
+def simulate_jobs(
+    fabric: Fabric,
+    model: dict[str, Any],
+    jobs: Sequence[_JobSpec],
+    transports: Sequence[_TransportSpec],
+    changes: Sequence[tuple[int, int, str, int]],
+    run: _RunSpec,
+    sample_every_ps: int | None,
+    sink: Callable[[str, dict[str, _Column]], object],
+    progress: Callable[[int, int, int | None], object],
+) -> _PacketsRan: ...
 def rocev2_frames() -> dict[str, int]: ...
 def simulate_packets(
     fabric: Fabric,

@@ -30,6 +30,7 @@ from hocket.errors import InputError, SelfCheckError, located
 from hocket.hpcc import EXACT, REFERENCE, is_study, load_study, run_study
 from hocket.results import Run
 from hocket.runner import as_plan, simulate
+from hocket.trace import perfetto
 
 WRONG = 1
 INPUT_ERROR = 2
@@ -141,6 +142,10 @@ def run_command(
     candidate: Annotated[
         str | None, typer.Option("--candidate", metavar="NAME", help="Place jobs as this candidate does.")
     ] = None,
+    engine: Annotated[
+        Literal["flow", "packet"] | None,
+        typer.Option("--engine", help="Of a plan: the engine to use instead of the one that it names."),
+    ] = None,
     seed: Annotated[
         int | None, typer.Option("--seed", metavar="N", help="Of a study: 1 if not given.", min=0)
     ] = None,
@@ -152,8 +157,11 @@ def run_command(
 ) -> None:
     """Simulate a plan, or a study of the HPCC simulator; write Parquet tables and a manifest."""
     if is_study(plan):
-        if candidate is not None:
-            raise InputError("--candidate: is for plans; a study says itself who sends to whom")
+        for option, value in (("--candidate", candidate), ("--engine", engine)):
+            if value is not None:
+                raise InputError(
+                    f"{option}: is for plans; a study says who sends to whom, and runs on the packet engine"
+                )
         _run_study(plan, directory, 1 if seed is None else seed, exact, as_json)
         return
     if seed is not None or exact:
@@ -166,11 +174,12 @@ def run_command(
         task = progress.add_task("simulating", total=None)
 
         def report(time_s: float, done: int, total: int | None) -> None:
-            progress.update(task, completed=done, total=total, description=f"simulated {time_s:,.1f} s")
+            progress.update(task, completed=done, total=total, description=f"simulated {time_s:,.3f} s")
 
         with located(plan):
-            run = simulate(checked, candidate=candidate, progress=report)
-    run.write(directory)
+            run = simulate(checked, candidate=candidate, engine=engine, directory=directory, progress=report)
+    if checked.run.trace:
+        perfetto(run, directory / "trace.json")
     if as_json:
         print_json(run.manifest)
     else:

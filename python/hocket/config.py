@@ -13,12 +13,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PlainSerializer,
     PlainValidator,
@@ -31,14 +29,30 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
+from hocket.congestion import Congestion
 from hocket.errors import InputError
+from hocket.hardware import Host, Switch
+from hocket.schema import (
+    Count,
+    KeyPath,
+    Mistake,
+    Name,
+    Number,
+    Table,
+    TableError,
+    default,
+    number,
+    tables_in,
+)
 from hocket.units import (
     LARGEST,
     DurationPs,
     PositiveDurationPs,
     PositiveRateBps,
+    format_bytes,
     format_duration,
     format_rate,
+    parse_bytes,
     parse_duration,
     shown,
 )
@@ -63,9 +77,6 @@ _MOST_MISTAKES_SHOWN = 20
 _MOST_CANDIDATES = 1_000
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _GPU = re.compile(r"(?P<host>[^:]+):[0-9]{1,4}")
-
-KeyPath: TypeAlias = tuple[str | int, ...]
-Mistake: TypeAlias = tuple[KeyPath, str]
 
 
 @dataclass(frozen=True)
@@ -93,7 +104,7 @@ def _parse_share(value: Any) -> Share:
 
 
 def _weight(kind: str, value: object) -> float:
-    weight = _number(value)
+    weight = number(value)
     # What `hocket_scenario::Weight` resolves well.
     if not 1 / 64 <= weight <= 1024:
         raise InputError(f"a weight is between 1/64 and 1024: got {kind} = {shown(value)}")
@@ -104,33 +115,11 @@ def _write_share(share: Share) -> str | dict[str, float]:
     return "fair" if share.kind == "fair" else {share.kind: share.weight}
 
 
-def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(f"must be a number: got {shown(value)}")
-    if not abs(value) <= LARGEST:  # nor is NaN
-        raise InputError(f"must be a finite number: got {shown(value)}")
-    return float(value)
-
-
-def _name(value: object) -> object:
-    if isinstance(value, str) and not (value.strip() and value.isprintable()):
-        raise InputError(f"must be a name of printable characters: got {shown(value)}")
-    return value
-
-
 def _as_list(value: object) -> object:
     return value if isinstance(value, list | tuple) else (value,)
 
 
-def _default(value: object, source: str, key: str | None = None) -> Any:
-    """A field with a default whose source the manifest prints; `key` is its name in the file."""
-    return Field(default=value, alias=key, json_schema_extra={"source": source})
-
-
-Name = Annotated[StrictStr, Field(max_length=100), BeforeValidator(_name)]
-Number = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(_number)]
 PrecisionDeg = Annotated[Number, Field(ge=0.1, le=90)]
-Count = Annotated[StrictInt, Field(ge=1, le=LARGEST)]
 BatchSizes = Annotated[
     tuple[Annotated[StrictInt, Field(ge=1, le=LARGEST)], ...],
     BeforeValidator(_as_list),
@@ -159,26 +148,68 @@ ShareField = Annotated[
 ]
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+Engine = Literal["flow", "packet"]
+WINDOWS = ("unlimited", "path", "path-scaled")
+"""Names of windows; others are numbers of bytes."""
 
 
-class Link(_Table):
+def _parse_window(value: object) -> str | int:
+    if isinstance(value, str) and value in WINDOWS:
+        return value
+    if isinstance(value, str) and value[:1].isdigit():
+        found = parse_bytes(value)
+        if found == 0:
+            raise InputError(f"must be above 0 B: got {shown(value)}")
+        return found
+    names = ", ".join(f'"{name}"' for name in WINDOWS)
+    raise InputError(f'must be {names} or bytes such as "64 kB": got {shown(value)}')
+
+
+def _parse_path(value: object) -> str | tuple[str, ...]:
+    if isinstance(value, str) and value in ("ecmp", "spray"):
+        return value
+    if isinstance(value, list | tuple) and value and all(isinstance(each, str) for each in value):
+        return tuple(value)
+    raise InputError(f'must be "ecmp", "spray" or a list of links: got {shown(value)}')
+
+
+WindowField = Annotated[
+    str | int,
+    PlainValidator(_parse_window),
+    PlainSerializer(lambda value: value if isinstance(value, str) else format_bytes(value)),
+    WithJsonSchema({"type": "string", "examples": [*WINDOWS, "64 kB"]}),
+]
+PathField = Annotated[
+    str | tuple[str, ...],
+    PlainValidator(_parse_path),
+    WithJsonSchema(
+        {
+            "oneOf": [
+                {"enum": ["ecmp", "spray"]},
+                {"type": "array", "items": {"type": "string"}, "minItems": 1},
+            ]
+        }
+    ),
+]
+
+
+class Link(Table):
     """One link that all jobs share."""
 
     capacity_bps: PositiveRateBps = Field(alias="capacity")
-    precision_deg: PrecisionDeg = _default(DEFAULT_PRECISION_DEG, "NSDI'24 §5.1: unless otherwise stated, 5°")
-    priority_queues: Annotated[StrictInt, Field(ge=1, le=256)] = _default(
+    delay_ps: DurationPs = default(parse_duration("500 ns"), "HOTI'22 Table I: 500 ns per link", "delay")
+    precision_deg: PrecisionDeg = default(DEFAULT_PRECISION_DEG, "NSDI'24 §5.1: unless otherwise stated, 5°")
+    priority_queues: Annotated[StrictInt, Field(ge=1, le=256)] = default(
         8, "IEEE 802.1Q has eight traffic classes"
     )
 
 
-class FabricLink(_Table):
+class FabricLink(Table):
     """A bidirectional link between two nodes of the fabric."""
 
     ends: Annotated[tuple[Name, ...], Field(min_length=2, max_length=2)]
     rate_bps: PositiveRateBps = Field(alias="rate")
-    delay_ps: DurationPs = _default(parse_duration("500 ns"), "HOTI'22 Table I: 500 ns per link", "delay")
+    delay_ps: DurationPs = default(parse_duration("500 ns"), "HOTI'22 Table I: 500 ns per link", "delay")
     name: Name | None = None
 
     @property
@@ -187,11 +218,14 @@ class FabricLink(_Table):
         return self.name or "-".join(self.ends)
 
 
-class Fabric(_Table):
-    """The network as links; a node with one link is a host, a node with several is a switch."""
+class Fabric(Table):
+    """The network as links; a node with one link is a host, a node with several a switch unless it is one of
+    `hosts`.
+    """
 
     links: Annotated[tuple[FabricLink, ...], Field(min_length=1, max_length=1_000_000)]
-    priority_queues: Annotated[StrictInt, Field(ge=1, le=256)] = _default(
+    hosts: Annotated[tuple[Name, ...], Field(max_length=1_000_000)] = ()
+    priority_queues: Annotated[StrictInt, Field(ge=1, le=256)] = default(
         8, "IEEE 802.1Q has eight traffic classes"
     )
 
@@ -200,9 +234,14 @@ class Fabric(_Table):
         return Counter(end for link in self.links for end in link.ends)
 
     def nic_rates_bps(self) -> dict[str, int]:
-        """The rate of each host's one link, in bits per second, in the order of the links."""
-        degrees = self.degrees()
-        return {end: link.rate_bps for link in self.links for end in link.ends if degrees[end] == 1}
+        """The rate of each host's slowest link, in bits per second, in the order of the links."""
+        degrees, named = self.degrees(), set(self.hosts)
+        rates: dict[str, int] = {}
+        for link in self.links:
+            for end in link.ends:
+                if degrees[end] == 1 or end in named:
+                    rates[end] = min(link.rate_bps, rates.get(end, link.rate_bps))
+        return rates
 
     def islands(self) -> dict[str, int]:
         """For each node the number of the island it is on: nodes with a path between them share one."""
@@ -221,32 +260,35 @@ class Fabric(_Table):
         return island
 
 
-class Compat(_Table):
+class Compat(Table):
     """How `hocket compat` searches."""
 
-    exact: StrictBool = _default(False, "Hocket: the paper's discretised optimum first")
-    strict: StrictBool = _default(False, "NSDI'24 Table 1: the demand form; HotNets'22 §3 is the strict one")
-    time_limit_ps: PositiveDurationPs = _default(
+    exact: StrictBool = default(False, "Hocket: the paper's discretised optimum first")
+    strict: StrictBool = default(False, "NSDI'24 Table 1: the demand form; HotNets'22 §3 is the strict one")
+    time_limit_ps: PositiveDurationPs = default(
         parse_duration("10 s"), "Hocket: an answer while one waits for it", "time_limit"
     )
-    tolerance: Annotated[Number, Field(ge=0, le=0.5)] = _default(
+    tolerance: Annotated[Number, Field(ge=0, le=0.5)] = default(
         0.01, "Hocket: measured iteration times vary by about 1%"
     )
-    loops: Literal["discard", "solve"] = _default("discard", "NSDI'24 Algorithm 2, line 15")
-    joint: StrictBool = _default(False, "NSDI'24 §4.1 calls the cluster-wide form not scalable: on request")
-    aggregate: Literal["mean", "min", "tail"] = _default("mean", "NSDI'24 Algorithm 2, line 24")
+    loops: Literal["discard", "solve"] = default("discard", "NSDI'24 Algorithm 2, line 15")
+    joint: StrictBool = default(False, "NSDI'24 §4.1 calls the cluster-wide form not scalable: on request")
+    aggregate: Literal["mean", "min", "tail"] = default("mean", "NSDI'24 Algorithm 2, line 24")
     precision_deg: PrecisionDeg | None = None
 
 
-class Run(_Table):
-    """How long `hocket run` simulates and what it records."""
+class Run(Table):
+    """How `hocket run` simulates, for how long, and what it records."""
 
+    engine: Engine = default("flow", "seconds instead of minutes; packets on request")
     iterations: Count | None = None
     until_ps: PositiveDurationPs | None = Field(default=None, alias="until")
-    record_rates_until_ps: DurationPs = _default(0, "Hocket: rates are many rows", "record_rates_until")
+    record_rates_until_ps: DurationPs = default(0, "Hocket: rates are many rows", "record_rates_until")
+    sample_every_ps: PositiveDurationPs | None = Field(default=None, alias="sample_every")
+    trace: StrictBool = default(False, "Hocket: a trace is large")
 
 
-class Phase(_Table):
+class Phase(Table):
     """An Up phase of a job: from `start_ps` within the period, `rate_bps` for `duration_ps`."""
 
     start_ps: DurationPs = Field(alias="start")
@@ -254,7 +296,7 @@ class Phase(_Table):
     rate_bps: PositiveRateBps = Field(alias="rate")
 
 
-class Job(_Table):
+class Job(Table):
     """A training job: a period with Up phases, or a workload of the catalogue, and its own policy."""
 
     name: Name
@@ -266,16 +308,19 @@ class Job(_Table):
     strategy: StrictStr | None = None
     placement: Annotated[tuple[Name, ...], Field(min_length=1, max_length=10_000)] | None = None
     gpus: Annotated[tuple[StrictStr, ...], Field(max_length=1_024)] = ()
-    arrival_ps: DurationPs = _default(
+    arrival_ps: DurationPs = default(
         0, "Hocket: all jobs present at the start (NSDI'24 snapshots)", "arrival"
     )
     iterations: Count | None = None
-    share: ShareField = _default(Share(), "HotNets'22 §2: default DCQCN shares fairly")
-    priority: Annotated[StrictInt, Field(ge=0, le=255)] = _default(0, "Hocket: one class, served first")
+    share: ShareField = default(Share(), "HotNets'22 §2: default DCQCN shares fairly")
+    congestion: Congestion | None = None
+    window: WindowField | None = None
+    path: PathField = default("ecmp", "what switches do")
+    priority: Annotated[StrictInt, Field(ge=0, le=255)] = default(0, "Hocket: one class, served first")
     time_shift_ps: DurationPs | None = Field(default=None, alias="time_shift")
-    clock_error_ps: DurationPs = _default(0, "Hocket: perfect clocks", "clock_error")
-    readjust: StrictBool = _default(False, "Hocket: the agent of NSDI'24 §4.2 is asked for")
-    jitter: Annotated[Number, Field(ge=0, le=1)] = _default(0.0, "Hocket: compute times do not vary")
+    clock_error_ps: DurationPs = default(0, "Hocket: perfect clocks", "clock_error")
+    readjust: StrictBool = default(False, "Hocket: the agent of NSDI'24 §4.2 is asked for")
+    jitter: Annotated[Number, Field(ge=0, le=1)] = default(0.0, "Hocket: compute times do not vary")
     pad_to_ps: PositiveDurationPs | None = Field(default=None, alias="pad_to")
 
     def profiles(self) -> tuple[WorkloadProfile, ...]:
@@ -308,24 +353,36 @@ class Job(_Table):
         )
 
 
-class Candidate(_Table):
+class Change(Table):
+    """A link that fails, comes back, or carries less from a time on, in both directions."""
+
+    at_ps: DurationPs = Field(alias="at")
+    link: Name
+    down: StrictBool | None = None
+    rate_bps: PositiveRateBps | None = Field(default=None, alias="rate")
+
+
+class Candidate(Table):
     """One placement of the jobs that a scheduler holds equally good as the others."""
 
     name: Name
     placement: dict[Name, Annotated[tuple[Name, ...], Field(min_length=1, max_length=10_000)]]
 
 
-class Plan(_Table):
+class Plan(Table):
     """Jobs on a shared link or on a fabric, and what to do with them; valid by construction."""
 
     name: Name | None = None
-    seed: Annotated[StrictInt, Field(ge=0, le=LARGEST)] = _default(1, "Hocket: any fixed seed")
+    seed: Annotated[StrictInt, Field(ge=0, le=LARGEST)] = default(1, "Hocket: any fixed seed")
     link: Link | None = None
     fabric: Fabric | None = None
+    switch: Switch = Switch()
+    host: Host = Host()
     compat: Compat = Compat()
     run: Run = Run()
     jobs: Annotated[tuple[Job, ...], Field(min_length=1, max_length=MAX_JOBS)]
     candidates: Annotated[tuple[Candidate, ...], Field(max_length=_MOST_CANDIDATES)] = ()
+    changes: Annotated[tuple[Change, ...], Field(max_length=10_000)] = ()
 
     @property
     def precision_deg(self) -> float:
@@ -333,6 +390,12 @@ class Plan(_Table):
         if self.compat.precision_deg is not None:
             return self.compat.precision_deg
         return self.link.precision_deg if self.link else DEFAULT_PRECISION_DEG
+
+    def rates_bps(self) -> dict[str, int]:
+        """The rate of each link by its name; the one link that all share is called `link`."""
+        if self.fabric is None:
+            return {"link": self.link.capacity_bps} if self.link else {}
+        return {link.label: link.rate_bps for link in self.fabric.links}
 
     @property
     def priority_queues(self) -> int:
@@ -369,7 +432,7 @@ class Plan(_Table):
     def _is_consistent(self) -> Self:
         mistakes = list(_mistakes(self))
         if mistakes:
-            raise _PlanError(mistakes)
+            raise TableError(mistakes)
         return self
 
 
@@ -481,14 +544,6 @@ def _read_json(text: str) -> object:
         ) from None
 
 
-class _PlanError(ValueError):
-    """What is wrong between keys, carried through pydantic, which knows one error per table."""
-
-    def __init__(self, mistakes: list[Mistake]) -> None:
-        super().__init__(f"{len(mistakes)} mistakes")
-        self.mistakes = mistakes
-
-
 def _mistakes(plan: Plan) -> Iterator[Mistake]:
     if (plan.link is None) == (plan.fabric is None):
         found = "both" if plan.link else "neither"
@@ -512,6 +567,7 @@ def _mistakes(plan: Plan) -> Iterator[Mistake]:
     for index, job in enumerate(plan.jobs):
         yield from _job_mistakes(plan, job, ("jobs", index))
     yield from _placement_mistakes(plan)
+    yield from _link_name_mistakes(plan)
 
 
 def _repeated(table: str, names: list[str]) -> Iterator[Mistake]:
@@ -537,6 +593,40 @@ def _fabric_mistakes(fabric: Fabric) -> Iterator[Mistake]:
                 ),
             )
         labels.setdefault(link.label, index)
+    degrees = fabric.degrees()
+    for index, host in enumerate(fabric.hosts):
+        if host not in degrees:
+            yield (
+                ("fabric", "hosts", index),
+                f"{shown(host)} is at the end of no link{_closest(host, list(degrees))}",
+            )
+
+
+def _link_name_mistakes(plan: Plan) -> Iterator[Mistake]:
+    rates_bps = plan.rates_bps()
+    for index, change in enumerate(plan.changes):
+        path: KeyPath = ("changes", index)
+        if (change.down is None) == (change.rate_bps is None):
+            found = "neither" if change.down is None else "both"
+            yield path, f"has either down = true or false, or a rate: got {found}"
+        if change.link not in rates_bps:
+            yield (*path, "link"), _no_link(change.link, list(rates_bps))
+        elif change.rate_bps is not None and change.rate_bps > rates_bps[change.link]:
+            limit = format_rate(rates_bps[change.link])
+            yield (*path, "rate"), f"{format_rate(change.rate_bps)} is above the link's own rate, {limit}"
+    for index, job in enumerate(plan.jobs):
+        if isinstance(job.path, str):
+            continue
+        if plan.fabric is None:
+            yield ("jobs", index, "path"), "names links of a [fabric]; on one [link] there is one way"
+            continue
+        for place, name in enumerate(job.path):
+            if name not in rates_bps:
+                yield ("jobs", index, "path", place), _no_link(name, list(rates_bps))
+
+
+def _no_link(name: str, known: list[str]) -> str:
+    return f"{shown(name)} is not a link{_closest(name, known)}"
 
 
 def _job_mistakes(plan: Plan, job: Job, path: KeyPath) -> Iterator[Mistake]:
@@ -666,9 +756,9 @@ def _placement_mistakes(plan: Plan) -> Iterator[Mistake]:
             yield from ground.mistakes(job, job.placement, path)
         elif not plan.candidates or any(job.name not in each.placement for each in plan.candidates):
             yield path, "is missing; on a [fabric] each job needs the hosts of its workers"
-    for number, candidate in enumerate(plan.candidates):
+    for index, candidate in enumerate(plan.candidates):
         for name, hosts in candidate.placement.items():
-            path = ("candidates", number, "placement", name)
+            path = ("candidates", index, "placement", name)
             if name not in jobs:
                 yield path, f"{shown(name)} is not a job{_closest(name, list(jobs))}"
             else:
@@ -691,7 +781,10 @@ class _Ground:
             if host in self.degrees:
                 yield (
                     (*path, index),
-                    f"{shown(host)} is a switch: it has {self.degrees[host]} links, a host has 1",
+                    (
+                        f"{shown(host)} is a switch: it has {self.degrees[host]} links, a host has 1 "
+                        "or is named in fabric.hosts"
+                    ),
                 )
             else:
                 closest = _closest(host, list(self.nic_rates_bps))
@@ -729,7 +822,7 @@ def _explained(error: ErrorDetails) -> list[Mistake]:
         path = path[:-1]
     context = error.get("ctx", {})
     cause = context.get("error")
-    if isinstance(cause, _PlanError):
+    if isinstance(cause, TableError):
         return [((*path, *rest), text) for rest, text in cause.mistakes]
     if error["type"] == "too_short" and _entries(error) >= context["min_length"]:
         # Pydantic counts valid entries only; the invalid ones have their own mistakes.
@@ -788,20 +881,13 @@ def _closest(name: str, known: list[str]) -> str:
     return f"; did you mean {shown(matches[0])}?" if matches else ""
 
 
-def _table_at(path: KeyPath) -> type[_Table]:
-    table: type[_Table] = Plan
+def _table_at(path: KeyPath) -> type[Table]:
+    table: type[Table] = Plan
     for part in path:
         for name, field in table.model_fields.items():
             if part == (field.alias or name):
-                table = next(_tables_in(field.annotation), table)
+                table = next(tables_in(field.annotation), table)
     return table
-
-
-def _tables_in(annotation: object) -> Iterator[type[_Table]]:
-    if isinstance(annotation, type) and issubclass(annotation, _Table):
-        yield annotation
-    for argument in get_args(annotation):
-        yield from _tables_in(argument)
 
 
 def _spelt(path: KeyPath) -> str:
@@ -816,19 +902,19 @@ def _spelt(path: KeyPath) -> str:
     return spelt
 
 
-def _defaults(path: KeyPath, table: _Table) -> Iterator[dict[str, Any]]:
+def _defaults(path: KeyPath, table: Table) -> Iterator[dict[str, Any]]:
     written = table.model_dump(mode="json", by_alias=True)
     for name, field in type(table).model_fields.items():
         key, value = field.alias or name, getattr(table, name)
         here = (*path, key)
-        if isinstance(value, _Table):
+        if isinstance(value, Table):
             yield from _defaults(here, value)
         elif isinstance(value, tuple):
             for index, each in enumerate(value):
-                if isinstance(each, _Table):
+                if isinstance(each, Table):
                     yield from _defaults((*here, index), each)
         extra = field.json_schema_extra
-        if name not in table.model_fields_set and isinstance(extra, dict) and not isinstance(value, _Table):
+        if name not in table.model_fields_set and isinstance(extra, dict) and not isinstance(value, Table):
             yield {"key": _spelt(here), "value": written[key], "source": extra["source"]}
 
 

@@ -3,15 +3,25 @@
 Which of several shortest paths a flow takes is decided in `hocket_scenario::routing`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from hocket import _hocket
-from hocket.config import Plan
+from hocket.config import Job, Plan
 from hocket.errors import InputError
 
 Crossings = list[tuple[int, int]]
 """Of one job, as (link, flows)."""
+
+Way = str | list[int]
+"""`ecmp`, `spray`, or directed links one after another."""
+
+Flow = tuple[int, int, int, Way]
+"""From node, to node, label, way."""
+
+# Labels of different jobs must not meet: a job has at most 10,000 workers.
+_LABELS = 10_000
 
 
 @dataclass(frozen=True)
@@ -30,22 +40,119 @@ class Network:
     def crossings(self, plan: Plan, placement: Mapping[str, Sequence[str]] | None) -> list[Crossings]:
         """For each job of `plan`, the links that it crosses: the one link there is, or its ring's.
 
-        Raises `InputError` if a job has no placement, or a worker cannot reach the next.
+        Raises `InputError` if a job has no placement, or a worker cannot reach the next, or not over the
+        links that its `path` names.
         """
         if plan.link is not None:
             return [[(0, 1)] for _ in plan.jobs]
         found = []
         for number, job in enumerate(plan.jobs):
-            hosts = (placement or {}).get(job.name) or job.placement
-            if hosts is None:
-                raise InputError(f"jobs[{number}].placement: job {job.name!r} has none; name its hosts")
-            # Labels of different jobs must not meet: a job has at most 10,000 workers.
-            label = number * 10_000
-            try:
-                found.append(self.fabric.ring([self.nodes[host] for host in hosts], label))
-            except ValueError as error:
-                raise InputError(f"jobs[{number}].placement: job {job.name!r}: {error}") from None
+            hosts = self._hosts(number, job, placement)
+            if isinstance(job.path, str):
+                try:
+                    found.append(self.fabric.ring(hosts, number * _LABELS))
+                except ValueError as error:
+                    raise InputError(f"jobs[{number}].placement: job {job.name!r}: {error}") from None
+            else:
+                ways = self._pinned(plan, number, job, hosts)
+                found.append(sorted(Counter(link for way in ways for link in way).items()))
         return found
+
+    def flows(self, plan: Plan, placement: Mapping[str, Sequence[str]] | None) -> list[list[Flow]]:
+        """For each job of `plan`, the flows of its ring; on one link that all share, the one that crosses it.
+
+        Raises `InputError` as `crossings` does.
+        """
+        if plan.link is not None:
+            ends = [(self.nodes[_left(job)], self.nodes[_right(job)]) for job in plan.jobs]
+            return [[(*pair, number * _LABELS, "ecmp")] for number, pair in enumerate(ends)]
+        found = []
+        for number, job in enumerate(plan.jobs):
+            hosts = self._hosts(number, job, placement)
+            ring = self.fabric.ring_flows(hosts, number * _LABELS)
+            ways: list[Way]
+            if isinstance(job.path, str):
+                ways = [job.path] * len(ring)
+            else:
+                ways = list(self._pinned(plan, number, job, hosts))
+            found.append([(*flow, way) for flow, way in zip(ring, ways, strict=True)])
+        return found
+
+    def _hosts(self, number: int, job: Job, placement: Mapping[str, Sequence[str]] | None) -> list[int]:
+        hosts = (placement or {}).get(job.name) or job.placement
+        if hosts is None:
+            raise InputError(f"jobs[{number}].placement: job {job.name!r} has none; name its hosts")
+        return [self.nodes[host] for host in hosts]
+
+    def _pinned(self, plan: Plan, number: int, job: Job, hosts: list[int]) -> list[list[int]]:
+        """The way of each flow of `job` over the links that it names: the shortest, of equals the first."""
+        assert plan.fabric is not None, "only links of a fabric have names"
+        cables = {link.label: 2 * cable for cable, link in enumerate(plan.fabric.links)}
+        from_node: dict[int, list[tuple[int, int]]] = {}
+        for name in job.path:
+            cable = cables[name]
+            one, other = (self.nodes[end] for end in plan.fabric.links[cable // 2].ends)
+            from_node.setdefault(one, []).append((cable, other))
+            from_node.setdefault(other, []).append((cable + 1, one))
+        names = list(self.nodes)
+        ways = []
+        for start, end, _ in self.fabric.ring_flows(hosts, 0):
+            way = _shortest(from_node, start, end, {self.nodes[host] for host in plan.fabric.nic_rates_bps()})
+            if way is None:
+                raise InputError(
+                    f"jobs[{number}].path: its links do not lead from {names[start]!r} to {names[end]!r}"
+                )
+            ways.append(way)
+        return ways
+
+
+def _shortest(
+    from_node: Mapping[int, Sequence[tuple[int, int]]], start: int, end: int, hosts: Set[int]
+) -> list[int] | None:
+    """The directed links of the shortest way that passes no host."""
+    came: dict[int, tuple[int, int] | None] = {start: None}
+    reached = deque([start])
+    while reached and end not in came:
+        node = reached.popleft()
+        for link, other in from_node.get(node, ()) if node == start or node not in hosts else ():
+            if other not in came:
+                came[other] = (link, node)
+                reached.append(other)
+    if end not in came:
+        return None
+    way: list[int] = []
+    step = came[end]
+    while step is not None:
+        way.append(step[0])
+        step = came[step[1]]
+    return way[::-1]
+
+
+def build_dumbbell(plan: Plan) -> Network:
+    """The one link of `plan` between two switches, with a host of each job on either side.
+
+    The hosts' own links have the rate and the delay of the one that all share, which is called `link` as on
+    the flow engine.
+    """
+    assert plan.link is not None, "only one link becomes a dumbbell"
+    rate_bps, delay_ps = plan.link.capacity_bps, plan.link.delay_ps
+    hosts = [end for job in plan.jobs for end in (_left(job), _right(job))]
+    nodes = {name: number for number, name in enumerate(("left", "right", *hosts))}
+    cables = [(0, 1, rate_bps, delay_ps)]
+    for job in plan.jobs:
+        cables.append((nodes[_left(job)], 0, rate_bps, delay_ps))
+        cables.append((1, nodes[_right(job)], rate_bps, delay_ps))
+    fabric = _hocket.Fabric([(name, name in ("left", "right")) for name in nodes], cables)
+    (_, rate), *others = fabric.links()
+    return Network(fabric, (("link", rate), *others), nodes)
+
+
+def _left(job: Job) -> str:
+    return f"{job.name}.left"
+
+
+def _right(job: Job) -> str:
+    return f"{job.name}.right"
 
 
 def build_network(plan: Plan) -> Network:
@@ -54,12 +161,12 @@ def build_network(plan: Plan) -> Network:
         assert plan.link is not None, "a checked plan has a link or a fabric"
         fabric = _hocket.Fabric.one_link(plan.link.capacity_bps)
         return Network(fabric, tuple(fabric.links()), {})
-    degrees = plan.fabric.degrees()
+    degrees, hosts = plan.fabric.degrees(), plan.fabric.nic_rates_bps()
     nodes = {name: number for number, name in enumerate(degrees)}
     cables = [
         (nodes[link.ends[0]], nodes[link.ends[1]], link.rate_bps, link.delay_ps) for link in plan.fabric.links
     ]
-    fabric = _hocket.Fabric([(name, degree > 1) for name, degree in degrees.items()], cables)
+    fabric = _hocket.Fabric([(name, name not in hosts) for name in degrees], cables)
     # A name that the plan gives goes before the direction that the engines name a link by.
     names = [link.name for link in plan.fabric.links for _ in link.ends]
     links = tuple(

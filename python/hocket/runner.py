@@ -1,18 +1,21 @@
-"""Runs plans on the flow engine: a checked plan in, tables and a manifest out."""
+"""Runs plans on either engine: a checked plan in, tables and a manifest out."""
 
 import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from hocket import _hocket
-from hocket.config import Job, Plan, load_plan, parse_plan
-from hocket.errors import InputError, located
+from hocket.config import Engine, Job, Plan, load_plan, parse_plan
+from hocket.errors import InputError, SelfCheckError, located
 from hocket.network import Crossings, build_network
-from hocket.results import Run, frame
+from hocket.packets import Memory, Sent, Sink
+from hocket.results import Run, RunWriter, frame
+from hocket.schema import Table
 from hocket.workloads import WorkloadProfile
 
 PlanLike = Plan | Mapping[str, object] | str | Path
@@ -20,6 +23,10 @@ PlanLike = Plan | Mapping[str, object] | str | Path
 
 Progress = Callable[[float, int, int | None], object]
 """Called now and then with simulated seconds, iterations done, and iterations in total if known."""
+
+
+_Progress = Callable[[int, int, int | None], object]
+_RunInto = Callable[[Sink, _Progress], Run]
 
 
 def as_plan(plan: PlanLike) -> Plan:
@@ -33,15 +40,24 @@ def as_plan(plan: PlanLike) -> Plan:
             return parse_plan(plan)
 
 
-def simulate(plan: PlanLike, *, candidate: str | None = None, progress: Progress | None = None) -> Run:
-    """Simulates `plan` on the flow engine.
+def simulate(
+    plan: PlanLike,
+    *,
+    candidate: str | None = None,
+    engine: Engine | None = None,
+    directory: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Simulates `plan` on the engine that it names, or on `engine`.
 
     On a fabric, jobs run where `candidate` puts them, or where their own `placement` does. The same plan
-    gives the same tables. Ctrl-C ends the run early: what was finished by then comes back, marked as
-    interrupted.
+    gives the same tables. With a `directory` the run is written there; tables of the packet engine while it
+    goes on, so that they need not fit into memory. Ctrl-C ends the run early: what was finished by then comes
+    back, marked as interrupted.
 
     Raises `InputError` for a bad plan, an unknown candidate, a job with several batch sizes, or a run beyond
-    the engine's limits.
+    the engine's limits; `SelfCheckError` where a run of the packet engine proves itself wrong: what it
+    recorded until then is in the directory, with the status `failed`.
 
     >>> run = simulate({
     ...     "link": {"capacity": "50 Gbps"},
@@ -53,52 +69,145 @@ def simulate(plan: PlanLike, *, candidate: str | None = None, progress: Progress
     [0.18]
     """
     checked = as_plan(plan)
+    engine = engine or checked.run.engine
     with located(plan):
-        return _simulated(checked, candidate, progress)
+        run_into = (_by_packets if engine == "packet" else _by_rates)(checked, candidate)
+    with RunWriter(directory) if directory is not None else Memory() as sink, located(plan):
+        return run_into(sink, _in_seconds(progress))
 
 
-def _simulated(plan: Plan, candidate: str | None, progress: Progress | None) -> Run:
+def ignored(plan: Plan, engine: Engine) -> list[dict[str, str]]:
+    """Keys that the plan gives and `engine` does not read, each with the reason."""
+    packets = "only the packet engine reads it"
+    found: list[dict[str, str]] = []
+
+    def add(table: Table, keys: Sequence[str], where: str, why: str) -> None:
+        names = [(name, field.alias or name) for name, field in type(table).model_fields.items()]
+        given = (key for name, key in names if name in table.model_fields_set and key in keys)
+        found.extend({"key": f"{where}{key}", "why": why} for key in given)
+
+    if engine == "flow":
+        add(plan, ("switch", "host"), "", packets)
+        add(plan.run, ("sample_every",), "run.", packets)
+    else:
+        why = "the packet engine takes samples; see sample_every"
+        add(plan.run, ("record_rates_until",), "run.", why)
+    for number, job in enumerate(plan.jobs):
+        where = f"jobs[{number}]."
+        if engine == "packet":
+            add(
+                job,
+                ("share",),
+                where,
+                "only the flow engine reads it; on packets, congestion decides who gets what",
+            )
+            continue
+        add(
+            job,
+            ("congestion",),
+            where,
+            "only the packet engine reads it; on the flow engine, share says who gets what",
+        )
+        add(job, ("window",), where, packets)
+        if job.path == "spray":
+            add(job, ("path",), where, "the flow engine puts a flow on one way")
+    return found
+
+
+def _by_rates(plan: Plan, candidate: str | None) -> _RunInto:
+    if plan.changes:
+        raise InputError("changes: only the packet engine has links that change; run the plan on that one")
     network = build_network(plan)
     crossings = network.crossings(plan, _placement(plan, candidate))
-    jobs = [
+    jobs = _job_specs(plan, crossings)
+
+    def run_into(sink: Sink, progress: _Progress) -> Run:
+        started = time.perf_counter()
+        ran = _hocket.simulate(network.fabric, jobs, _run_spec(plan), progress)
+        run_s = time.perf_counter() - started
+        frames = {name: frame(columns) for name, columns in ran["tables"].items()}
+        frames["links"] = frames["links"].with_columns(pl.col("link").replace(network.display_names()))
+        for name, table in frames.items():
+            sink.append_frame(name, table)
+        counts = {
+            **ran["counters"],
+            "iterations": frames["iterations"].height,
+            "share_or_priority_decided": int(frames["jobs"]["policy_acted"].sum()),
+            "time_shift_adjustments": frames["adjustments"].height,
+        }
+        manifest = {
+            **_manifest(plan, "flow", candidate, run_s),
+            "status": "interrupted" if ran["interrupted"] else "complete",
+            "simulated_s": ran["ended_ps"] / 1e12,
+            "jobs_per_queue": ran["jobs_per_queue"],
+            "counts": counts,
+        }
+        return sink.finish({**manifest, "plan": plan.resolved()})
+
+    return run_into
+
+
+def _by_packets(plan: Plan, candidate: str | None) -> _RunInto:
+    sent = Sent(plan, _placement(plan, candidate))
+    # The packet engine finds the links by the flows.
+    jobs = _job_specs(plan, [[] for _ in plan.jobs])
+
+    def run_into(sink: Sink, progress: _Progress) -> Run:
+        started = time.perf_counter()
+
+        def manifest() -> dict[str, Any]:
+            run_s = time.perf_counter() - started
+            return {**_manifest(plan, "packet", candidate, run_s), "parameters": sent.described()}
+
+        try:
+            ran = sent.simulate(jobs, _run_spec(plan), sink, progress)
+        except SelfCheckError as error:
+            failed = {"status": "failed", "failure": str(error)}
+            sink.finish({**manifest(), **failed, "plan": plan.resolved()})
+            raise
+        return sink.finish({**manifest(), **_outcome(ran), "plan": plan.resolved()})
+
+    return run_into
+
+
+def _outcome(ran: "_hocket._PacketsRan") -> dict[str, Any]:
+    counters = {name: count for name, count in ran["counters"].items() if name != "rate_cuts"}
+    return {
+        # A run that came to the end that its plan gives is complete.
+        "status": "interrupted" if ran["status"] == "interrupted" else "complete",
+        "simulated_s": ran["ended_ps"] / 1e12,
+        "packet_hops": counters.pop("packet_hops"),
+        "counts": counters,
+    }
+
+
+def _manifest(plan: Plan, engine: Engine, candidate: str | None, run_s: float) -> dict[str, Any]:
+    return {
+        "hocket_version": version("hocket"),
+        "engine": engine,
+        "seed": plan.seed,
+        "candidate": candidate,
+        "run_s": run_s,
+        "peak_rss_mb": peak_rss_mb(),
+        "ignored": ignored(plan, engine),
+    }
+
+
+def _job_specs(plan: Plan, crossings: Sequence[Crossings]) -> "list[_hocket._JobSpec]":
+    return [
         job_spec(job, _only_profile(number, job), crossed)
         for number, (job, crossed) in enumerate(zip(plan.jobs, crossings, strict=True))
     ]
-    started = time.perf_counter()
-    ran = _hocket.simulate(
-        network.fabric,
-        jobs,
-        {
-            "priority_queues": plan.priority_queues,
-            "seed": plan.seed,
-            "iterations": plan.iterations,
-            "until_ps": plan.run.until_ps,
-            "record_rates_until_ps": plan.run.record_rates_until_ps,
-        },
-        _in_seconds(progress),
-    )
-    run_s = time.perf_counter() - started
-    frames = {name: frame(columns) for name, columns in ran["tables"].items()}
-    named = dict(
-        zip((name for name, _ in network.fabric.links()), (name for name, _ in network.links), strict=True)
-    )
-    frames["links"] = frames["links"].with_columns(pl.col("link").replace(named))
-    return Run(
-        frames,
-        {
-            "hocket_version": version("hocket"),
-            "engine": "flow",
-            "status": "interrupted" if ran["interrupted"] else "complete",
-            "seed": plan.seed,
-            "candidate": candidate,
-            "simulated_s": ran["ended_ps"] / 1e12,
-            "run_s": run_s,
-            "peak_rss_mb": peak_rss_mb(),
-            "jobs_per_queue": ran["jobs_per_queue"],
-            "counts": {**ran["counters"], **_acted(frames)},
-            "plan": plan.resolved(),
-        },
-    )
+
+
+def _run_spec(plan: Plan) -> "_hocket._RunSpec":
+    return {
+        "priority_queues": plan.priority_queues,
+        "seed": plan.seed,
+        "iterations": plan.iterations,
+        "until_ps": plan.run.until_ps,
+        "record_rates_until_ps": plan.run.record_rates_until_ps,
+    }
 
 
 def job_spec(
@@ -159,18 +268,9 @@ def _placement(plan: Plan, candidate: str | None) -> Mapping[str, Sequence[str]]
     raise InputError(f"candidates: there is no candidate {candidate!r}; known: {known}")
 
 
-def _in_seconds(progress: Progress | None) -> Callable[[int, int, int | None], object]:
+def _in_seconds(progress: Progress | None) -> _Progress:
     def report(time_ps: int, done: int, total: int | None) -> None:
         if progress is not None:
             progress(time_ps / 1e12, done, total)
 
     return report
-
-
-def _acted(frames: Mapping[str, pl.DataFrame]) -> dict[str, int]:
-    """How often each policy acted, over all jobs."""
-    return {
-        "iterations": frames["iterations"].height,
-        "share_or_priority_decided": int(frames["jobs"]["policy_acted"].sum()),
-        "time_shift_adjustments": frames["adjustments"].height,
-    }

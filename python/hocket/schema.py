@@ -1,0 +1,110 @@
+"""What tables of a plan are made of: fields that are text with a unit, names, counts, and defaults with their
+sources.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, NamedTuple, TypeAlias, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr
+
+from hocket.errors import InputError
+from hocket.units import LARGEST, shown
+
+KeyPath: TypeAlias = tuple[str | int, ...]
+Mistake: TypeAlias = tuple[KeyPath, str]
+
+
+class TableError(ValueError):
+    """What is wrong between keys, carried through pydantic, which knows one error per table."""
+
+    def __init__(self, mistakes: list[Mistake]) -> None:
+        super().__init__(f"{len(mistakes)} mistakes")
+        self.mistakes = mistakes
+
+
+class Table(BaseModel):
+    """A table of a plan. Keys that it does not know are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Spelling(NamedTuple):
+    """Another name for a key, and what turns its value into what that key takes."""
+
+    key: str
+    read: Callable[[object], object]
+
+
+def respelt(given: object, spellings: Mapping[str, Spelling]) -> object:
+    """The table `given` with the keys of `spellings` turned into those they stand for.
+
+    Raises `TableError` if a value cannot be read, or a key is given by two names.
+    """
+    if not isinstance(given, Mapping):
+        return given
+    found: dict[Any, object] = {}
+    mistakes: list[Mistake] = []
+    for key, value in given.items():
+        spelling = spellings.get(key) or Spelling(key, lambda value: value)
+        if spelling.key in found:
+            mistakes.append(((key,), f"is {spelling.key} by another name, and given twice"))
+            continue
+        try:
+            found[spelling.key] = spelling.read(value)
+        except InputError as error:
+            mistakes.append(((key,), str(error)))
+    if mistakes:
+        raise TableError(mistakes)
+    return found
+
+
+def integer(value: object, least: int, most: int) -> int:
+    """`value` if it is a whole number within limits. Raises `InputError` for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise InputError(f"must be a whole number from {least} to {most}: got {shown(value)}")
+    return value
+
+
+def whole(unit: str, factor: int = 1) -> Callable[[object], object]:
+    """Reads a whole number of `factor` times a unit."""
+    return lambda value: f"{integer(value, 0, 2**31) * factor} {unit}"
+
+
+def default(value: object, source: str, key: str | None = None) -> Any:
+    """A field with a default whose source the manifest prints; `key` is its name in the file."""
+    return Field(default=value, alias=key, json_schema_extra={"source": source})
+
+
+def source_of(table: Table, name: str) -> str:
+    """Where the value of a field with a default is from: the plan, or the default's source."""
+    extra = type(table).model_fields[name].json_schema_extra
+    assert isinstance(extra, dict), "a field without a source has no default"
+    return "plan" if name in table.model_fields_set else str(extra["source"])
+
+
+def number(value: object) -> float:
+    """`value` if it is a finite number. Raises `InputError` for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputError(f"must be a number: got {shown(value)}")
+    if not abs(value) <= LARGEST:  # nor is NaN
+        raise InputError(f"must be a finite number: got {shown(value)}")
+    return float(value)
+
+
+def _name(value: object) -> object:
+    if isinstance(value, str) and not (value.strip() and value.isprintable()):
+        raise InputError(f"must be a name of printable characters: got {shown(value)}")
+    return value
+
+
+Name = Annotated[StrictStr, Field(max_length=100), BeforeValidator(_name)]
+Number = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(number)]
+Count = Annotated[StrictInt, Field(ge=1, le=LARGEST)]
+
+
+def tables_in(annotation: object) -> Iterator[type[Table]]:
+    """The tables that a field of this type may hold."""
+    if isinstance(annotation, type) and issubclass(annotation, Table):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from tables_in(argument)
