@@ -280,7 +280,7 @@ impl<'a> Engine<'a> {
             WindowRule::Bytes(bytes) => Some(Window { bytes, scaled: false }),
         };
         let nic = self.routes[forth[0] as usize];
-        let slot = self.nics[nic as usize].add(index as u32);
+        let slot = self.nics[nic as usize].add(index as u32, spec.priority);
         let rounding = setup.model.arithmetic.rounding();
         self.flows.push(Flow {
             sender: Sender::new(path.line_rate, window, rounding),

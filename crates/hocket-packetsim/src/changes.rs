@@ -348,7 +348,7 @@ impl Engine<'_> {
         flow.route = ways.forth[0];
         if flow.nic != nic {
             self.nics[flow.nic as usize].finish(flow.slot);
-            flow.slot = self.nics[nic as usize].add(id);
+            flow.slot = self.nics[nic as usize].add(id, flow.priority);
             flow.nic = nic;
             self.nics[nic as usize].list(flow.slot);
         }

@@ -813,13 +813,7 @@ impl Engine<'_> {
             nic.answers.pop_front();
             self.transmit(port, answer);
         } else {
-            let flows = &self.flows;
-            let picked = if paused == 0 {
-                nic.pick(self.now, |_| false)
-            } else {
-                nic.pick(self.now, |flow| paused & 1 << flows[flow as usize].priority != 0)
-            };
-            match picked {
+            match nic.pick(self.now, paused) {
                 Some(slot) => {
                     let flow = nic.flow(slot);
                     self.send_data(port, flow);

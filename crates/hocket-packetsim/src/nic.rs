@@ -13,6 +13,9 @@ const NOWHERE: u32 = u32::MAX;
 pub(crate) struct Nic {
     /// The flow of each slot.
     flows: Vec<u32>,
+    /// The class of each slot, and bit c for each class c that some slot has.
+    classes: Vec<u8>,
+    used_classes: u8,
     /// Slots that may send now.
     eligible: Slots,
     /// Slots that may send later, the earliest first.
@@ -56,9 +59,11 @@ impl Nic {
     }
 
     /// Adds a queue pair that has nothing to send; returns its slot.
-    pub(crate) fn add(&mut self, flow: u32) -> u32 {
+    pub(crate) fn add(&mut self, flow: u32, class: u8) -> u32 {
         let slot = self.flows.len() as u32;
         self.flows.push(flow);
+        self.classes.push(class);
+        self.used_classes |= 1 << class;
         self.eligible.grow(self.flows.len());
         self.pacing.place.push(NOWHERE);
         if let Some(listed) = &mut self.listed {
@@ -108,9 +113,9 @@ impl Nic {
         self.eligible.count > 0
     }
 
-    /// The slot that may send at `now` and whose turn it is, of those that `is_held` lets go.
+    /// The slot that may send at `now` and whose turn it is; bit c of `paused` holds those of class c.
     #[inline]
-    pub(crate) fn pick(&mut self, now: Time, is_held: impl Fn(u32) -> bool) -> Option<u32> {
+    pub(crate) fn pick(&mut self, now: Time, paused: u8) -> Option<u32> {
         while let Some(&(at, slot)) = self.pacing.heap.first()
             && at <= now
         {
@@ -120,7 +125,14 @@ impl Nic {
                 self.eligible.insert(slot);
             }
         }
-        let found = self.eligible.next(self.next, |slot| is_held(self.flows[slot as usize]));
+        let found = if paused == 0 {
+            self.eligible.next(self.next, |_| false)
+        } else if self.used_classes & !paused == 0 {
+            None
+        } else {
+            let classes = &self.classes;
+            self.eligible.next(self.next, |slot| paused & 1 << classes[slot as usize] != 0)
+        };
         if let Some(listed) = &mut self.listed {
             listed.search(&mut self.next, found);
         }
@@ -381,7 +393,7 @@ mod tests {
     fn nic(slots: u32) -> Nic {
         let mut nic = Nic::new(false);
         for flow in 0..slots {
-            nic.add(flow);
+            nic.add(flow, (flow == 1).into());
         }
         nic
     }
@@ -393,7 +405,7 @@ mod tests {
             for slot in 0..slots {
                 nic.allow(slot, Time::ZERO, Time::ZERO);
             }
-            let served: Vec<u32> = (0..slots * rounds).map(|_| nic.pick(Time::ZERO, |_| false).unwrap()).collect();
+            let served: Vec<u32> = (0..slots * rounds).map(|_| nic.pick(Time::ZERO, 0).unwrap()).collect();
             let expected: Vec<u32> = (0..rounds).flat_map(|_| 0..slots).collect();
             prop_assert_eq!(served, expected);
         }
@@ -426,8 +438,8 @@ mod tests {
         for slot in 0..3 {
             nic.allow(slot, Time::ZERO, Time::ZERO);
         }
-        let served: Vec<_> = (0..3).map(|_| nic.pick(Time::ZERO, |flow| flow == 1)).collect();
+        let served: Vec<_> = (0..3).map(|_| nic.pick(Time::ZERO, 0b10)).collect();
         assert_eq!(served, [Some(0), Some(2), Some(0)]);
-        assert_eq!(nic.pick(Time::ZERO, |_| true), None);
+        assert_eq!(nic.pick(Time::ZERO, 0b11), None);
     }
 }
