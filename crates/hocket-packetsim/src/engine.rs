@@ -94,8 +94,24 @@ impl Event {
 
 impl PackedEvent {
     #[inline(always)]
+    fn is_arrival(self) -> bool {
+        self.0 >> EVENT_SHIFT == 0
+    }
+
+    /// Whether a port is free or wakes up.
+    #[inline(always)]
+    fn is_of_a_port(self) -> bool {
+        matches!(self.0 >> EVENT_SHIFT, 1 | 2)
+    }
+
+    #[inline(always)]
+    fn which(self) -> u32 {
+        self.0 & (MAX_OF_A_KIND as u32 - 1)
+    }
+
+    #[inline(always)]
     fn event(self) -> Event {
-        let which = self.0 & (MAX_OF_A_KIND as u32 - 1);
+        let which = self.which();
         match self.0 >> EVENT_SHIFT {
             0 => Event::Arrive(which),
             1 => Event::Free(which),
@@ -279,66 +295,37 @@ impl Engine<'_> {
         Some(Step::Moved)
     }
 
-    #[inline]
-    fn upcoming(&self, ahead: usize) -> Option<Event> {
-        self.calendar.upcoming(ahead).map(PackedEvent::event)
-    }
-
     /// Asks for what the next events will need, in steps: each reads what the one before it asked for. At a
     /// hundred hosts most of a run would be waiting for memory.
     #[inline]
     fn anticipate(&self) {
-        match self.upcoming(14) {
-            Some(Event::Arrive(link)) => {
-                prefetch_index(&self.flights, link as usize);
-                prefetch_index(&self.ports, link as usize);
-            }
-            Some(Event::Free(port) | Event::Wake(port)) => {
-                prefetch_index(&self.ports, port as usize);
-                prefetch_index(&self.queues, port as usize * PRIORITIES + 3);
-                prefetch_index(&self.nics, port as usize);
-                prefetch_index(&self.flights, port as usize);
-            }
-            _ => return,
-        }
-        match self.upcoming(10) {
-            Some(Event::Arrive(link)) => self.flights[link as usize].expect(0),
-            Some(Event::Free(port) | Event::Wake(port)) => {
-                self.flights[port as usize].expect_back();
-                let state = &self.ports[port as usize];
-                if state.from_host {
-                    if let Some(flow) = self.nics[port as usize].upcoming() {
-                        self.expect_flow(flow);
-                    }
-                } else {
+        if let Some(event) = self.calendar.upcoming(10) {
+            let port = event.which() as usize;
+            if event.is_arrival() {
+                self.flights[port].expect(0);
+            } else if event.is_of_a_port() {
+                self.flights[port].expect_back();
+                let state = &self.ports[port];
+                if !state.from_host {
                     let class = state.waiting.trailing_zeros() as usize % PRIORITIES;
-                    let queue = &self.queues[port as usize * PRIORITIES + class];
-                    self.backlogs.expect_front(&queue.packets);
+                    self.backlogs.expect_front(&self.queues[port * PRIORITIES + class].packets);
+                } else if let Some(flow) = self.nics[port].upcoming() {
+                    self.expect_flow(flow);
                 }
             }
-            _ => {}
         }
-        if let Some(Event::Arrive(link)) = self.upcoming(6)
-            && let Some(next) = self.flights[link as usize].front()
+        if let Some(event) = self.calendar.upcoming(5)
+            && event.is_arrival()
+            && let Some(next) = self.flights[event.which() as usize].front()
         {
             let flow = next.packet.flow as usize;
-            if !self.ports[link as usize].to_host {
+            if !self.ports[event.which() as usize].to_host {
                 prefetch_index(&self.routes, next.packet.route as usize);
             } else if next.packet.kind == Kind::Data {
                 prefetch_index(&self.returns, flow);
-                prefetch_index(&self.flights, link as usize ^ 1);
             } else {
                 self.expect_flow(next.packet.flow);
             }
-        }
-        if let Some(Event::Arrive(link)) = self.upcoming(3)
-            && !self.ports[link as usize].to_host
-            && let Some(next) = self.flights[link as usize].front()
-        {
-            let out = self.routes[next.packet.route as usize] as usize;
-            prefetch_index(&self.ports, out);
-            let queue = &self.queues[out * PRIORITIES + next.packet.priority()];
-            self.backlogs.expect_back(&queue.packets);
         }
     }
 
