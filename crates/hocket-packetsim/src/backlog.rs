@@ -90,18 +90,6 @@ impl Backlogs {
         }
     }
 
-    /// Asks for the place of the next packet to be brought near.
-    #[inline]
-    pub(crate) fn expect_back(&self, queue: &Backlog) {
-        let (block, place) = match queue.count {
-            0 => (self.free, 0),
-            _ => (queue.last, usize::from(queue.tail).min(PER_BLOCK - 1)),
-        };
-        if let Some(block) = self.blocks.get(block as usize) {
-            expect(&block.packets[place]);
-        }
-    }
-
     pub(crate) fn iter(&self, queue: &Backlog) -> impl Iterator<Item = &Packet> {
         let (mut block, mut place, mut left) = (queue.first, usize::from(queue.head), queue.count);
         std::iter::from_fn(move || {

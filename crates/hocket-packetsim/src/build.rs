@@ -210,6 +210,10 @@ impl<'a> Engine<'a> {
             calendar: Calendar::new(),
             backlogs: Backlogs::new(),
             queues: vec![ClassQueue::default(); links.len() * PRIORITIES],
+            first_class: match model.notification {
+                Notification::InAcks => 0,
+                Notification::Packets { priority, .. } => 1 << priority,
+            },
             deficits: match model.switching.scheduling {
                 Scheduling::Weighted(_) => vec![Deficits::default(); links.len()],
                 _ => Vec::new(),

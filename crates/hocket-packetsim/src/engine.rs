@@ -140,6 +140,8 @@ pub(crate) struct Engine<'a> {
     /// By port and class.
     pub(crate) queues: Vec<ClassQueue>,
     pub(crate) backlogs: Backlogs,
+    /// The bit of the class that goes before all others at every port: that of CNPs.
+    pub(crate) first_class: u8,
     /// By port, where classes share by weights.
     pub(crate) deficits: Vec<Deficits>,
     pub(crate) flights: Vec<Ring<InFlight>>,
@@ -492,7 +494,9 @@ impl Engine<'_> {
             let queues = &mut self.queues[first..first + PRIORITIES];
             let deficits = self.deficits.get_mut(out as usize);
             let scheduling = &self.model.switching.scheduling;
-            let Some(class) = port.next_class(scheduling, queues, &self.backlogs, deficits) else {
+            let Some(class) =
+                port.next_class(scheduling, self.first_class, queues, &self.backlogs, deficits)
+            else {
                 return;
             };
             let queue = &mut queues[class];

@@ -54,7 +54,8 @@ pub enum Notification {
     /// Each acknowledgement says whether its packet was marked.
     InAcks,
     /// A packet of its own, in this class, at most one per flow and interval (mlx5:
-    /// `np_min_time_between_cnps`).
+    /// `np_min_time_between_cnps`). The class goes before all others at every port, as fabrics set it up: late news of
+    /// congestion are none.
     Packets {
         /// Between two of a flow.
         interval: Duration,
@@ -182,7 +183,7 @@ impl Frames {
 impl Default for Model {
     /// RoCE v2 on switches with 32 MB of buffer, as in HPCC's evaluation (SIGCOMM'19 section 5.1), which also has the
     /// marking thresholds: 100 and 400 KB at 25 Gb/s, in proportion at other rates. An acknowledgement for each packet,
-    /// CNPs at most every 4 µs per flow (mlx5's `np_min_time_between_cnps`) in class 7, strict priorities. Acknowledgements
+    /// CNPs at most every 4 µs per flow (mlx5's `np_min_time_between_cnps`) in class 7, which goes first; the others by strict priority. Acknowledgements
     /// are held back with the class that they are of: they fill the same headroom.
     fn default() -> Self {
         let marking = Marking {

@@ -103,11 +103,13 @@ impl Port {
         self.waiting & !self.paused != 0 || !self.urgent.is_empty()
     }
 
-    /// The class to be served next; `queues` are those of this port.
+    /// The class to be served next; `queues` are those of this port, `first` has the bit of a class that goes before
+    /// all others.
     #[inline]
     pub(crate) fn next_class(
         &mut self,
         scheduling: &Scheduling,
+        first: u8,
         queues: &[ClassQueue],
         backlogs: &Backlogs,
         deficits: Option<&mut Deficits>,
@@ -118,6 +120,8 @@ impl Port {
         }
         let class = if ready.is_power_of_two() {
             ready.trailing_zeros() as usize
+        } else if ready & first != 0 {
+            first.trailing_zeros() as usize
         } else {
             match scheduling {
                 Scheduling::Strict => ready.trailing_zeros() as usize,

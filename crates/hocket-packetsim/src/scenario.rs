@@ -8,14 +8,15 @@ use hocket_transport::Policy;
 
 use crate::build::{FlowSpec, Setup};
 use crate::jobs::PeriodicJobs;
-use crate::model::{Model, PRIORITIES};
+use crate::model::{Model, Notification, PRIORITIES};
 use crate::run::{MessageSpec, Observer, Options, Outcome, Workload, run};
 use crate::{LinkChange, RunError};
 
 /// Runs `scenario` packet by packet: each Up phase of a job sends its bytes on each of the job's flows, no faster than the
 /// profile says, and ends when the last of them is acknowledged; each transfer is one message. Flows of a host share its
 /// NIC in turn whatever their priority; switches serve the queues as `model` says, of which
-/// [`Scheduling::Strict`](crate::model::Scheduling::Strict) is what the flow engine does. Queues beyond the eighth share it.
+/// [`Scheduling::Strict`](crate::model::Scheduling::Strict) is what the flow engine does. Queues beyond the eighth share it;
+/// beyond the seventh where CNPs have the eighth class.
 ///
 /// A profile's rate is that of data: headers come on top, so that a job alone on the network takes its period and the round
 /// trips of its last packets, unless data and headers together exceed the rate of its NIC.
@@ -65,7 +66,7 @@ pub fn run_scenario(
     options: &Options,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, RunError> {
-    let traffic = Traffic::of(scenario);
+    let traffic = Traffic::of(scenario, model);
     let setup = Setup {
         fabric: scenario.fabric(),
         model,
@@ -93,11 +94,11 @@ struct Traffic {
 }
 
 impl Traffic {
-    fn of(scenario: &Scenario) -> Self {
+    fn of(scenario: &Scenario, model: &Model) -> Self {
         let mut its = Self::default();
         for (id, job) in scenario.job_ids().zip(scenario.jobs()) {
             let start = its.flows.len();
-            let class = class(scenario.queue(id));
+            let class = class(scenario.queue(id), model);
             for flow in &job.flows {
                 its.add(flow, &job.transport, class, Some(id));
             }
@@ -105,7 +106,7 @@ impl Traffic {
         }
         for transfer in scenario.transfers() {
             let flow = its.flows.len();
-            let class = class(scenario.queue_of(transfer.priority));
+            let class = class(scenario.queue_of(transfer.priority), model);
             its.add(&transfer.flow, &transfer.transport, class, transfer.job);
             let (bytes, start) = (transfer.bytes.get(), transfer.start);
             its.messages.push(MessageSpec { flow, bytes, start });
@@ -136,8 +137,13 @@ impl Traffic {
     }
 }
 
-fn class(queue: u8) -> u8 {
-    queue.min(PRIORITIES as u8 - 1)
+// The last class is not for data where CNPs have it.
+fn class(queue: u8, model: &Model) -> u8 {
+    let last = PRIORITIES as u8 - 1;
+    match model.notification {
+        Notification::Packets { priority, .. } if priority == last => queue.min(last - 1),
+        _ => queue.min(last),
+    }
 }
 
 fn earlier(one: Option<Time>, other: Option<Time>) -> Option<Time> {
