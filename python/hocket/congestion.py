@@ -22,6 +22,7 @@ from hocket import _hocket
 from hocket.errors import InputError
 from hocket.schema import Number, Spelling, Table, integer, number, respelt, whole
 from hocket.units import (
+    Bytes,
     PositiveDurationPs,
     PositiveRateBps,
     format_bytes,
@@ -52,6 +53,11 @@ _PRESETS: dict[Preset, str] = {
     "mlx5": "what ConnectX NICs are shipped with (NVIDIA, DCQCN CC parameters, DOCA 3.4, November 2026)",
     "sigcomm15": "DCQCN, SIGCOMM'15 §5 and §6, for 40 Gbps",
     "hotnets22": "HotNets'22 §2: ConnectX-5 as shipped, with a rate-increase timer of 125 µs",
+}
+
+_SOURCES = {
+    "static-window": "HOTI'22 §VI: the largest with which no PAUSE is sent, from all flows that may meet",
+    "receiver-driven": "what fills the way; 7 messages at a time, Homa, SIGCOMM'18 §3.5",
 }
 
 
@@ -135,6 +141,7 @@ def _quantity_or_off(
 
 BytesOrOff = Annotated[int, *_quantity_or_off(parse_bytes, format_bytes, "10 MB")]
 DurationPsOrOff = Annotated[int, *_quantity_or_off(parse_duration, format_duration, "4 us")]
+WindowBytes = Annotated[Bytes, Field(ge=1)]
 RateBpsOrOff = Annotated[int, *_quantity_or_off(parse_rate, format_rate, "1 Gbps")]
 
 
@@ -278,6 +285,20 @@ class HpccPint(Hpcc):
         return {**super()._spellings(), "PINT_LOG_BASE": Spelling("log_base", _same)}
 
 
+class StaticWindow(_Control):
+    """A window set once from the known pattern (HOTI'22 §VI)."""
+
+    window_bytes: WindowBytes | None = Field(default=None, alias="window")
+
+
+class ReceiverDriven(_Control):
+    """Credit that the receiver grants (pHost, CoNEXT'15; Homa, SIGCOMM'18)."""
+
+    unsolicited_bytes: Bytes | None = Field(default=None, alias="unsolicited")
+    overcommitment: Annotated[StrictInt, Field(ge=1, le=2**31)] | None = None
+    outstanding_bytes: WindowBytes | None = Field(default=None, alias="outstanding")
+
+
 class Congestion(Table):
     """One congestion control: its name alone, or a table of its name to a table of parameters."""
 
@@ -287,6 +308,8 @@ class Congestion(Table):
     timely: Timely | None = None
     hpcc: Hpcc | None = None
     hpcc_pint: HpccPint | None = Field(default=None, alias="hpcc-pint")
+    static_window: StaticWindow | None = Field(default=None, alias="static-window")
+    receiver_driven: ReceiverDriven | None = Field(default=None, alias="receiver-driven")
 
     @model_validator(mode="before")
     @classmethod
@@ -308,18 +331,17 @@ class Congestion(Table):
         """Its name."""
         return self._chosen()[0]
 
-    def parameters(self, line_rate_bps: int) -> list[Parameter]:
-        """Its name and all parameters, for flows from a NIC of this rate."""
+    def parameters(self, line_rate_bps: int, path_bytes: int) -> list[Parameter]:
+        """Its name and all parameters, for flows from a NIC of this rate on a way that so many bytes fill."""
         policy, control = self._chosen()
-        parameters = [Parameter("policy", policy, "plan")]
-        if isinstance(control, PfcOnly):
-            return parameters
         preset, given = control.preset_name(), control.given()
-        for key, value in _hocket.congestion_preset(policy, preset, line_rate_bps).items():
+        default = _SOURCES.get(policy, f"{preset}: {_PRESETS[preset]}")
+        parameters = [Parameter("policy", policy, "plan")]
+        for key, value in _hocket.congestion_preset(policy, preset, line_rate_bps, path_bytes).items():
             if key in given:
                 parameters.append(Parameter(key, given[key], "plan"))
             else:
-                parameters.append(Parameter(key, value, f"{preset}: {_PRESETS[preset]}"))
+                parameters.append(Parameter(key, value, default))
         return parameters
 
     def _chosen(self) -> tuple[str, _Control]:

@@ -199,11 +199,13 @@ def print_profile(job: JobProfile) -> None:
 
 def print_run(title: str, run: Run, directory: Path) -> None:
     """A row per job, and where the tables are."""
-    manifest = run.manifest
+    manifest, counts = run.manifest, run.manifest["counts"]
+    by_packets = manifest["engine"] == "packet"
+    done = f"{manifest['packet_hops']:,} packet-hops" if by_packets else f"{counts['events']:,} events"
     out.print(f"[bold]{escape(title)}[/bold]")
     out.print(
-        f"simulated {manifest['simulated_s']:,.3f} s in {manifest['run_s']:.3f} s, "
-        f"{manifest['counts']['events']:,} events, {manifest['peak_rss_mb']:.0f} MB"
+        f"simulated {manifest['simulated_s']:,.3f} s in {manifest['run_s']:.3f} s, {done}, "
+        f"{manifest['peak_rss_mb']:.0f} MB"
     )
     out.print()
     rows = (
@@ -222,8 +224,49 @@ def print_run(title: str, run: Run, directory: Path) -> None:
     header = ("job", "iterations", "mean (ms)", "p50", "p99", "communication", "waited", "adjustments")
     print_table(header, rows)
     out.print()
+    if by_packets:
+        _print_packets(run)
+        out.print()
+    _print_ignored((each["key"], each["why"]) for each in manifest["ignored"])
     tables = ", ".join(f"{name} ({table.height:,})" for name, table in run.tables.items())
     out.print(f"written to {escape(str(directory))}: manifest.json and Parquet tables {tables}")
+
+
+def _print_packets(run: Run) -> None:
+    """What congestion controls and switches did, by job and in all."""
+    counts, governed = run.manifest["counts"], run.manifest["parameters"]["jobs"]
+    signals = run.tables["flows"].group_by("job").agg(pl.col("marks", "cnps").sum())
+    signalled = {row["job"]: row for row in signals.to_dicts()}
+    none = {"marks": 0, "cnps": 0}
+    rows = (
+        (
+            row["job"],
+            governed[row["job"]]["policy"]["value"],
+            f"{signalled.get(row['job'], none)['marks']:,}",
+            f"{signalled.get(row['job'], none)['cnps']:,}",
+            f"{row['policy_acted']:,}",
+        )
+        for row in run.tables["jobs"].to_dicts()
+    )
+    print_table(("job", "congestion control", "marks", "CNPs", "rate cuts"), rows, left=2)
+    ports = run.tables["ports"].sort("peak_bytes", descending=True, maintain_order=True)
+    out.print()
+    queue = ""
+    if ports.height > 0:
+        fullest = ports.row(0, named=True)
+        queue = f", longest queue {fullest['peak_bytes'] / 1e3:,.1f} kB at {escape(fullest['link'])}"
+    out.print(f"{counts['pauses']:,} PAUSE frames, {counts['losses']:,} packets lost{queue}")
+
+
+def _print_ignored(ignored: Iterable[tuple[str, str]]) -> None:
+    """Keys without effect, those with one reason on one line."""
+    reasons: dict[str, list[str]] = {}
+    for key, why in ignored:
+        reasons.setdefault(why, []).append(key)
+    if reasons:
+        out.print("without effect:")
+    for why, keys in reasons.items():
+        out.print(f"  {escape(', '.join(keys))}: {escape(why)}", style="dim")
 
 
 def print_study(title: str, study: Study, run: Run, directory: Path) -> None:
@@ -255,12 +298,9 @@ def print_study(title: str, study: Study, run: Run, directory: Path) -> None:
         f"{manifest['packet_hops']:,} packet-hops, "
         f"{manifest['packet_hops'] / manifest['run_s'] / 1e6:.2f} M/s, {manifest['peak_rss_mb']:.0f} MB"
     )
-    reasons: dict[str, list[str]] = {}
-    for each in study.ignored:
-        reasons.setdefault(each.why, []).append(each.key)
-    out.print("without effect:" if reasons else "every key has an effect")
-    for why, keys in reasons.items():
-        out.print(f"  {escape(', '.join(keys))}: {escape(why)}", style="dim")
+    if not study.ignored:
+        out.print("every key has an effect")
+    _print_ignored((each.key, each.why) for each in study.ignored)
     files = f"{study.config.fct_file}, {study.config.pfc_file}"
     tables = ", ".join(run.tables)
     out.print(

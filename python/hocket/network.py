@@ -32,6 +32,8 @@ class Network:
     links: tuple[tuple[str, int], ...]
     """Name and rate in bits per second of each directed link."""
     nodes: Mapping[str, int]
+    delays_ps: tuple[int, ...]
+    """Of each cable, one way."""
 
     def display_names(self) -> dict[str, str]:
         """From the names that the engines give links to those shown."""
@@ -77,6 +79,20 @@ class Network:
                 ways = list(self._pinned(plan, number, job, hosts))
             found.append([(*flow, way) for flow, way in zip(ring, ways, strict=True)])
         return found
+
+    def path_bytes(self, flows: Sequence[Flow], packet_bytes: int, answer_bytes: int) -> int:
+        """What fills the longest way of `flows`: the rate of its slowest link × its idle round-trip time."""
+        most = 0
+        for start, end, label, way in flows:
+            links = way if isinstance(way, list) else self.fabric.route(start, end, label)
+            rates_bps = [self.links[link][1] for link in links]
+            bits = 8 * (packet_bytes + answer_bytes)
+            rtt_ps = sum(
+                2 * self.delays_ps[link // 2] + bits * 10**12 // rate
+                for link, rate in zip(links, rates_bps, strict=True)
+            )
+            most = max(most, min(rates_bps) * rtt_ps // (8 * 10**12))
+        return most
 
     def _hosts(self, number: int, job: Job, placement: Mapping[str, Sequence[str]] | None) -> list[int]:
         hosts = (placement or {}).get(job.name) or job.placement
@@ -144,7 +160,7 @@ def build_dumbbell(plan: Plan) -> Network:
         cables.append((1, nodes[_right(job)], rate_bps, delay_ps))
     fabric = _hocket.Fabric([(name, name in ("left", "right")) for name in nodes], cables)
     (_, rate), *others = fabric.links()
-    return Network(fabric, (("link", rate), *others), nodes)
+    return Network(fabric, (("link", rate), *others), nodes, (delay_ps,) * len(cables))
 
 
 def _left(job: Job) -> str:
@@ -160,7 +176,7 @@ def build_network(plan: Plan) -> Network:
     if plan.fabric is None:
         assert plan.link is not None, "a checked plan has a link or a fabric"
         fabric = _hocket.Fabric.one_link(plan.link.capacity_bps)
-        return Network(fabric, tuple(fabric.links()), {})
+        return Network(fabric, tuple(fabric.links()), {}, (plan.link.delay_ps,))
     degrees, hosts = plan.fabric.degrees(), plan.fabric.nic_rates_bps()
     nodes = {name: number for number, name in enumerate(degrees)}
     cables = [
@@ -173,4 +189,4 @@ def build_network(plan: Plan) -> Network:
         (f"{name} {direction}" if name else direction, rate_bps)
         for name, (direction, rate_bps) in zip(names, fabric.links(), strict=True)
     )
-    return Network(fabric, links, nodes)
+    return Network(fabric, links, nodes, tuple(link.delay_ps for link in plan.fabric.links))

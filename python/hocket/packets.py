@@ -5,13 +5,14 @@ their sources, and the rows go out while the run goes on.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, Self
 
+import numpy as np
 import polars as pl
 
 from hocket import _hocket
 from hocket.config import Job, Plan
 from hocket.congestion import Congestion, Parameter
 from hocket.errors import SelfCheckError
-from hocket.network import build_dumbbell, build_network
+from hocket.network import Flow, build_dumbbell, build_network
 from hocket.results import Run, frame
 from hocket.schema import source_of
 
@@ -82,6 +83,17 @@ SAMPLED_TABLES: dict[str, dict[str, Any]] = {
 """Those of a run that takes samples besides."""
 
 
+_LOSSLESS = "no packet found a buffer full"
+CHECKS = (
+    _LOSSLESS,
+    "the bytes of each flow add up: sent, under way, received, acknowledged",
+    "no link carried more than its rate",
+    "no flow was left behind, and no deadlock",
+    "the buffers hold what waits, and nothing at the end of a complete run",
+)
+"""What a run that did not fail has checked of itself; the first only while PFC is on."""
+
+
 class Sink(Protocol):
     """Where rows go while a run goes on, and the manifest at its end."""
 
@@ -128,11 +140,11 @@ class Sent:
         self.plan = plan
         self.network = build_network(plan) if plan.fabric else build_dumbbell(plan)
         self.flows = self.network.flows(plan, placement)
+        self.model = model_parameters(plan)
         self.congestion = [
-            _congestion_parameters(job, _line_rate_bps(plan, job, placement)) for job in plan.jobs
+            self._governed(job, flows, placement) for job, flows in zip(plan.jobs, self.flows, strict=True)
         ]
         self.windows = [_window(job) for job in plan.jobs]
-        self.model = model_parameters(plan)
 
     def simulate(
         self,
@@ -140,17 +152,23 @@ class Sent:
         run: "_hocket._RunSpec",
         sink: Sink,
         progress: Callable[[int, int, int | None], object],
-    ) -> "_hocket._PacketsRan":
+    ) -> dict[str, Any]:
         """Runs `jobs`, the rows going to `sink`: every table that there may be, empty ones too.
+
+        Returns what the manifest says of the run: how it ended, what it has checked, and what acted how often.
 
         Raises `SelfCheckError` where the run proves itself wrong; the rows until then have gone out.
         """
         shown = self.network.display_names()
         sampled = self.plan.run.sample_every_ps is not None
         missing = dict(TABLES | SAMPLED_TABLES if sampled else TABLES)
+        cuts: list[int] = []
 
         def add(name: str, columns: Mapping[str, tuple[Any, ...]]) -> None:
             missing.pop(name, None)
+            if name == "jobs":
+                dtype, buffer = columns["policy_acted"]
+                cuts.extend(np.frombuffer(buffer, dtype=dtype).tolist())
             sink.append(name, _renamed(columns, shown))
 
         transports: list[_hocket._TransportSpec] = [
@@ -158,7 +176,7 @@ class Sent:
             for flows, congestion, window in zip(self.flows, self.congestion, self.windows, strict=True)
         ]
         try:
-            return _hocket.simulate_jobs(
+            ran = _hocket.simulate_jobs(
                 self.network.fabric,
                 values(self.model),
                 jobs,
@@ -170,10 +188,27 @@ class Sent:
                 progress,
             )
         except _hocket.SelfCheckError as error:
+            _append_empty(sink, missing)
             raise SelfCheckError(str(error)) from None
-        finally:
-            for name, schema in missing.items():
-                sink.append_frame(name, pl.DataFrame(schema=schema))
+        _append_empty(sink, missing)
+        return self._outcome(ran, cuts)
+
+    def _outcome(self, ran: "_hocket._PacketsRan", cuts: Sequence[int]) -> dict[str, Any]:
+        by_policy: dict[str, int] = {}
+        # Where Ctrl-C came while the last rows were written, the table of jobs may be missing.
+        for congestion, acted in zip(self.congestion, cuts, strict=False):
+            policy = values(congestion)["policy"]
+            by_policy[policy] = by_policy.get(policy, 0) + acted
+        counts: dict[str, Any] = dict(ran["counters"])
+        was_interrupted = ran["status"] == "interrupted"
+        return {
+            # A run that came to the end that its plan gives is complete.
+            "status": "interrupted" if was_interrupted else "complete",
+            "checked": [each for each in CHECKS if self.plan.switch.pfc or each != _LOSSLESS],
+            "simulated_s": ran["ended_ps"] / 1e12,
+            "packet_hops": counts.pop("packet_hops"),
+            "counts": counts | {"rate_cuts": by_policy},
+        }
 
     def described(self) -> dict[str, Any]:
         """Every parameter, its value and its source, for the manifest."""
@@ -183,13 +218,16 @@ class Sent:
         }
         return {"model": _described(self.model), "jobs": jobs}
 
-    def rate_cuts(self, acted: pl.DataFrame) -> dict[str, int]:
-        """How often each congestion control cut a rate, over all jobs, from the table of jobs."""
-        cuts: dict[str, int] = {}
-        for congestion, acts in zip(self.congestion, acted["policy_acted"], strict=True):
-            policy = values(congestion)["policy"]
-            cuts[policy] = cuts.get(policy, 0) + acts
-        return cuts
+    def _governed(self, job: Job, flows: Sequence[Flow], placement: Placement) -> list[Parameter]:
+        frames = values(self.model)
+        packet_bytes = frames["mtu_bytes"] + frames["data_header_bytes"]
+        path_bytes = self.network.path_bytes(flows, packet_bytes, frames["ack_bytes"])
+        line_rate_bps = _line_rate_bps(self.plan, job, placement)
+        congestion = job.congestion or DEFAULT_CONGESTION
+        policy, *others = congestion.parameters(line_rate_bps, path_bytes)
+        if job.congestion is None:
+            policy = policy._replace(source="HotNets'22 §2: RoCE's default")
+        return [policy, *others]
 
     def _changes(self) -> list[tuple[int, int, str, int]]:
         cables = {name: 2 * cable for cable, name in enumerate(self.plan.rates_bps())}
@@ -246,13 +284,6 @@ def _described(parameters: Sequence[Parameter]) -> dict[str, Any]:
     return {each.name: {"value": each.value, "source": each.source} for each in parameters}
 
 
-def _congestion_parameters(job: Job, line_rate_bps: int) -> list[Parameter]:
-    if job.congestion is not None:
-        return job.congestion.parameters(line_rate_bps)
-    policy, *others = DEFAULT_CONGESTION.parameters(line_rate_bps)
-    return [policy._replace(source="HotNets'22 §2: RoCE's default"), *others]
-
-
 def _line_rate_bps(plan: Plan, job: Job, placement: Placement) -> int:
     if plan.fabric is None:
         return plan.rates_bps()["link"]
@@ -273,6 +304,11 @@ def _window(job: Job) -> Parameter:
         return Parameter("window", ("bytes", job.window), "plan")
     kinds = {"unlimited": "unlimited", "path": "path-full", "path-scaled": "path-full-scaled"}
     return Parameter("window", (kinds[job.window], 0), "plan")
+
+
+def _append_empty(sink: Sink, tables: Mapping[str, Mapping[str, Any]]) -> None:
+    for name, schema in tables.items():
+        sink.append_frame(name, pl.DataFrame(schema=schema))
 
 
 def _renamed(

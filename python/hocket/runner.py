@@ -160,25 +160,14 @@ def _by_packets(plan: Plan, candidate: str | None) -> _RunInto:
             return {**_manifest(plan, "packet", candidate, run_s), "parameters": sent.described()}
 
         try:
-            ran = sent.simulate(jobs, _run_spec(plan), sink, progress)
+            outcome = sent.simulate(jobs, _run_spec(plan), sink, progress)
         except SelfCheckError as error:
             failed = {"status": "failed", "failure": str(error)}
             sink.finish({**manifest(), **failed, "plan": plan.resolved()})
             raise
-        return sink.finish({**manifest(), **_outcome(ran), "plan": plan.resolved()})
+        return sink.finish({**manifest(), **outcome, "plan": plan.resolved()})
 
     return run_into
-
-
-def _outcome(ran: "_hocket._PacketsRan") -> dict[str, Any]:
-    counters = {name: count for name, count in ran["counters"].items() if name != "rate_cuts"}
-    return {
-        # A run that came to the end that its plan gives is complete.
-        "status": "interrupted" if ran["status"] == "interrupted" else "complete",
-        "simulated_s": ran["ended_ps"] / 1e12,
-        "packet_hops": counters.pop("packet_hops"),
-        "counts": counters,
-    }
 
 
 def _manifest(plan: Plan, engine: Engine, candidate: str | None, run_s: float) -> dict[str, Any]:

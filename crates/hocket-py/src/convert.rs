@@ -97,6 +97,15 @@ impl PyFabric {
         Ok(ring.into_iter().map(|crossing| (crossing.link.code(), crossing.flows)).collect())
     }
 
+    /// The links from one node to another, as switches choose them for this label.
+    fn route(&self, from_node: u32, to_node: u32, label: u64) -> PyResult<Vec<u32>> {
+        let mut routing = Routing::new(&self.0);
+        let route = routing
+            .route(NodeId::new(from_node), NodeId::new(to_node), label)
+            .map_err(value_error)?;
+        Ok(route.iter().map(|link| link.code()).collect())
+    }
+
     /// The flows of a ring over `workers` (nodes) as (from, to, label).
     #[staticmethod]
     fn ring_flows(workers: Vec<u32>, first_label: u64) -> Vec<(u32, u32, u64)> {

@@ -8,7 +8,7 @@ use hocket_transport::congestion::{
     dcqcn, dctcp, hpcc, pint, receiver_driven, static_window, timely,
 };
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{IntoPyDict, PyDict};
 
 use crate::convert::{narrow, value_error};
 
@@ -104,13 +104,15 @@ pub(crate) fn policy(plain: &Bound<'_, PyDict>) -> PyResult<Policy> {
 }
 
 /// The parameters that a policy has for a NIC of `line_rate_bps` unless something else is said, in the form that
-/// [`policy`] takes. DCQCN has several presets, the others "recommended" alone.
+/// [`policy`] takes; only receiver-driven credit looks at `path_bytes`, which fill the way. DCQCN has several presets, the others "recommended" alone.
 #[pyfunction]
+#[pyo3(signature = (policy, preset, line_rate_bps, path_bytes = 0))]
 pub(crate) fn congestion_preset<'py>(
     py: Python<'py>,
     policy: &str,
     preset: &str,
     line_rate_bps: u64,
+    path_bytes: u64,
 ) -> PyResult<Bound<'py, PyDict>> {
     let line_rate = Rate::from_bps(line_rate_bps);
     let unknown = || value_error(format!("{policy} has no preset {preset:?}"));
@@ -136,7 +138,19 @@ pub(crate) fn congestion_preset<'py>(
             plain.set_item("log_base", pint.log_base)?;
             Ok(plain)
         }
-        _ => Err(value_error(format!("{policy:?} is not a policy with parameters"))),
+        // Without a window of its own, the engine takes the one that follows from the pattern of flows.
+        "static-window" => [("window_bytes", None::<u64>)].into_py_dict(py),
+        "receiver-driven" => {
+            let parameters = receiver_driven::Parameters::recommended(path_bytes);
+            let named = [
+                ("unsolicited_bytes", parameters.unsolicited),
+                ("overcommitment", parameters.overcommitment.into()),
+                ("outstanding_bytes", parameters.outstanding),
+            ];
+            named.into_py_dict(py)
+        }
+        "pfc-only" => Ok(PyDict::new(py)),
+        _ => Err(value_error(format!("{policy:?} is not a policy"))),
     }
 }
 
