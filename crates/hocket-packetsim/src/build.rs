@@ -237,6 +237,7 @@ impl<'a> Engine<'a> {
             messages: Messages::new(setup.flows.len()),
             records: Records::new(setup),
             usage: None,
+            cuts_through: model.switching.cut_through,
             // Some 400 bytes for a flow, and 2 KB for a link with what is on it, against caches of a megabyte.
             is_large: setup.flows.len() * 400 + links.len() * 2_000 > 512_000,
             completed: Vec::new(),
@@ -369,18 +370,26 @@ fn way<'l>(setup: &Setup<'_>, links: impl Iterator<Item = &'l hocket_scenario::L
         Arithmetic::Exact => (frames.mtu + frames.data_header, frames.ack),
         Arithmetic::Reference => (frames.mtu, 0),
     };
+    let links: Vec<_> = links.collect();
+    let rate = |place: Option<usize>| Some(links.get(place?)?.rate);
+    // What must have arrived of a packet of `size` bytes before it leaves by a link of rate `next`.
+    let before_next = |size: u16, rate: Rate, next: Option<Rate>| {
+        let cuts_through =
+            setup.model.switching.cut_through && next.is_some_and(|next| next <= rate);
+        u32::from(if cuts_through { size.min(frames.data_header) } else { size })
+    };
     let mut rtt = Duration::ZERO;
-    let mut line_rate = None;
     let mut slowest = Rate::from_bps(u64::MAX);
-    for link in links {
-        line_rate.get_or_insert(link.rate);
+    for (place, link) in links.iter().enumerate() {
+        let (bps, forth, back) =
+            (link.rate.as_bps(), rate(Some(place + 1)), rate(place.checked_sub(1)));
         slowest = slowest.min(link.rate);
         rtt += link.delay + link.delay;
-        rtt += rounding.time(data.into(), link.rate.as_bps());
-        rtt += rounding.time(ack.into(), link.rate.as_bps());
+        rtt += rounding.time(before_next(data, link.rate, forth), bps);
+        rtt += rounding.time(before_next(ack, link.rate, back), bps);
     }
     Path {
-        line_rate: line_rate.unwrap_or(slowest),
+        line_rate: rate(Some(0)).unwrap_or(slowest),
         base_rtt: rtt,
         window: slowest.bytes_in(rtt).get(),
     }

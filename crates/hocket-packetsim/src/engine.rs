@@ -171,6 +171,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) records: Records,
     /// Bytes by link and job, where they are asked for.
     pub(crate) usage: Option<Usage>,
+    /// Whether switches pass on what has not fully arrived.
+    pub(crate) cuts_through: bool,
     /// Whether flows and ports do not fit into a core's own cache.
     pub(crate) is_large: bool,
     /// Flows that something was acknowledged for and whose messages may be complete.
@@ -615,13 +617,33 @@ impl Engine<'_> {
             usage.add(out, &packet);
         }
         let order = self.calendar.next_order();
-        let at = Time::from_ps(until.as_ps() + port.delay_ps);
+        let delay_ps = port.delay_ps;
+        let passable =
+            if self.cuts_through { self.headers_sent(out, &packet, until) } else { until };
+        let at = Time::from_ps(passable.as_ps() + delay_ps);
         let flight = &mut self.flights[out as usize];
         if flight.is_empty() {
             self.calendar.schedule(at, order, Event::Arrive(out).packed());
         }
         flight.push_back(InFlight { at, order, packet });
         self.packet_hops += 1;
+    }
+
+    /// When the far end of a link may pass a packet on that has begun to leave and is sent until `until`: after its
+    /// headers, if it goes on over a link that is no faster, so that it cannot run dry.
+    #[cold]
+    fn headers_sent(&self, out: u32, packet: &Packet, until: Time) -> Time {
+        let port = &self.ports[out as usize];
+        if port.to_host || matches!(packet.kind, Kind::Pause | Kind::Resume) {
+            return until;
+        }
+        let speed = usize::from(port.speed);
+        let next = self.ports[self.routes[packet.route as usize] as usize].speed;
+        if self.rates[usize::from(next)] > self.rates[speed] {
+            return until;
+        }
+        let headers = packet.wire.min(self.model.frames.data_header);
+        Time::from_ps(self.now.as_ps() + self.times[speed][usize::from(headers)])
     }
 
     // --- hosts ---

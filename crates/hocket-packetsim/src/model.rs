@@ -85,7 +85,8 @@ pub struct Switching {
     pub marking: Vec<Marking>,
     /// Which class goes next.
     pub scheduling: Scheduling,
-    /// Whether a packet may leave before it has arrived.
+    /// Whether a packet may leave once its headers have arrived, over a link that is no faster than the one it comes by.
+    /// In the buffer it counts as a whole from then on.
     pub cut_through: bool,
     /// Unit of telemetry: × 128 bytes sent and × 80 bytes queued.
     pub telemetry_unit: u16,
