@@ -80,7 +80,7 @@ impl<E: Copy> Calendar<E> {
     }
 
     /// The next number in the order of events of the same time.
-    #[inline]
+    #[inline(always)]
     pub fn next_order(&mut self) -> u64 {
         self.order += 1;
         self.order
@@ -88,7 +88,7 @@ impl<E: Copy> Calendar<E> {
 
     /// Puts `event` at `at`, which is not before the last popped event, behind those of the same
     /// time with a lower `order` and before those with a higher one.
-    #[inline]
+    #[inline(always)]
     pub fn schedule(&mut self, at: Time, order: u64, event: E) {
         let at = at.as_ps();
         let bucket = at >> BUCKET_BITS;
@@ -101,7 +101,7 @@ impl<E: Copy> Calendar<E> {
     }
 
     /// Takes the next event, with its time and its order.
-    #[inline]
+    #[inline(always)]
     pub fn pop(&mut self) -> Option<(Time, u64, E)> {
         let left = self.current.len() - self.next;
         if left == 0 {

@@ -413,16 +413,19 @@ impl Engine<'_> {
     }
 
     /// Sends what a port may send now, or sees to it that the port is looked at when it is free.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn look(&mut self, port: u32) {
-        let state = &mut self.ports[port as usize];
-        if state.is_busy(self.now, self.order) {
-            if !state.looks_when_free && state.is_up {
-                state.looks_when_free = true;
-                let (at, order) = (state.busy_until, state.free_order);
-                self.calendar.schedule(at, order, Event::Free(port).packed());
-            }
-        } else if state.from_host {
+        let state = &self.ports[port as usize];
+        if !state.is_busy(self.now, self.order) {
+            self.send_next(port);
+        } else if !state.looks_when_free && state.is_up {
+            self.look_when_free(port);
+        }
+    }
+
+    /// Sends what a port that is not busy may send.
+    fn send_next(&mut self, port: u32) {
+        if self.ports[port as usize].from_host {
             self.send_from_host(port);
         } else {
             self.send_from_switch(port);
