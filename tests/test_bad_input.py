@@ -23,6 +23,11 @@ def plan(*, link: object = LINK, up: object = (UP,), **changes: object) -> str:
     return json.dumps({"link": link, "jobs": [job]})
 
 
+def plan_with(**tables: object) -> str:
+    """A plan of one job as JSON, with `tables` beside it."""
+    return json.dumps({**json.loads(plan()), **tables})
+
+
 BAD_PLANS = {
     "an unknown key": (plan(perod="1 s"), "jobs[0].perod: is not a known key; did you mean 'period'?"),
     "a missing unit": (plan(period="180"), "jobs[0].period: a duration needs a unit such as ms: got '180'"),
@@ -91,6 +96,149 @@ BAD_PLANS = {
         '{"link": {"capacity": "50 Gbps"}, "jobs": '
         '[{"name": "a", "workload": "VGG16", "batch_size": 9999, "workers": 2}]}',
         "jobs[0].batch_size: 9999 is outside the catalogue's batch sizes for VGG16, 512 to 1800",
+    ),
+    "an unknown engine": (
+        plan_with(run={"engine": "photon"}),
+        "run.engine: must be 'flow' or 'packet': got 'photon'",
+    ),
+    "samples every 0 s": (
+        plan_with(run={"sample_every": "0 s"}),
+        "run.sample_every: a duration must be above 0 here: got '0 s'",
+    ),
+    "an unknown congestion control": (
+        plan(congestion="cubic"),
+        "jobs[0].congestion: must be one of 'pfc-only', 'dcqcn', 'dctcp', 'timely', 'hpcc', 'hpcc-pint', "
+        "'static-window', 'receiver-driven', or a table from one to its parameters: got 'cubic'",
+    ),
+    "two congestion controls": (
+        plan(congestion={"dcqcn": {}, "hpcc": {}}),
+        "jobs[0].congestion: must name one congestion control, of pfc-only, dcqcn, ",
+    ),
+    "a parameter of no unit": (
+        plan(congestion={"dcqcn": {"increase_timer": 125}}),
+        "jobs[0].congestion.dcqcn.increase_timer: a duration is written as text with a unit",
+    ),
+    "a misspelt parameter": (
+        plan(congestion={"dcqcn": {"increase_tmer": "125 us"}}),
+        "jobs[0].congestion.dcqcn.increase_tmer: is not a known key; did you mean 'increase_timer'?",
+    ),
+    "a parameter of another control": (
+        plan(congestion={"hpcc": {"increase_timer": "125 us"}}),
+        "jobs[0].congestion.hpcc.increase_timer: is not a known key; known are target_utilisation, ",
+    ),
+    "a parameter given in two spellings": (
+        plan(congestion={"dcqcn": {"T": "125 us", "rp_time_reset": 125}}),
+        "jobs[0].congestion.dcqcn.rp_time_reset: is increase_timer by another name, and given twice",
+    ),
+    "a NIC's setting that is no whole number": (
+        plan(congestion={"dcqcn": {"rp_dce_tcp_g": 1024}}),
+        "jobs[0].congestion.dcqcn.rp_dce_tcp_g: must be a whole number from 0 to 1023: got 1024",
+    ),
+    "an unknown preset": (
+        plan(congestion={"dcqcn": {"preset": "mlx4"}}),
+        "jobs[0].congestion.dcqcn.preset: must be 'recommended', 'mlx5', 'sigcomm15' or 'hotnets22': "
+        "got 'mlx4'",
+    ),
+    "a gain above 1": (
+        plan(congestion={"dctcp": {"gain": 2}}),
+        "jobs[0].congestion.dctcp.gain: 2 is above the largest, 1",
+    ),
+    "a window of nothing": (plan(window="0 B"), "jobs[0].window: must be above 0 B: got '0 B'"),
+    "a window without a unit": (
+        plan(window="some"),
+        'jobs[0].window: must be "unlimited", "path", "path-scaled" or bytes such as "64 kB": got \'some\'',
+    ),
+    "two windows": (
+        plan(congestion="static-window", window="64 kB"),
+        "jobs[0].window: static-window has a window of its own: congestion = { static-window = ",
+    ),
+    "an unknown path": (
+        plan(path="fastest"),
+        'jobs[0].path: must be "ecmp", "spray" or a list of links: got \'fastest\'',
+    ),
+    "a path on one link": (
+        plan(path=["link"]),
+        "jobs[0].path: names links of a [fabric]; on one [link] there is one way",
+    ),
+    "a buffer below one packet": (
+        plan_with(switch={"buffer": "100 B"}),
+        "switch.buffer: must be from 1 kB to 4.294967295 GB: got '100 B'",
+    ),
+    "thresholds out of order": (
+        plan_with(
+            switch={
+                "marking": [
+                    {"rate": "25 Gbps", "minimum": "400 kB", "maximum": "100 kB", "probability": 0.2},
+                    {"rate": "25 Gbps", "minimum": "1 kB", "maximum": "2 kB", "probability": 0.2},
+                ]
+            }
+        ),
+        "switch.marking[0].minimum: 400 kB is above maximum, 100 kB",
+    ),
+    "thresholds of one rate given twice": (
+        plan_with(
+            switch={
+                "marking": [
+                    {"rate": "25 Gbps", "minimum": "1 kB", "maximum": "2 kB", "probability": 0.2},
+                    {"rate": "25 Gbps", "minimum": "1 kB", "maximum": "2 kB", "probability": 0.2},
+                ]
+            }
+        ),
+        "switch.marking[1].rate: is given twice",
+    ),
+    "a probability above 1": (
+        plan_with(
+            switch={
+                "marking": [{"rate": "25 Gbps", "minimum": "1 kB", "maximum": "2 kB", "probability": 1.5}]
+            }
+        ),
+        "switch.marking[0].probability: 1.5 is above the largest, 1",
+    ),
+    "seven weights": (
+        plan_with(switch={"scheduling": {"weighted": [1] * 7}}),
+        'switch.scheduling: must be "strict", "round-robin" or { weighted = [w0, …, w7] } with 8 whole '
+        "weights from 1 to 65535: got a table",
+    ),
+    "an unknown headroom": (
+        plan_with(switch={"headroom": "enough"}),
+        'switch.headroom: must be "computed", "three-delays" or bytes such as "50 kB": got \'enough\'',
+    ),
+    "a threshold's exponent too large": (
+        plan_with(switch={"dynamic_threshold": 5}),
+        "switch.dynamic_threshold: 5 is above the largest, 4",
+    ),
+    "a packet above the largest frame": (
+        plan_with(host={"mtu": "10 kB"}),
+        "host.mtu: must be from 64 B to 9 KiB: got '10 kB'",
+    ),
+    "a priority of CNPs above 7": (
+        plan_with(host={"cnp_priority": 8}),
+        "host.cnp_priority: 8 is above the largest, 7",
+    ),
+    "no packet per acknowledgement": (
+        plan_with(host={"ack_every": 0}),
+        "host.ack_every: 0 is below the smallest, 1",
+    ),
+    "a change of an unknown link": (
+        plan_with(changes=[{"at": "1 ms", "link": "lonk", "down": True}]),
+        "changes[0].link: 'lonk' is not a link; did you mean 'link'?",
+    ),
+    "a change that changes nothing": (
+        plan_with(changes=[{"at": "1 ms", "link": "link"}]),
+        "changes[0]: has either down = true or false, or a rate: got neither",
+    ),
+    "a change to more than a link's rate": (
+        plan_with(changes=[{"at": "1 ms", "link": "link", "rate": "60 Gbps"}]),
+        "changes[0].rate: 60 Gbps is above the link's own rate, 50 Gbps",
+    ),
+    "a host of no link": (
+        json.dumps(
+            {
+                "fabric": {"links": [{"ends": ["s1", "s2"], "rate": "50 Gbps"}], "hosts": ["s3"]},
+                "jobs": [{"name": "a", "period": "180 ms", "up": [UP], "placement": ["s1", "s2"]}],
+            }
+        ),
+        "fabric.hosts[0]: 's3' is at the end of no link",
     ),
     "a list instead of a plan": ("[]", "must be a table of keys: got a list"),
     "an empty file": ("", "is empty; a plan has at least a [link] or [fabric] and one of [[jobs]]"),
@@ -223,6 +371,37 @@ def test_what_only_the_engine_can_refuse_names_the_file_and_the_job(hocket: Comm
     path.write_text(plan(period=longest, up=[{**UP, "duration": longest}]), encoding="utf-8")
     assert_is_one_clear_error(hocket("run", path), path, 'job "a"')
     assert_is_one_clear_error(hocket("compat", path), path, "the unified circle would be longer than 2305843")
+
+
+@pytest.mark.parametrize(
+    ("changes", "tables", "said"),
+    [
+        (
+            {"congestion": {"dcqcn": {"min_rate": "60 Gbps"}}},
+            {},
+            ('job "a"', "min_rate is 60 Gbps", "50 Gbps"),
+        ),
+        (
+            {"congestion": {"timely": {"low": "600 us"}}},
+            {},
+            ('job "a"', "low is 600 us", "below high, 500 us"),
+        ),
+        ({}, {"switch": {"buffer": "20 kB"}}, ("buffer of switch", "20000 bytes")),
+    ],
+)
+def test_what_only_the_packet_engine_can_refuse_names_the_file_and_the_limit(
+    hocket: Command, tmp_path: Path, changes: Tables, tables: Tables, said: tuple[str, ...]
+) -> None:
+    path = tmp_path / "packets.json"
+    path.write_text(json.dumps({**json.loads(plan(**changes)), **tables}), encoding="utf-8")
+    assert_is_one_clear_error(hocket("run", path, "--engine", "packet"), path, *said)
+
+
+def test_an_unknown_engine_and_one_for_a_study_are_refused(hocket: Command, good: Path) -> None:
+    assert_is_one_clear_error(hocket("run", good, "--engine", "photon"), "'photon' is not one of")
+    study = good.with_name("config.txt")
+    study.write_text("CC_MODE 1\n", encoding="utf-8")
+    assert_is_one_clear_error(hocket("run", study, "--engine", "flow"), "--engine: is for plans")
 
 
 def test_periods_too_far_apart_for_one_circle_name_the_file_and_the_limit(

@@ -102,6 +102,41 @@ def test_the_precision_is_of_compat_then_of_the_link_then_5_degrees() -> None:
     assert parse_plan(shared_link(job(), compat={"precision_deg": 2.5})).precision_deg == 2.5
 
 
+def test_what_the_packet_engine_reads_has_defaults_and_is_written_as_it_is_read() -> None:
+    plan = parse_plan(shared_link(job()))
+    assert (plan.run.engine, plan.jobs[0].congestion, plan.jobs[0].path) == ("flow", None, "ecmp")
+    written: Tables = {
+        "switch": {
+            "buffer": "64 MB",
+            "headroom": "50 kB",
+            "scheduling": {"weighted": [1] * 8},
+            "marking": [],
+        },
+        "host": {"mtu": "1 kB", "cnp_interval": "50 us", "notification": "acks"},
+        "changes": [{"at": "1 ms", "link": "link", "down": True}],
+    }
+    governed = {"congestion": {"dcqcn": {"preset": "mlx5", "byte_counter": "off"}}, "window": "64 kB"}
+    resolved = parse_plan(shared_link(job(**governed), **written)).resolved()
+    for table in ("switch", "host"):
+        assert written[table].items() <= resolved[table].items()
+    assert governed.items() <= resolved["jobs"][0].items()
+    assert resolved["changes"] == written["changes"]
+
+
+def test_hosts_of_several_links_are_those_that_the_fabric_names() -> None:
+    ends = [("s1", "t1"), ("s1", "t2"), ("s2", "t1"), ("s2", "t2")]
+    links = [
+        {"ends": list(pair), "rate": rate}
+        for pair, rate in zip(ends, ("50 Gbps", "25 Gbps") * 2, strict=True)
+    ]
+    placed = job(placement=["s1", "s2"], up=[phase(rate="25 Gbps")])
+    plan = parse_plan({"fabric": {"links": links, "hosts": ["s1", "s2"]}, "jobs": [placed]})
+    assert plan.fabric is not None
+    assert plan.fabric.nic_rates_bps() == {"s1": 25 * 10**9, "s2": 25 * 10**9}
+    (line, _) = mistakes({"fabric": {"links": links}, "jobs": [placed]})
+    assert line.endswith("'s1' is a switch: it has 2 links, a host has 1 or is named in fabric.hosts")
+
+
 def test_a_run_without_an_end_takes_1000_iterations() -> None:
     assert parse_plan(shared_link(job())).iterations == 1000
     assert parse_plan(shared_link(job(), run={"until": "5 s"})).iterations is None

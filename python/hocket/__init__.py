@@ -14,7 +14,7 @@ from importlib.metadata import version
 
 from hocket.compatibility import Compatibility, compatibility
 from hocket.config import Plan, load_plan, parse_plan, plan_schema
-from hocket.errors import InputError
+from hocket.errors import InputError, SelfCheckError
 from hocket.profile import JobProfile, profile_counters
 from hocket.results import Run
 from hocket.runner import simulate
@@ -27,6 +27,7 @@ __all__ = [
     "JobProfile",
     "Plan",
     "Run",
+    "SelfCheckError",
     "compatibility",
     "load_plan",
     "parse_plan",

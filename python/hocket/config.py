@@ -182,6 +182,7 @@ WindowField = Annotated[
 PathField = Annotated[
     str | tuple[str, ...],
     PlainValidator(_parse_path),
+    PlainSerializer(lambda value: value if isinstance(value, str) else list(value)),
     WithJsonSchema(
         {
             "oneOf": [
@@ -280,7 +281,7 @@ class Compat(Table):
 class Run(Table):
     """How `hocket run` simulates, for how long, and what it records."""
 
-    engine: Engine = default("flow", "seconds instead of minutes; packets on request")
+    engine: Engine = default("flow", "Hocket: a second instead of minutes; packets on request")
     iterations: Count | None = None
     until_ps: PositiveDurationPs | None = Field(default=None, alias="until")
     record_rates_until_ps: DurationPs = default(0, "Hocket: rates are many rows", "record_rates_until")
@@ -315,7 +316,7 @@ class Job(Table):
     share: ShareField = default(Share(), "HotNets'22 §2: default DCQCN shares fairly")
     congestion: Congestion | None = None
     window: WindowField | None = None
-    path: PathField = default("ecmp", "what switches do")
+    path: PathField = default("ecmp", "Hocket: what switches do")
     priority: Annotated[StrictInt, Field(ge=0, le=255)] = default(0, "Hocket: one class, served first")
     time_shift_ps: DurationPs | None = Field(default=None, alias="time_shift")
     clock_error_ps: DurationPs = default(0, "Hocket: perfect clocks", "clock_error")
@@ -630,6 +631,11 @@ def _no_link(name: str, known: list[str]) -> str:
 
 
 def _job_mistakes(plan: Plan, job: Job, path: KeyPath) -> Iterator[Mistake]:
+    if job.window is not None and job.congestion and job.congestion.policy == "static-window":
+        yield (
+            (*path, "window"),
+            "static-window has a window of its own: congestion = { static-window = { window = … } }",
+        )
     found = list(_explicit_mistakes(job, path) if job.workload is None else _workload_mistakes(job, path))
     yield from found
     yield from _gpu_mistakes(plan, job, path)

@@ -142,11 +142,11 @@ class Switch(Table):
     resume_offset_bytes: Annotated[int, *_size(0, _LARGEST_BUFFER)] = default(
         3_072, f"{_SIMULATOR}: 3 KB below the threshold", "resume_offset"
     )
-    pfc: StrictBool = default(True, "RoCE's usual setting: nothing is lost")
+    pfc: StrictBool = default(True, "Hocket: RoCE's usual setting, nothing is lost")
     marking: Annotated[tuple[Marking, ...], Field(max_length=100)] = default(
         (_MARKING,), f"{_HPCC}: 100 and 400 KB at 25 Gbps, in proportion at other rates"
     )
-    scheduling: Scheduling = default("strict", "0 first, as on the flow engine")
+    scheduling: Scheduling = default("strict", "Hocket: 0 first, as on the flow engine")
     cut_through: StrictBool = default(False, f"{_SIMULATOR}: store and forward")
     telemetry_unit: Annotated[StrictInt, Field(ge=1, le=64)] = default(1, f"{_SIMULATOR}: INT_MULTI 1")
     pint_base: Annotated[Number, Field(ge=1.0001, le=2)] = default(1.05, f"{_SIMULATOR}: PINT_LOG_BASE 1.05")
@@ -184,9 +184,9 @@ class Host(Table):
         parse_duration("4 us"), "mlx5: np_min_time_between_cnps is 4 µs", "cnp_interval"
     )
     cnp_priority: Annotated[StrictInt, Field(ge=0, le=PRIORITIES - 1)] = default(
-        0, "the class that is served first, as operators give CNPs"
+        7, "Hocket: the last class is theirs alone; whichever they have goes before all others"
     )
-    pause_holds_acks: StrictBool = default(True, "acknowledgements are of the class that is paused")
+    pause_holds_acks: StrictBool = default(True, "Hocket: acknowledgements are of the class that is paused")
     retransmit_timeout_ps: PositiveDurationPs = default(
         parse_duration("4 ms"), "InfiniBand: 4.096 µs × 2^10, rounded", "retransmit_timeout"
     )

@@ -155,7 +155,7 @@ class Sent:
     ) -> dict[str, Any]:
         """Runs `jobs`, the rows going to `sink`: every table that there may be, empty ones too.
 
-        Returns what the manifest says of the run: how it ended, what it has checked, and what acted how often.
+        Returns what the manifest says of the run: how it ended, what was checked, what acted how often.
 
         Raises `SelfCheckError` where the run proves itself wrong; the rows until then have gone out.
         """
