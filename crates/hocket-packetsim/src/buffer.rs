@@ -182,8 +182,9 @@ impl SharedBuffer {
 fn headroom(rule: Headroom, frames: &Frames, link: &Incoming) -> u32 {
     let in_flight = |span: Duration| link.rate.bytes_in(span).get();
     let bytes = match rule {
-        // The PAUSE waits for a frame that is being sent, travels, lets the neighbour finish a frame, and
-        // what that sent travels here; and the packet that crossed the threshold may have left one byte unused.
+        // A frame each for the one that crosses the threshold, for what arrives while the PAUSE waits for a frame
+        // that has just begun to leave, and for the one that the neighbour has just begun when the PAUSE comes; the PAUSE's own
+        // time on the wire; and its way there with the way here of what was sent meanwhile.
         Headroom::Computed => {
             in_flight(link.delay + link.delay)
                 + 3 * u64::from(frames.largest())

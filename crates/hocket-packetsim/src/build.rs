@@ -17,7 +17,7 @@ use crate::buffer::{Incoming, SharedBuffer};
 use crate::changes::{Faults, ways_forth};
 use crate::engine::{Course, Engine, Flow, Marker, Return, Steering, Telemetry};
 use crate::messages::Messages;
-use crate::model::{Arithmetic, Model, Notification, PRIORITIES, Scheduling};
+use crate::model::{Arithmetic, Frames, Model, Notification, PRIORITIES, Scheduling};
 use crate::nic::Nic;
 use crate::packet::Header;
 use crate::port::{ClassQueue, Deficits, Port};
@@ -145,6 +145,7 @@ impl<'a> Engine<'a> {
         }
         let classes = classes(setup);
         let host_rate = links.iter().filter(|link| is_host(link.from)).map(|link| link.rate).min();
+        let frames = frames_in_use(setup);
         let mut buffers = Vec::with_capacity(incoming.len());
         for (node, into) in incoming.iter().enumerate() {
             let into: Vec<Incoming> = into
@@ -153,8 +154,7 @@ impl<'a> Engine<'a> {
                 .map(|link| Incoming { rate: link.rate, delay: link.delay })
                 .collect();
             let host_rate = host_rate.unwrap_or(Rate::ZERO);
-            let buffer =
-                SharedBuffer::new(&model.switching, &model.frames, &into, host_rate, classes);
+            let buffer = SharedBuffer::new(&model.switching, &frames, &into, host_rate, classes);
             let name = &fabric.nodes()[node].name;
             if !is_host(NodeId::from_index(node)) && buffer.pool() <= 0 {
                 return Err(RunError::BufferTooSmall {
@@ -347,6 +347,21 @@ fn check_flow(index: usize, flow: &FlowSpec, fabric: &Fabric) -> Result<(), RunE
         return Err(RunError::Priority { flow: index, priority: flow.priority });
     }
     Ok(())
+}
+
+// Without what only other policies than those of the flows add to a packet.
+fn frames_in_use(setup: &Setup<'_>) -> Frames {
+    let uses = |which: fn(&Policy) -> bool, bytes: u16| {
+        let used = setup.flows.iter().any(|flow| which(&setup.policies[flow.policy]));
+        if used { bytes } else { 0 }
+    };
+    let frames = setup.model.frames;
+    Frames {
+        stamp: uses(|policy| matches!(policy, Policy::Timely(_)), frames.stamp),
+        hops: uses(|policy| matches!(policy, Policy::Hpcc(_)), frames.hops),
+        load: uses(|policy| matches!(policy, Policy::Pint(_)), frames.load),
+        ..frames
+    }
 }
 
 fn classes(setup: &Setup<'_>) -> usize {

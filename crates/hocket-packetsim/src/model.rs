@@ -97,8 +97,9 @@ pub struct Switching {
 /// What arrives after a PAUSE has been sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Headroom {
-    /// By each port's rate, delay and frames: two propagations, a frame under way in either direction,
-    /// and the PAUSE itself (IEEE 802.1Qbb Annex O).
+    /// By each port's rate r, delay d, and the largest frame L in use: 2 d × r + 3 L + PAUSE bytes (IEEE 802.1Qbb Annex O,
+    /// without the response times of real hardware). The frames are the one that crosses the threshold, one that holds
+    /// the PAUSE up, and one that its receiver has just begun. A byte less can be too little.
     Computed,
     /// Three propagations at the port's rate, as HPCC-style simulators have it.
     ThreeDelays,

@@ -1,0 +1,256 @@
+//! What congestion controls promise of queues and PAUSE frames.
+
+use hocket_des::{Bytes, Duration};
+use hocket_packetsim::model::Marking;
+use hocket_packetsim::{Change, FlowSpec, LinkChange, MessageSpec, PathChoice, WindowRule};
+use hocket_scenario::LinkId;
+use hocket_transport::Policy;
+use hocket_transport::congestion::{dcqcn, dctcp, hpcc, receiver_driven, static_window};
+
+use crate::common::{LINE, PACKET_PS, Trial, WIRE, at_ps, clos, flow, message};
+
+const STATIC: Policy = Policy::StaticWindow(static_window::Parameters { window: None });
+
+/// One round trip over a switch: two packets, two acknowledgements and four delays at 100 Gbps.
+const FILLING: u64 = 27_500;
+
+fn receiver_driven() -> Policy {
+    Policy::ReceiverDriven(receiver_driven::Parameters::recommended(FILLING))
+}
+
+/// Each of `hosts` hosts sends to all others, the next one first.
+fn all_to_all(hosts: u32, policy: usize, priority: u8) -> Vec<FlowSpec> {
+    let pairs = (0..hosts).flat_map(|from| (1..hosts).map(move |on| (from, (from + on) % hosts)));
+    pairs.map(|(from, to)| FlowSpec { policy, priority, ..flow(from, to) }).collect()
+}
+
+/// Whether the two ends are no further apart than `percent` of the second.
+fn assert_within(found: u64, expected: u64, percent: f64) {
+    let off = (found as f64 / expected as f64 - 1.0) * 100.0;
+    assert!(off.abs() <= percent, "{found} against {expected}: {off:+.2}%");
+}
+
+#[test]
+fn static_windows_keep_an_incast_from_pausing_at_its_full_speed() {
+    let paused = Trial::incast(7, 2_000_000).run();
+    assert!(paused.outcome().counters.pauses > 0);
+    let calm = Trial::incast(7, 2_000_000).under(STATIC).run();
+    assert_eq!(calm.outcome().counters.pauses, 0);
+    assert_within(calm.outcome().ended.as_ps(), paused.outcome().ended.as_ps(), 0.1);
+    // 28 packets of each, less what is on the way.
+    assert!(calm.port("s->h0", "peak_bytes") < 7 * 28 * WIRE);
+}
+
+#[test]
+fn static_windows_keep_an_all_to_all_on_a_clos_from_pausing_at_its_full_speed() {
+    let mut trial = Trial::new(clos(4, 8, 8), all_to_all(32, 0, 3), 1_000_000);
+    trial.model.switching.buffer = Bytes::new(4 << 20);
+    let paused = trial.run();
+    assert!(paused.outcome().counters.pauses > 0);
+    let calm = trial.under(STATIC).run();
+    assert_eq!(calm.outcome().counters.pauses, 0);
+    let (calm, paused) = (calm.outcome().ended.as_ps(), paused.outcome().ended.as_ps());
+    assert!(calm as f64 <= 1.02 * paused as f64, "{calm} against {paused}");
+}
+
+#[test]
+fn two_jobs_with_static_windows_share_a_clos_and_none_of_them_is_paused() {
+    for path in [PathChoice::Ecmp, PathChoice::Spray] {
+        let mut flows = all_to_all(16, 0, 3);
+        flows.extend(all_to_all(16, 1, 5));
+        flows.iter_mut().for_each(|flow| flow.path = path.clone());
+        let mut trial = Trial::new(clos(4, 4, 2), flows, 300_000);
+        trial.policies.push(Policy::PfcOnly);
+        trial.model.switching.buffer = Bytes::new(4 << 20);
+        let paused = trial.run();
+        assert!(paused.outcome().counters.pauses > 0);
+        trial.policies = vec![STATIC, STATIC];
+        assert_eq!(trial.run().outcome().counters.pauses, 0);
+    }
+}
+
+#[test]
+fn a_window_that_is_given_is_taken() {
+    let five = Policy::StaticWindow(static_window::Parameters { window: Some(5_000) });
+    let ran = Trial::incast(1, 1_000_000).under(five).run();
+    // Five packets for each round trip of the first of them.
+    let round_trip = 2 * PACKET_PS + 2 * 86 * 80 + 4 * 500_000;
+    assert_within(ran.outcome().ended.as_ps(), 200 * round_trip, 0.5);
+}
+
+#[test]
+fn more_flows_than_any_window_serves_are_refused_with_the_link_that_would_pause() {
+    let mut trial = Trial::incast(1, 10_000).under(STATIC);
+    trial.flows = vec![flow(1, 0); 300];
+    trial.model.switching.buffer = Bytes::new(700_000);
+    // A pool of 700,000 − 2 × (12,500 + 3 × 1,124 + 84 + 4,096) = 659,896 bytes, which 300 flows of one port share: with x of each,
+    // 300 x − 4,096 < (659,896 − 300 x) ÷ 8, so that x < 257.
+    let refusal = trial.refusal();
+    assert!(
+        refusal.starts_with(
+            "link \"h1->s\" cannot be kept from PAUSE frames: static-window: 300 flows"
+        ),
+        "{refusal}"
+    );
+    trial.flows.truncate(2);
+    trial.messages.truncate(2);
+    trial.model.answering.ack_every = 100;
+    assert_eq!(
+        trial.refusal(),
+        "on link \"h1->s\", 2 flows with static windows have 28000 bytes each; receivers answer every \
+         100 packets, which are more"
+    );
+}
+
+#[test]
+fn a_message_alone_loses_nothing_by_waiting_for_grants() {
+    let plain = Trial::incast(1, 10_000_000).run().outcome().ended;
+    let granted = Trial::incast(1, 10_000_000).under(receiver_driven()).run();
+    assert_eq!(granted.outcome().counters.messages, 1);
+    // Grants share the way of the acknowledgements and may hold one back for their own length.
+    assert_within(granted.outcome().ended.as_ps(), plain.as_ps(), 0.1);
+}
+
+#[test]
+fn receivers_keep_their_link_busy_and_its_queue_short() {
+    let ran = Trial::incast(7, 4_000_000).under(receiver_driven()).run();
+    assert_eq!(ran.outcome().counters.pauses, 0);
+    let busy_ps = ran.port("s->h0", "bytes") * 80;
+    assert!(busy_ps as f64 > 0.95 * ran.outcome().ended.as_ps() as f64);
+    // Of each message 28 packets at most may be under way.
+    assert!(ran.port("s->h0", "peak_bytes") <= 7 * 28 * WIRE);
+    // Round robin: nobody is done long before the others.
+    let ends = ran.ends(7);
+    assert_within(*ends.iter().min().unwrap(), *ends.iter().max().unwrap(), 1.0);
+}
+
+#[test]
+fn messages_of_all_lengths_are_granted_to_their_ends() {
+    let mut trial = Trial::new(clos(2, 4, 2), all_to_all(8, 0, 3), 1).under(receiver_driven());
+    trial.model.answering.ack_every = 4;
+    for (number, each) in trial.messages.iter_mut().enumerate() {
+        each.bytes = [1, 999, 27_999, 28_001, 300_500][number % 5];
+    }
+    let again: Vec<_> = trial.messages.iter().map(|each| message(each.flow, 61_803)).collect();
+    trial.messages.extend(again);
+    for path in [PathChoice::Ecmp, PathChoice::Spray] {
+        trial.flows.iter_mut().for_each(|flow| flow.path = path.clone());
+        assert_eq!(trial.run().outcome().counters.messages, 2 * 56);
+    }
+}
+
+#[test]
+fn what_is_lost_is_sent_again_on_the_credit_that_there_was() {
+    let mut trial = Trial::incast(7, 1_000_000).under(receiver_driven());
+    trial.model.switching.pfc = false;
+    trial.model.switching.buffer = Bytes::new(250_000);
+    let ran = trial.run();
+    let counters = &ran.outcome().counters;
+    assert!(counters.losses > 0 && counters.retransmissions > 0, "{counters:?}");
+    assert_eq!(counters.messages, 7);
+}
+
+#[test]
+fn grants_that_a_failing_link_takes_along_are_sent_again() {
+    for outage in 0..20 {
+        let mut trial = Trial::incast(3, 1_000_000).under(receiver_driven());
+        trial.model.retransmit_timeout = Duration::from_us(100);
+        let change = |us: u64, change| LinkChange {
+            at: at_ps(us * 1_000_000),
+            link: LinkId::new(0),
+            change,
+        };
+        let start = 20 + 10 * outage;
+        trial.changes = vec![change(start, Change::Down), change(start + 30, Change::Up)];
+        let ran = trial.run();
+        assert!(ran.outcome().counters.lost_to_failures > 0);
+        assert_eq!(ran.outcome().counters.messages, 3);
+    }
+}
+
+#[test]
+fn receiver_driven_and_dcqcn_jobs_share_a_fabric() {
+    let mut flows = all_to_all(8, 0, 3);
+    flows.extend(all_to_all(8, 1, 5));
+    let mut trial = Trial::new(clos(2, 4, 2), flows, 500_000);
+    let dcqcn = Policy::Dcqcn(dcqcn::Parameters::recommended(LINE));
+    trial.policies = vec![receiver_driven(), dcqcn];
+    let (minimum, maximum) = (Bytes::new(40_000), Bytes::new(160_000));
+    trial.model.switching.marking =
+        vec![Marking { rate: LINE, minimum, maximum, probability: 0.2 }];
+    let later = |each: &MessageSpec| MessageSpec { start: at_ps(50_000_000), ..*each };
+    trial.messages.extend(trial.messages.clone().iter().map(later));
+    let ran = trial.run();
+    let counters = &ran.outcome().counters;
+    assert_eq!(counters.messages, 4 * 56);
+    assert_eq!(counters.rate_cuts[0], 0);
+    assert!(counters.rate_cuts[1] > 0);
+}
+
+/// What waits for the link to host 0 every microsecond between two times, in bytes, and how much of that link is in
+/// use between them.
+fn queue_and_use(trial: &Trial, from_us: u64, until_us: u64) -> (Vec<u64>, f64) {
+    let run_until = |us: u64| {
+        let mut trial = trial.clone();
+        trial.options.until = Some(at_ps(us * 1_000_000));
+        trial.options.sample_every = Some(Duration::from_us(1));
+        trial.run()
+    };
+    let (before, ran) = (run_until(from_us), run_until(until_us));
+    let carried = ran.port("s->h0", "bytes") - before.port("s->h0", "bytes");
+    let could = (until_us - from_us) * 1_000_000 / 80;
+    let (times, bytes) = (ran.integers("queues", "time_ps"), ran.integers("queues", "bytes"));
+    let links = ran.names("queues", "link");
+    let rows = times.iter().zip(bytes).zip(&links).filter(|(_, link)| *link == "s->h0");
+    let mut steps = rows.map(|((time, bytes), _)| (time / 1_000_000, bytes)).peekable();
+    let mut last = 0;
+    let mut queue = Vec::new();
+    for us in 0..until_us {
+        while let Some((_, bytes)) = steps.next_if(|step| step.0 <= us) {
+            last = bytes;
+        }
+        if us >= from_us {
+            queue.push(last);
+        }
+    }
+    (queue, carried as f64 / could as f64)
+}
+
+#[test]
+fn hpcc_keeps_next_to_no_queue_and_nearly_all_of_the_link() {
+    // SIGCOMM'19: a target of 95%, and a queue only from flows that have just come.
+    for senders in [2, 4, 8] {
+        let policy = Policy::Hpcc(hpcc::Parameters::recommended(LINE));
+        let mut trial = Trial::incast(senders, 200_000_000).under(policy);
+        let window = WindowRule::PathFull { scaled: true };
+        trial.flows.iter_mut().for_each(|flow| flow.window = window);
+        let (queue, used) = queue_and_use(&trial, 1_000, 3_000);
+        let mean = queue.iter().sum::<u64>() / queue.len() as u64;
+        let (packet, most) = (1_124, queue.iter().max().copied());
+        assert!(mean <= 2 * packet, "a mean of {mean} bytes");
+        assert!(most <= Some(u64::from(senders) * packet), "{most:?} bytes of {senders} flows");
+        assert!((0.93..0.96).contains(&used), "{used} of the link");
+    }
+}
+
+#[test]
+fn dctcp_lets_its_queue_swing_around_the_threshold_and_uses_the_link() {
+    // As a rate it is no window whose swing SIGCOMM'10 section 3.3 gives; what it shares is that K decides the queue.
+    for senders in [2, 4] {
+        for threshold in [65_000, 150_000] {
+            let policy = Policy::Dctcp(dctcp::Parameters::recommended(LINE));
+            let mut trial = Trial::incast(senders, 400_000_000).under(policy);
+            trial.model.switching.buffer = Bytes::new(32_000_000);
+            let (minimum, maximum) = (Bytes::new(threshold), Bytes::new(threshold));
+            trial.model.switching.marking =
+                vec![Marking { rate: LINE, minimum, maximum, probability: 1.0 }];
+            let (queue, used) = queue_and_use(&trial, 3_000, 6_000);
+            let crossings =
+                queue.windows(2).filter(|pair| pair[0] <= threshold && pair[1] > threshold).count();
+            assert!(crossings >= 8, "the queue rose above {threshold} bytes {crossings} times");
+            let most = queue.iter().max().copied();
+            assert!(most <= Some(2 * threshold + FILLING), "{most:?} bytes at K = {threshold}");
+            assert!(used > 0.95, "{used} of the link");
+        }
+    }
+}

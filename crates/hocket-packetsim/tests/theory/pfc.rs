@@ -1,0 +1,135 @@
+//! Thresholds, headroom and marking of switches.
+
+use hocket_des::{Bytes, Duration};
+use hocket_packetsim::model::{Headroom, Marking, Scheduling};
+use hocket_packetsim::{FlowSpec, RunError, WindowRule};
+use hocket_scenario::Fabric;
+
+use crate::common::{ACK_PS, DELAY, LINE, PACKET_PS, Trial, WIRE, at_ps, flow, star, star_of};
+
+const PAUSE_PS: u64 = 84 * 80;
+/// Twice this and a PAUSE frame are 2 ps more than 100 packets take.
+const LONG_PS: u64 = (100 * PACKET_PS - PAUSE_PS + 2) / 2;
+
+fn in_class(priority: u8, flow: FlowSpec) -> FlowSpec {
+    FlowSpec { priority, ..flow }
+}
+
+/// Host 1 sends over a long link to host 0, which host 2 keeps busy with what goes first. Host 3 sends to host 1, so that a
+/// PAUSE to it can find the link taken; for now, long after.
+fn long_link(headroom: Headroom) -> Trial {
+    let ends = [DELAY, Duration::from_ps(LONG_PS), DELAY, DELAY];
+    let fabric: Fabric = star_of(ends.map(|delay| (LINE, delay)));
+    let flows = vec![in_class(3, flow(1, 0)), in_class(0, flow(2, 0)), in_class(5, flow(3, 1))];
+    let mut trial = Trial::new(fabric, flows, 3_000_000);
+    trial.messages[0].start = at_ps(10_000_000);
+    // The first packet of two is not acknowledged: an acknowledgement would take the place of a packet.
+    trial.messages[2].bytes = 2_000;
+    trial.messages[2].start = at_ps(400_000_000);
+    trial.model.answering.ack_every = 4;
+    trial.model.switching.scheduling = Scheduling::Strict;
+    trial.model.switching.headroom = headroom;
+    trial.model.switching.buffer = Bytes::new(3_000_000);
+    trial
+}
+
+/// The worst that can happen to a switch that asks host 1 to stop: a frame has begun to leave for host 1 just before.
+fn worst_case(headroom: Headroom) -> Trial {
+    let mut trial = long_link(headroom);
+    let ran = trial.run();
+    assert!(ran.result.is_ok(), "with nothing in the way of the PAUSE there is room to spare");
+    let first = ran.names("pauses", "link").iter().position(|link| link == "h1->s");
+    let heard_ps = ran.integers("pauses", "time_ps")[first.expect("host 1 is told to stop")];
+    let sent_ps = heard_ps - LONG_PS - PAUSE_PS;
+    trial.messages[2].start = at_ps(sent_ps - 1 - PACKET_PS - DELAY.as_ps());
+    trial
+}
+
+#[test]
+fn the_published_headroom_loses_nothing_in_the_worst_case_and_a_byte_less_does() {
+    // After the packet that crosses the threshold, host 1 begins packets until it hears the PAUSE, which waits a packet less
+    // 1 ps, leaves, and travels; and what was on its way when the threshold was crossed comes besides: 1 ps more
+    // than 101 packets, so 102 of them.
+    let needed = 103 * WIRE;
+    let round_trip = 2 * LONG_PS / 80;
+    assert_eq!(round_trip + 3 * WIRE + 84, needed, "the formula gives exactly that");
+
+    let ran = worst_case(Headroom::Computed).run();
+    assert_eq!(ran.outcome().counters.losses, 0);
+    let ran = worst_case(Headroom::Fixed(Bytes::new(needed))).run();
+    assert_eq!(ran.outcome().counters.losses, 0);
+    for too_little in [needed - 1, needed - WIRE] {
+        let ran = worst_case(Headroom::Fixed(Bytes::new(too_little))).run();
+        let Err(RunError::LostDespitePfc { link, flow: 0, .. }) = &ran.result else {
+            panic!("{:?}", ran.result)
+        };
+        assert_eq!(link, "h1->s");
+    }
+}
+
+#[test]
+fn n_saturated_ingresses_hold_an_nth_and_eighth_of_the_pool_each() {
+    for n in [1, 2, 4, 7] {
+        // Host n + 1 keeps the link to host 0 busy; the others fill the buffer until they are told to stop.
+        let mut flows: Vec<FlowSpec> = (1..=n).map(|host| in_class(3, flow(host, 0))).collect();
+        flows.push(in_class(0, flow(n + 1, 0)));
+        let mut trial = Trial::new(star(n + 2), flows, 3_000_000);
+        let start_ps = 5_000_000;
+        trial.messages[..n as usize].iter_mut().for_each(|each| each.start = at_ps(start_ps));
+        trial.model.switching.scheduling = Scheduling::Strict;
+        trial.model.switching.buffer = Bytes::new(4_000_000);
+        // Two classes on each port, with 2 × 500 ns, 3 packets and a PAUSE for headroom.
+        let set_aside = u64::from(n + 2) * 2 * (12_500 + 3 * WIRE + 84 + 4_096);
+        let expected = (4_000_000 - set_aside) / (8 + u64::from(n));
+        let ran = trial.run();
+        let links = ran.names("pauses", "link");
+        for host in 1..=n {
+            let row = links.iter().position(|link| *link == format!("h{host}->s"));
+            let heard_ps =
+                ran.integers("pauses", "time_ps")[row.expect("everybody is told to stop")];
+            let arriving_ps = heard_ps - PAUSE_PS - start_ps - 2 * DELAY.as_ps();
+            let held = arriving_ps / PACKET_PS * WIRE - 4_096;
+            // Within the packet that crosses the threshold, and one that left at the very start.
+            assert!(held.abs_diff(expected) <= 2 * WIRE, "{held} against {expected} of {n}");
+        }
+    }
+}
+
+/// Of 100,000 packets from two hosts that keep 100 packets each under way, the share that was marked.
+fn marked(minimum: u64, maximum: u64, probability: f64) -> f64 {
+    let mut trial = Trial::incast(2, 50_000_000);
+    trial.flows.iter_mut().for_each(|flow| flow.window = WindowRule::Bytes(100_000));
+    trial.model.switching.buffer = Bytes::new(32_000_000);
+    let (minimum, maximum) = (Bytes::new(minimum), Bytes::new(maximum));
+    trial.model.switching.marking = vec![Marking { rate: LINE, minimum, maximum, probability }];
+    let ran = trial.run();
+    assert_eq!(ran.outcome().counters.pauses, 0);
+    assert_eq!(ran.port("s->h0", "marked"), ran.outcome().counters.marks);
+    ran.outcome().counters.marks as f64 / 100_000.0
+}
+
+#[test]
+fn a_queue_that_stays_as_it_is_is_marked_with_the_probability_of_its_length() {
+    // From when a packet begins to leave until the one that its acknowledgement releases arrives: twice its length, that of
+    // its acknowledgement twice, four delays. All that is not under way then is in the queue.
+    let round_trip = 2 * PACKET_PS + 2 * ACK_PS + 4 * DELAY.as_ps();
+    let behind = (200.0 - round_trip as f64 / PACKET_PS as f64) * WIRE as f64;
+    for (minimum, maximum, probability) in [
+        (0, 400_000, 1.0),
+        (100_000, 400_000, 1.0),
+        (100_000, 300_000, 0.2),
+        (150_000, 200_000, 0.5),
+    ] {
+        let share = (behind - minimum as f64) / (maximum - minimum) as f64;
+        let (found, expected) = (marked(minimum, maximum, probability), probability * share);
+        // Three standard deviations of 100,000 draws, and the packets before the queue is there and after it is gone.
+        assert!((found - expected).abs() < 0.005 + 0.004, "{found} against {expected}");
+    }
+}
+
+#[test]
+fn a_queue_below_the_thresholds_is_not_marked_and_one_above_always() {
+    assert!(marked(220_000, 300_000, 1.0).abs() < 1e-12);
+    let all = marked(50_000, 100_000, 0.01);
+    assert!((0.996..1.0).contains(&all), "{all}");
+}

@@ -1,0 +1,147 @@
+//! What holds for whatever is sent, on whatever fabric, under whatever controls.
+
+use hocket_des::{Bytes, Duration};
+use hocket_packetsim::model::{Marking, Scheduling};
+use hocket_packetsim::{FlowSpec, PathChoice, Status};
+use hocket_transport::Policy;
+use hocket_transport::congestion::{
+    dcqcn, dctcp, hpcc, pint, receiver_driven, static_window, timely,
+};
+use proptest::prelude::*;
+
+use crate::common::{ACK_PS, DELAY, LINE, Trial, at_ps, clos, flow, message, star};
+
+fn any_policy() -> impl Strategy<Value = Policy> {
+    let credits = (0_u64..60_000, 1_u32..4, 1_u64..60_000);
+    prop_oneof![
+        Just(Policy::PfcOnly),
+        any::<bool>().prop_map(|adaptive| {
+            Policy::Dcqcn(dcqcn::Parameters { adaptive, ..dcqcn::Parameters::recommended(LINE) })
+        }),
+        Just(Policy::Dctcp(dctcp::Parameters::recommended(LINE))),
+        Just(Policy::Timely(timely::Parameters::recommended(LINE))),
+        Just(Policy::Hpcc(hpcc::Parameters::recommended(LINE))),
+        Just(Policy::Pint(pint::Parameters::recommended(LINE))),
+        Just(Policy::StaticWindow(static_window::Parameters::default())),
+        credits.prop_map(|(unsolicited, overcommitment, outstanding)| {
+            let parameters =
+                receiver_driven::Parameters { unsolicited, overcommitment, outstanding };
+            Policy::ReceiverDriven(parameters)
+        }),
+    ]
+}
+
+fn any_scheduling() -> impl Strategy<Value = Scheduling> {
+    prop_oneof![
+        Just(Scheduling::Strict),
+        Just(Scheduling::RoundRobin),
+        prop::array::uniform8(1_u16..5).prop_map(Scheduling::Weighted),
+    ]
+}
+
+prop_compose! {
+    /// Messages of two jobs among the four hosts of a star or of a Clos of two racks. The buffers are so small that PFC
+    /// is needed.
+    fn any_trial()(
+        is_clos in any::<bool>(),
+        cut_through in any::<bool>(),
+        policies in prop::collection::vec(any_policy(), 2),
+        scheduling in any_scheduling(),
+        ends in prop::collection::vec((0_u32..4, 1_u32..4, 0_u8..8, 0_usize..2, any::<bool>()), 1..8),
+        sizes in prop::collection::vec((0_usize..8, 1_u64..200_000, 0_u64..50), 1..12),
+        seed in any::<u64>(),
+    ) -> Trial {
+        let fabric = if is_clos { clos(2, 2, 2) } else { star(4) };
+        let flows: Vec<FlowSpec> = ends
+            .into_iter()
+            .map(|(from, on, priority, policy, spreads)| {
+                let telemetry = matches!(policies[policy], Policy::Hpcc(_) | Policy::Pint(_));
+                let path = if spreads && !telemetry { PathChoice::Spray } else { PathChoice::Ecmp };
+                FlowSpec { priority, policy, path, ..flow(from, (from + on) % 4) }
+            })
+            .collect();
+        let mut trial = Trial::new(fabric, Vec::new(), 0);
+        trial.messages = sizes
+            .into_iter()
+            .map(|(of, bytes, start_us)| {
+                let start = at_ps(start_us * 1_000_000);
+                hocket_packetsim::MessageSpec { start, ..message(of % flows.len(), bytes) }
+            })
+            .collect();
+        trial.flows = flows;
+        trial.policies = policies;
+        trial.seed = seed;
+        let switching = &mut trial.model.switching;
+        switching.buffer = Bytes::new(1_200_000);
+        switching.scheduling = scheduling;
+        switching.cut_through = cut_through;
+        let (minimum, maximum) = (Bytes::new(20_000), Bytes::new(80_000));
+        switching.marking = vec![Marking { rate: LINE, minimum, maximum, probability: 0.2 }];
+        trial
+    }
+}
+
+/// No message of `bytes` is complete sooner, at 100 Gbps over so many switches: its bytes leave the sender, the last
+/// packet crosses the other links or its headers do, and so does its acknowledgement.
+fn least_ps(bytes: u64, switches: u64, cut_through: bool) -> u64 {
+    let packets = bytes.div_ceil(1_000);
+    let last = bytes - (packets - 1) * 1_000 + 82;
+    let passed = |wire: u64| 80 * if cut_through { wire.min(82) } else { wire };
+    let forth = (bytes + packets * 82) * 80 + switches * passed(last);
+    let back = ACK_PS + switches * passed(86);
+    forth + back + 2 * (switches + 1) * DELAY.as_ps()
+}
+
+proptest! {
+    // The run itself checks that bytes and buffers add up, that nothing is lost, and that no link carries too much.
+    #[test]
+    fn everything_arrives_once_never_too_soon_and_again_the_same(trial in any_trial()) {
+        let ran = trial.run();
+        let outcome = ran.outcome();
+        prop_assert_eq!(outcome.status, Status::Complete);
+        prop_assert_eq!(outcome.counters.losses, 0);
+        let posted: u64 = trial.messages.iter().map(|each| each.bytes).sum();
+        let bytes = ran.integers("flows", "bytes");
+        prop_assert_eq!(bytes.iter().sum::<u64>(), posted);
+        let cut_through = trial.model.switching.cut_through;
+        let is_clos = trial.fabric.nodes().len() > 5;
+        let (starts, ends) = (ran.integers("flows", "start_ps"), ran.integers("flows", "end_ps"));
+        for (row, &of) in ran.integers("flows", "flow").iter().enumerate() {
+            let FlowSpec { from, to, .. } = &trial.flows[of as usize];
+            let far = is_clos && from.index() / 2 != to.index() / 2;
+            let least = least_ps(bytes[row], if far { 3 } else { 1 }, cut_through);
+            prop_assert!(ends[row] - starts[row] >= least, "{} bytes of {of}", bytes[row]);
+        }
+        let again = trial.run();
+        prop_assert_eq!(&again.tables, &ran.tables);
+        prop_assert_eq!(again.outcome(), outcome);
+    }
+
+    #[test]
+    fn static_windows_never_cause_a_pause(trial in any_trial(), spare in 0_u64..200_000) {
+        let mut trial = trial;
+        trial.policies = vec![Policy::StaticWindow(static_window::Parameters::default()); 2];
+        // From little more than headroom and reserves take.
+        trial.model.switching.buffer = Bytes::new(900_000 + spare);
+        if let Ok(outcome) = trial.run().result {
+            prop_assert_eq!(outcome.counters.pauses, 0);
+        }
+    }
+
+    #[test]
+    fn credit_never_overdrawn_brings_every_message_to_its_end_while_packets_are_lost(
+        trial in any_trial(),
+        buffer in 0_u64..60_000,
+    ) {
+        let mut trial = trial;
+        let parameters = receiver_driven::Parameters::recommended(27_500);
+        trial.policies = vec![Policy::ReceiverDriven(parameters); 2];
+        trial.model.switching.pfc = false;
+        trial.model.switching.headroom = hocket_packetsim::model::Headroom::Fixed(Bytes::ZERO);
+        trial.model.switching.reserve = Bytes::ZERO;
+        trial.model.switching.buffer = Bytes::new(20_000 + buffer);
+        trial.model.retransmit_timeout = Duration::from_us(200);
+        let ran = trial.run();
+        prop_assert_eq!(ran.outcome().counters.messages, trial.messages.len() as u64);
+    }
+}
