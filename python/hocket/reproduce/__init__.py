@@ -6,7 +6,7 @@ The ids are those of docs/validation.md; `hocket reproduce --list` prints them.
 from collections.abc import Iterable, Iterator
 
 from hocket.errors import InputError
-from hocket.reproduce import c1, c2, c3, c4, c17, c19, h1, h3, h4, h5, h6, h7, h8
+from hocket.reproduce import c1, c2, c3, c4, c17, c19, cross, h1, h3, h4, h5, h6, h7, h8, r3, r4, r5
 from hocket.reproduce.target import Progress, Reproduction, Row, Target
 
 __all__ = ["TARGETS", "Progress", "Reproduction", "Row", "Target", "chosen", "reproduce"]
@@ -22,15 +22,19 @@ TARGETS: dict[str, Target] = {
         Target("H6", "Unique priorities, and more jobs than queues", h6.reproduce),
         Target("H7", "Time-shifts and clock errors", h7.reproduce),
         Target("H8", "Cluster-wide compatibility, shared GPUs, batch sizes", h8.reproduce),
+        Target("R3", "Incast on one switch under six congestion controls", r3.reproduce),
+        Target("R4", "All-To-All and All-Reduce on one switch", r4.reproduce, takes_minutes=True),
+        Target("R5", "All-To-All on a Clos network: ToRs and spines", r5.reproduce, takes_minutes=True),
         Target("C1", "Traffic of four parallelisation strategies", c1.reproduce),
         Target("C2", "Interleaving two VGG19 jobs", c2.reproduce),
         Target("C3", "The optimisation and its score", c3.reproduce),
         Target("C4", "Unique time-shifts from the affinity graph", c4.reproduce),
         Target("C17", "Snapshots: score, time-shift, communication time", c17.reproduce),
         Target("C19", "Precision of the angles: accuracy and execution time", c19.reproduce),
+        Target("X1", "Flow engine against packet engine", cross.reproduce),
     )
 }
-"""Every target that can be rerun, in the order of the papers."""
+"""Every target that can be rerun, in the order of the papers; what no paper shows comes last."""
 
 
 def chosen(ids: Iterable[str]) -> list[Target]:

@@ -20,6 +20,7 @@ from hocket.reproduce.setting import (
     snapshot,
 )
 from hocket.reproduce.target import Progress, Reproduction, Row
+from hocket.reproduce.testbed import ITERATIONS, run_packets
 from hocket.results import Run
 from hocket.runner import simulate
 from hocket.workloads import figure_3_profile
@@ -27,6 +28,7 @@ from hocket.workloads import figure_3_profile
 CLOCK_ERRORS_MS = (0, 1, 2, 5, 10, 15, 20)
 # Fig 17 shows snapshots 1 to 3.
 FIG_17 = (1, 2, 3)
+CLOCK_ERRORS_ON_PACKETS_MS = (0, 10, 20)
 _WHY_MORE = (
     "slots an ideal iteration apart are too short: phases overlap a little in every iteration, so each ends "
     "late for its slot; see the next row"
@@ -72,6 +74,8 @@ def reproduce(progress: Progress) -> Reproduction:
         Row("mean iteration with shifts and agent", 255.0, kept[0].mean_ms, "ms", "paper: the time alone"),
         *_clock_rows(alone, kept),
     ]
+    progress("on packets")
+    rows.extend(_packet_rows(jobs, shifts_s))
     for number in FIG_17:
         progress(f"adjustments of snapshot {number}")
         rows.extend(_adjustment_rows(number))
@@ -86,6 +90,7 @@ def reproduce(progress: Progress) -> Reproduction:
             "The agent delays a job's next iteration to its next slot once its communication starts 5% of an "
             "iteration away from it (NSDI'24 §5.7). A late job can only wait for the slot after, almost a "
             "whole iteration: that is what the 99th percentile shows.",
+            f"On packets: {ITERATIONS} iterations under DCQCN as in H1.",
             "Slots that last are as far apart as the slowest job's predicted iteration under these shifts, "
             f"and {JITTER:.0%} for jitter; a job that is early waits for its slot.",
         ),
@@ -110,6 +115,33 @@ def point(run: Run) -> Point:
         adjustments_per_minute=max(adjustments_per_minute(run).values()),
         overlap=float(np.mean(overlaps(run, first, second))),
     )
+
+
+def measure_packets(
+    jobs: Sequence[Tables],
+    shifts_s: dict[str, float] | None,
+    error_ms: int = 0,
+    iterations: int = ITERATIONS,
+) -> Point:
+    """The jobs on packets: unshifted, or with time-shifts that are off by a clock error and the agent."""
+    placed = each_with(jobs, jitter=JITTER)
+    if shifts_s is not None:
+        placed = each_with(shifted(placed, shifts_s, readjust=True), clock_error=f"{error_ms} ms")
+    return point(run_packets(placed, iterations=iterations))
+
+
+def _packet_rows(jobs: Sequence[Tables], shifts_s: dict[str, float]) -> Iterator[Row]:
+    free = measure_packets(jobs, None)
+    yield Row("packets: overlap without shifts", None, free.overlap, "", f"mean {free.mean_ms:.1f} ms")
+    for error_ms in CLOCK_ERRORS_ON_PACKETS_MS:
+        kept = measure_packets(jobs, shifts_s, error_ms)
+        yield Row(
+            f"packets, clock error of {error_ms} ms: mean iteration with the agent",
+            255.0 if error_ms == 0 else None,
+            kept.mean_ms,
+            "ms",
+            f"overlap {kept.overlap:.1%}, p99 {kept.p99_ms:.0f} ms",
+        )
 
 
 def adjustments_per_minute(run: Run) -> dict[str, float]:

@@ -22,8 +22,7 @@ def print_table(reproduction: Reproduction, console: Console) -> None:
     """Prints the rows with the paper's values beside ours, and what was assumed."""
     table = Table(
         "quantity",
-        "paper",
-        "ours",
+        *reproduction.columns,
         "difference",
         "comment",
         title=f"{reproduction.id}  {reproduction.title}",
@@ -52,6 +51,7 @@ def as_json(reproductions: Sequence[Reproduction]) -> list[dict[str, Any]]:
         {
             "id": each.id,
             "title": each.title,
+            "columns": list(each.columns),
             "rows": [
                 {
                     "quantity": row.quantity,
@@ -105,7 +105,7 @@ def markdown(reproduction: Reproduction) -> str:
     lines = [
         f"### {reproduction.id}: {reproduction.title}",
         "",
-        "| quantity | paper | ours | difference | comment |",
+        f"| quantity | {' | '.join(reproduction.columns)} | difference | comment |",
         "|---|---:|---:|---:|---|",
     ]
     for row in reproduction.rows:

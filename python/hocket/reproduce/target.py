@@ -47,19 +47,27 @@ class Row:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A target that was rerun; `figure` draws it, `notes` say which parameters were used and from where."""
+    """A target that was rerun; `figure` draws it, `notes` say which parameters were used and from where.
+
+    `columns` are what a row's `paper` and `ours` are, where they are something else.
+    """
 
     id: str
     title: str
     rows: tuple[Row, ...]
     figure: Callable[[], Figure] | None = None
     notes: tuple[str, ...] = field(default=())
+    columns: tuple[str, str] = ("paper", "ours")
 
 
 @dataclass(frozen=True)
 class Target:
-    """A figure or a table of a paper that can be rerun; `id` is its name in docs/validation.md."""
+    """A figure or a table of a paper that can be rerun; `id` is its name in docs/validation.md.
+
+    One that `takes_minutes` is not among those that tests rerun: they run its parts at a smaller size.
+    """
 
     id: str
     title: str
     run: Callable[[Progress], Reproduction]
+    takes_minutes: bool = False
