@@ -13,7 +13,9 @@ ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "docs/guide.md", "docs/python.md", "docs/plan-format.md")
 BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 # Times and memory differ from machine to machine.
-MEASURED = re.compile(r"(solved in|simulated [\d,.]+ s in) [\d,.]+ m?s|\b\d+ MB$", re.MULTILINE)
+MEASURED = re.compile(
+    r"(solved in|simulated [\d,.]+ m?s in) [\d,.]+ m?s|[\d.]+ M/s, \d+ MB$|\b\d+ MB$", re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
