@@ -9,6 +9,7 @@ use hocket_transport::telemetry::FormatError;
 use thiserror::Error;
 
 use crate::model::ModelError;
+use crate::recurrence::MAX_CYCLES;
 
 /// Why a run could not start, or one of its own checks failed.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -85,11 +86,28 @@ pub enum RunError {
     UnknownFlow { message: usize, flow: usize, flows: usize },
     #[error("message {message}, of flow {flow}, has 0 bytes; it must have at least 1")]
     EmptyMessage { message: usize, flow: usize },
+    #[error("skipping within {tolerance}; the tolerance must be at least 0 and below 1")]
+    SkipTolerance { tolerance: f64 },
+    #[error("skipping after {cycles} cycles; it must be from 2 to {MAX_CYCLES}")]
+    SkipCycles { cycles: u32 },
     #[error("samples every {interval}; it must be above 0 ps")]
     NoInterval { interval: Duration },
 }
 
 impl RunError {
+    /// The same that much later.
+    pub(crate) fn later(mut self, span: Duration) -> Self {
+        if let Self::LostDespitePfc { time, .. }
+        | Self::Deadlock { time, .. }
+        | Self::Stalled { time, .. }
+        | Self::BytesLost { time, .. }
+        | Self::BufferAstray { time, .. } = &mut self
+        {
+            *time += span;
+        }
+        self
+    }
+
     /// Whether the run was under way and one of its own checks failed, as against input that cannot be run.
     pub fn is_failed_check(&self) -> bool {
         matches!(

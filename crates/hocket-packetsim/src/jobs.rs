@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use hocket_des::{Bytes, Duration, Rate, Time};
-use hocket_scenario::closed_loop::{ClosedLoop, Next};
+use hocket_scenario::closed_loop::{ClosedLoop, Next, TooLong};
 use hocket_scenario::{JobId, LinkId, LinkRow, Phase, Records, Scenario, Table};
 use hocket_transport::Progress;
 
@@ -39,6 +39,24 @@ impl PeriodicJobs<'_> {
     }
 }
 
+/// Where a job stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// Finished iterations.
+    pub(crate) done: u64,
+    pub(crate) is_sending: bool,
+    pub(crate) is_gone: bool,
+}
+
+/// What is counted of jobs, at one moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct JobCounts {
+    bytes_by_link: BTreeMap<(LinkId, JobId), u64>,
+    /// By job: time spent sending, and how often rates were cut.
+    busy: Vec<Duration>,
+    cuts: Vec<u64>,
+}
+
 /// All jobs of a run.
 pub(crate) struct Jobs<'a> {
     periodic: PeriodicJobs<'a>,
@@ -48,6 +66,12 @@ pub(crate) struct Jobs<'a> {
     iterations_done: u64,
     /// Jobs that have not left.
     left: usize,
+    /// When something last happened to any of them.
+    last_event: Time,
+    /// How much of their time is over without having been simulated.
+    skipped: Duration,
+    /// What arrived in what was repeated.
+    repeated_bytes: BTreeMap<(LinkId, JobId), u64>,
 }
 
 struct JobState<'a> {
@@ -57,6 +81,9 @@ struct JobState<'a> {
     unfinished: usize,
     phase_start: Option<Time>,
     busy: Duration,
+    /// Finished iterations.
+    done: u64,
+    is_gone: bool,
 }
 
 impl<'a> Jobs<'a> {
@@ -73,32 +100,51 @@ impl<'a> Jobs<'a> {
             if let Some(start) = closed_loop.first_start() {
                 engine.schedule_work(start, Work::Job(id.code()));
             }
-            let (unfinished, phase_start, busy) = (0, None, Duration::ZERO);
             jobs.push(JobState {
                 closed_loop,
                 flows: flows.clone(),
-                unfinished,
-                phase_start,
-                busy,
+                unfinished: 0,
+                phase_start: None,
+                busy: Duration::ZERO,
+                done: 0,
+                is_gone: false,
             });
         }
         let left = jobs.len();
-        Ok(Self { periodic: *periodic, jobs, records, iterations_done: 0, left })
+        Ok(Self {
+            periodic: *periodic,
+            jobs,
+            records,
+            iterations_done: 0,
+            left,
+            last_event: Time::ZERO,
+            skipped: Duration::ZERO,
+            repeated_bytes: BTreeMap::new(),
+        })
     }
 
     /// A wait of the job is over.
     pub(crate) fn go_on(&mut self, job: u32, engine: &mut Engine<'_>) -> Result<(), RunError> {
+        self.last_event = engine.now;
         let state = &mut self.jobs[job as usize];
         if let Some(start) = state.phase_start.take() {
             state.busy += engine.now.since(start);
         }
         let before = self.records.iterations.len();
         let next = state.closed_loop.go_on(engine.now, &mut self.records)?;
-        self.iterations_done += (self.records.iterations.len() - before) as u64;
+        let finished = (self.records.iterations.len() - before) as u64;
+        state.done += finished;
+        self.iterations_done += finished;
         match next {
+            Next::Wait(at) if at.as_ps().checked_add(self.skipped.as_ps()).is_none() => {
+                return Err(self.too_long(job, engine.now));
+            }
             Next::Wait(at) => engine.schedule_work(at, Work::Job(job)),
             Next::Send(phase) => self.send(job, phase, engine),
-            Next::Leave => self.left -= 1,
+            Next::Leave => {
+                state.is_gone = true;
+                self.left -= 1;
+            }
         }
         Ok(())
     }
@@ -108,6 +154,63 @@ impl<'a> Jobs<'a> {
         let state = &mut self.jobs[job as usize];
         state.unfinished -= 1;
         if state.unfinished == 0 { self.go_on(job, engine) } else { Ok(()) }
+    }
+
+    /// By job.
+    pub(crate) fn standings(&self) -> Vec<Standing> {
+        let standing = |state: &JobState<'_>| Standing {
+            done: state.done,
+            is_sending: state.phase_start.is_some(),
+            is_gone: state.is_gone,
+        };
+        self.jobs.iter().map(standing).collect()
+    }
+
+    /// How long nothing has happened to any of them.
+    pub(crate) fn quiet_for(&self, now: Time) -> Duration {
+        now.since(self.last_event)
+    }
+
+    /// What was counted so far.
+    pub(crate) fn counts(&self, engine: &Engine<'_>) -> JobCounts {
+        let mut counts = JobCounts {
+            bytes_by_link: BTreeMap::new(),
+            busy: self.jobs.iter().map(|state| state.busy_until(engine.now)).collect(),
+            cuts: vec![0; self.jobs.len()],
+        };
+        for (flow, owner) in self.periodic.owners.iter().enumerate() {
+            let Some(job) = *owner else { continue };
+            counts.cuts[job.index()] += engine.steering[flow].control.cuts();
+            for (links, bytes) in engine.carried(flow as u32) {
+                for &link in links {
+                    *counts.bytes_by_link.entry((LinkId::new(link), job)).or_default() += bytes;
+                }
+            }
+        }
+        counts
+    }
+
+    /// What was counted between two moments happened so many `times` more, all of it before now, with as many iterations of
+    /// each job; it took `skipped` in all.
+    pub(crate) fn repeat(
+        &mut self,
+        (from, to): (&JobCounts, &JobCounts),
+        iterations: &[u64],
+        times: u64,
+        skipped: Duration,
+    ) {
+        for (&place, bytes) in &to.bytes_by_link {
+            let before = from.bytes_by_link.get(&place).copied().unwrap_or_default();
+            *self.repeated_bytes.entry(place).or_default() += (bytes - before) * times;
+        }
+        for (index, state) in self.jobs.iter_mut().enumerate() {
+            state.busy += (to.busy[index] - from.busy[index]) * times;
+            self.records.jobs[index].policy_acted += (to.cuts[index] - from.cuts[index]) * times;
+            state.closed_loop.skip(iterations[index] * times);
+            state.done += iterations[index] * times;
+        }
+        self.iterations_done += iterations.iter().sum::<u64>() * times;
+        self.skipped += skipped;
     }
 
     /// Iterations of all jobs, finished and in all, if each job has a number of them.
@@ -130,15 +233,12 @@ impl<'a> Jobs<'a> {
     /// The tables that come last: `policy_acted` of `jobs` is how often a job's congestion controls cut their rates, and
     /// the bytes in `links` are the data that arrived over each.
     pub(crate) fn last_tables(&mut self, engine: &Engine<'_>, ended: Time) -> [Table; 2] {
-        let mut bytes_by_link: BTreeMap<(LinkId, JobId), u64> = BTreeMap::new();
-        for (flow, owner) in self.periodic.owners.iter().enumerate() {
-            let Some(job) = *owner else { continue };
-            self.records.jobs[job.index()].policy_acted += engine.steering[flow].control.cuts();
-            for (links, bytes) in engine.carried(flow as u32) {
-                for &link in links {
-                    *bytes_by_link.entry((LinkId::new(link), job)).or_default() += bytes;
-                }
-            }
+        let JobCounts { mut bytes_by_link, cuts, .. } = self.counts(engine);
+        for (place, bytes) in &self.repeated_bytes {
+            *bytes_by_link.entry(*place).or_default() += bytes;
+        }
+        for (job, cuts) in self.records.jobs.iter_mut().zip(cuts) {
+            job.policy_acted += cuts;
         }
         let row = |((link, job), bytes)| self.link_row(link, job, bytes, ended);
         self.records.links = bytes_by_link.into_iter().map(row).collect();
@@ -147,12 +247,15 @@ impl<'a> Jobs<'a> {
 
     fn link_row(&self, link: LinkId, job: JobId, bytes: u64, ended: Time) -> LinkRow {
         let rate = self.periodic.scenario.fabric().links()[link.index()].rate;
-        let could = rate.as_bps() as f64 / 8.0 * ended.as_secs_f64();
+        let could = rate.as_bps() as f64 / 8.0 * (ended + self.skipped).as_secs_f64();
         let utilisation = if could > 0.0 { bytes as f64 / could } else { 0.0 };
-        let state = &self.jobs[job.index()];
-        let present = state.phase_start.map_or(Duration::ZERO, |start| ended.since(start));
-        let busy = state.busy + present;
+        let busy = self.jobs[job.index()].busy_until(ended);
         LinkRow { link, job, bytes: Bytes::new(bytes), utilisation, busy }
+    }
+
+    fn too_long(&self, job: u32, now: Time) -> RunError {
+        let job = self.periodic.scenario.jobs()[job as usize].name.clone();
+        TooLong { job, time: now + self.skipped }.into()
     }
 
     fn send(&mut self, job: u32, phase: usize, engine: &mut Engine<'_>) {
@@ -173,6 +276,20 @@ impl<'a> Jobs<'a> {
             engine.courses[flow].phase = Progress { sent: sender.posted(), total: bytes };
             engine.post(flow as u32, bytes, Owner::Job(job));
         }
+    }
+}
+
+impl JobState<'_> {
+    /// How long the job has been sending, all phases together.
+    fn busy_until(&self, now: Time) -> Duration {
+        self.busy + self.phase_start.map_or(Duration::ZERO, |start| now.since(start))
+    }
+}
+
+impl JobCounts {
+    /// How many counts these are.
+    pub(crate) fn size(&self) -> usize {
+        self.bytes_by_link.len() + self.busy.len() + self.cuts.len()
     }
 }
 

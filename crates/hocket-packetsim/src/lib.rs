@@ -61,6 +61,7 @@ mod nic;
 mod packet;
 mod port;
 mod records;
+mod recurrence;
 mod ring;
 mod run;
 mod sampling;
@@ -76,6 +77,7 @@ pub use scenario::run_scenario;
 
 pub use hocket_scenario::{PathChoice, WindowRule};
 pub use model::Model;
+pub use recurrence::{MAX_CYCLES, Obstacle, Repeat, Skip, Skipping};
 pub use run::{
     Counters, MessageSpec, Observer, Options, Outcome, Progress, Record, Status, Workload, run,
 };

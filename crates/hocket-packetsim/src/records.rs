@@ -7,6 +7,7 @@ use hocket_scenario::{Column, Fabric, NodeKind, Table};
 use crate::build::{FlowSpec, Setup};
 use crate::engine::Engine;
 use crate::model::PRIORITIES;
+use crate::port::Port;
 
 /// A message arrived as a whole, and its sender knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +48,23 @@ struct Held {
     span: Duration,
 }
 
+/// What a port sent.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sent {
+    packets: u64,
+    bytes: u64,
+    marked: u64,
+}
+
+/// What is counted of ports, at one moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PortCounts {
+    /// By port.
+    sent: Vec<Sent>,
+    /// By port and priority, then by port: PAUSE frames and paused time.
+    held: Vec<(u64, Duration)>,
+}
+
 /// The rows of a run that were not taken out yet, and what is counted over the whole of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Records {
@@ -62,6 +80,8 @@ pub(crate) struct Records {
     held: Vec<Held>,
     /// By port: while some priority is paused.
     held_at_all: Vec<Held>,
+    /// By port, if anything was repeated: what was sent in that, which the port itself knows nothing of.
+    repeated: Vec<Sent>,
     pub(crate) pauses_sent: u64,
     /// Packets that a full buffer refused.
     pub(crate) losses: u64,
@@ -87,6 +107,7 @@ impl Records {
             retransmissions: vec![0; flows],
             held: vec![Held::default(); links * PRIORITIES],
             held_at_all: vec![Held::default(); links],
+            repeated: Vec::new(),
             pauses_sent: 0,
             losses: 0,
         }
@@ -132,6 +153,44 @@ impl Records {
         self.held_at_all.iter().filter_map(|held| held.since).min()
     }
 
+    /// What was counted up to `now`.
+    pub(crate) fn port_counts(&self, ports: &[Port], now: Time) -> PortCounts {
+        let sent = |port: &Port| Sent {
+            packets: port.sent_packets,
+            bytes: port.sent_bytes,
+            marked: port.marked_packets,
+        };
+        let held = self.held.iter().chain(&self.held_at_all);
+        PortCounts {
+            sent: ports.iter().map(sent).collect(),
+            held: held.map(|held| (held.frames, held.until(now))).collect(),
+        }
+    }
+
+    /// What was counted between two moments happened so many `times` more.
+    pub(crate) fn repeat(&mut self, from: &PortCounts, to: &PortCounts, times: u64) {
+        self.repeated.resize(to.sent.len(), Sent::default());
+        for (repeated, (from, to)) in self.repeated.iter_mut().zip(from.sent.iter().zip(&to.sent)) {
+            repeated.packets += (to.packets - from.packets) * times;
+            repeated.bytes += (to.bytes - from.bytes) * times;
+            repeated.marked += (to.marked - from.marked) * times;
+        }
+        let all_held = self.held.iter_mut().chain(&mut self.held_at_all);
+        for (held, (from, to)) in all_held.zip(from.held.iter().zip(&to.held)) {
+            held.frames += (to.0 - from.0) * times;
+            held.span += (to.1 - from.1) * times;
+        }
+    }
+
+    fn sent(&self, link: u32, port: &Port) -> Sent {
+        let more = self.repeated.get(link as usize).copied().unwrap_or_default();
+        Sent {
+            packets: port.sent_packets + more.packets,
+            bytes: port.sent_bytes + more.bytes,
+            marked: port.marked_packets + more.marked,
+        }
+    }
+
     /// Rows that were not taken out yet.
     pub(crate) fn rows(&self) -> usize {
         self.messages.len() + self.pauses.len()
@@ -147,6 +206,13 @@ impl Records {
         let messages = std::mem::take(&mut self.messages);
         let pauses = std::mem::take(&mut self.pauses);
         [message_table(&messages, fabric, flows, owners), pause_table(&pauses, fabric)]
+    }
+}
+
+impl PortCounts {
+    /// How many counts these are.
+    pub(crate) fn size(&self) -> usize {
+        self.sent.len() + self.held.len()
     }
 }
 
@@ -275,11 +341,12 @@ fn port_table(engine: &Engine<'_>, fabric: &Fabric) -> Table {
     let is_used = |link: &u32| engine.ports[*link as usize].sent_packets > 0;
     let links: Vec<u32> = (0..engine.ports.len() as u32).filter(is_used).collect();
     let port = |link: &u32| &engine.ports[*link as usize];
+    let sent = |link: &u32| engine.records.sent(*link, port(link));
     let held = |link: &u32| &engine.records.held_at_all[*link as usize];
     let columns = vec![
-        ("packets", u64_column(&links, |link| port(link).sent_packets)),
-        ("bytes", u64_column(&links, |link| port(link).sent_bytes)),
-        ("marked", u64_column(&links, |link| port(link).marked_packets)),
+        ("packets", u64_column(&links, |link| sent(link).packets)),
+        ("bytes", u64_column(&links, |link| sent(link).bytes)),
+        ("marked", u64_column(&links, |link| sent(link).marked)),
         ("peak_bytes", u64_column(&links, |link| port(link).peak_bytes)),
         ("pauses", u64_column(&links, |link| held(link).frames)),
         ("paused_s", seconds_column(&links, |link| held(link).until(engine.now))),

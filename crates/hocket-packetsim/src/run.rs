@@ -13,6 +13,7 @@ use crate::checks;
 use crate::engine::{Engine, Owner, Step, Work};
 use crate::jobs::{Jobs, PeriodicJobs};
 use crate::records::{Owners, last_tables};
+use crate::recurrence::{Moment, Plan, Recurrence, Skip, Skipping, later};
 use crate::sampling::{Sampler, Usage};
 
 // Rows are handed over when there are so many: some megabytes.
@@ -43,7 +44,7 @@ pub struct Workload<'a> {
 }
 
 /// How a run is done and what it records; what is simulated is left to setup and workload.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// The run ends then, with all events of that time. Without it, when everything is sent.
     pub until: Option<Time>,
@@ -53,6 +54,8 @@ pub struct Options {
     pub record: Record,
     /// The observer hears of the progress after so many events.
     pub progress_every: NonZeroU64,
+    /// Periodic jobs skip ahead once they do the same again and again. Without it, every packet is simulated.
+    pub skip: Option<Skip>,
 }
 
 /// Which rows are kept; `ports`, `paused` and `switches` always are.
@@ -138,14 +141,16 @@ pub struct Counters {
 }
 
 /// What came out of a run, besides its tables.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// What the run did.
+    /// What the run did, together with what it stands for if it skipped ahead.
     pub counters: Counters,
     /// Whether it reached its end.
     pub status: Status,
     /// The simulated time of its end: of a complete run, when the last message was complete.
     pub ended: Time,
+    /// What was not simulated, if the run was allowed to skip ahead.
+    pub skipping: Option<Skipping>,
 }
 
 /// Runs `work` on `setup`. Tables go to `observer` as they fill; the same setup, workload and options give the same
@@ -169,6 +174,12 @@ pub struct Outcome {
 ///
 /// Sampled tables are step functions that start at 0: there is a row only where the value is not that of the last
 /// sample; `utilisation` has a row where bytes are not 0. The last sample is taken at the end. Sampling changes nothing else.
+///
+/// With [`Options::skip`] all tables hold what is repeated as if it had been simulated, in the order of events, and peaks are those of
+/// what was simulated. One more says which rows these are: `repeated` (`job, first_iteration, iterations, start_ps, end_ps, cycles, exact,
+/// deviation, drift_bound`), of one row for each job whenever the run skips ahead, with the error as in [`Repeat`](crate::Repeat). Nothing is
+/// skipped before all messages are complete and all changes of links have happened, and never the iteration in which a job leaves.
+/// Samples of what is repeated keep their distance to the events, not to the start of the run.
 ///
 /// # Errors
 /// If setup, workload or options make no sense, or one of the run's own checks fails: nothing lost while PFC is on, no
@@ -204,6 +215,7 @@ impl Default for Options {
             sample_every: None,
             record: Record::default(),
             progress_every: NonZeroU64::new(1 << 18).expect("262,144 is not zero"),
+            skip: None,
         }
     }
 }
@@ -220,7 +232,37 @@ impl Options {
         if self.sample_every == Some(Duration::ZERO) {
             return Err(RunError::NoInterval { interval: Duration::ZERO });
         }
-        Ok(())
+        self.skip.as_ref().map_or(Ok(()), Skip::check)
+    }
+}
+
+impl Counters {
+    /// What was counted since `before`.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        self.with(before, |now, before| now - before)
+    }
+
+    /// With `others` happening so many `times` besides.
+    pub(crate) fn plus(&self, others: &Self, times: u64) -> Self {
+        self.with(others, |one, other| one + other * times)
+    }
+
+    fn with(&self, other: &Self, both: impl Fn(u64, u64) -> u64) -> Self {
+        let cuts = |of: &Self, policy: usize| of.rate_cuts.get(policy).copied().unwrap_or(0);
+        let policies = self.rate_cuts.len().max(other.rate_cuts.len());
+        let rate_cuts = (0..policies).map(|policy| both(cuts(self, policy), cuts(other, policy)));
+        Self {
+            packet_hops: both(self.packet_hops, other.packet_hops),
+            events: both(self.events, other.events),
+            messages: both(self.messages, other.messages),
+            pauses: both(self.pauses, other.pauses),
+            marks: both(self.marks, other.marks),
+            cnps: both(self.cnps, other.cnps),
+            rate_cuts: rate_cuts.collect(),
+            retransmissions: both(self.retransmissions, other.retransmissions),
+            losses: both(self.losses, other.losses),
+            lost_to_failures: both(self.lost_to_failures, other.lost_to_failures),
+        }
     }
 }
 
@@ -262,11 +304,15 @@ struct Run<'a> {
     told: Vec<u32>,
     /// Complete messages of the workload.
     done: u64,
-    /// When something of the workload last was done.
+    /// Where skipping ahead is allowed.
+    recurrence: Option<Recurrence<'a>>,
+    /// When something of the workload last was done, in the engine's time.
     ended: Time,
     /// When a deadlock was last looked for.
     looked: Time,
     report_at: u64,
+    /// The observer wants no more.
+    is_interrupted: bool,
     /// The number of events after which something besides the network may be due.
     look_at: u64,
 }
@@ -298,14 +344,12 @@ impl<'a> Run<'a> {
         if let Some(interval) = options.sample_every {
             engine.schedule_work(Time::ZERO + interval, Work::Sample);
         }
-        // What is due at the end still happens. An end that cannot be reached is none.
-        if let Some(after) = options.until.and_then(|until| until.as_ps().checked_add(1)) {
-            engine.schedule_work(Time::from_ps(after), Work::End);
-        }
         let report_at = options.progress_every.get();
         let sampler = Sampler::new(&engine, *record);
         let (done, ended, look_at) = (0, Time::ZERO, report_at.min(ROUND));
-        Ok(Self {
+        let scenario = work.jobs.as_ref().map(|jobs| jobs.scenario);
+        let recurrence = options.skip.map(|skip| Recurrence::new(skip, scenario, options.until));
+        let mut run = Self {
             setup,
             work,
             options,
@@ -315,11 +359,28 @@ impl<'a> Run<'a> {
             jobs,
             told: Vec::new(),
             done,
+            recurrence,
             ended,
             looked: Time::ZERO,
             report_at,
+            is_interrupted: false,
             look_at,
-        })
+        };
+        run.schedule_end();
+        Ok(run)
+    }
+
+    // What is due at the end still happens. An end that cannot be reached is none.
+    fn schedule_end(&mut self) {
+        if let Some(after) = self.options.until.and_then(|until| until.as_ps().checked_add(1)) {
+            let at = Time::from_ps(after - self.skipped().as_ps());
+            self.engine.schedule_work(at, Work::End);
+        }
+    }
+
+    /// How much later everything is said to happen than it happens in the engine.
+    fn skipped(&self) -> Duration {
+        self.recurrence.as_ref().map_or(Duration::ZERO, |recurrence| recurrence.offset)
     }
 
     fn go(&mut self, observer: &mut dyn Observer) -> Result<Status, RunError> {
@@ -327,7 +388,8 @@ impl<'a> Run<'a> {
             if let Step::Work(work) = step
                 && self.do_work(work, observer)?.is_break()
             {
-                self.ended = self.options.until.expect("only a given end ends a run");
+                let until = self.options.until.expect("only a given end ends a run");
+                self.ended = Time::from_ps(until.as_ps() - self.skipped().as_ps());
                 self.engine.now = self.ended;
                 checks::no_deadlock(&self.engine, self.setup)?;
                 return Ok(Status::Stopped);
@@ -361,6 +423,7 @@ impl<'a> Run<'a> {
             }
             Work::Change(index) => self.engine.apply(&self.work.changes[index as usize]),
             Work::Job(job) => {
+                self.look_for_recurrence(observer);
                 let jobs = self.jobs.as_mut().expect("a job that is scheduled is there");
                 jobs.go_on(job, &mut self.engine)?;
                 self.ended = self.engine.now;
@@ -398,6 +461,70 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
+    /// A job is about to go on: if all have been quiet for long, what they did may be what they did before.
+    fn look_for_recurrence(&mut self, observer: &mut dyn Observer) {
+        let (Some(recurrence), Some(jobs)) = (&mut self.recurrence, &self.jobs) else { return };
+        let now = self.engine.now;
+        if self.done < self.work.messages.len() as u64
+            || self.work.changes.iter().any(|change| change.at > now)
+        {
+            return recurrence.forget();
+        }
+        let standings = jobs.standings();
+        if !recurrence.is_moment(jobs.quiet_for(now), &standings) {
+            return;
+        }
+        let job_counts = jobs.counts(&self.engine);
+        self.hand_over(observer);
+        let moment = Moment {
+            at: now,
+            jobs: standings,
+            counters: self.simulated(),
+            ports: self.engine.records.port_counts(&self.engine.ports, now),
+            job_counts,
+        };
+        let plan = self.recurrence.as_mut().and_then(|recurrence| recurrence.on_moment(moment));
+        if let Some(plan) = plan {
+            self.repeat(&plan, observer);
+        }
+    }
+
+    /// Hands over the rows of what is not simulated, and counts it.
+    fn repeat(&mut self, plan: &Plan, observer: &mut dyn Observer) {
+        let (Some(recurrence), Some(jobs)) = (&mut self.recurrence, &mut self.jobs) else { return };
+        let iterations = recurrence.iterations(plan);
+        let now = self.engine.now + recurrence.offset;
+        let mut times = 0;
+        while times < plan.times && !self.is_interrupted {
+            times += 1;
+            let (iteration_rows, phase_rows, tables) = recurrence.repetition(plan, times);
+            hand(tables, observer);
+            jobs.records.iterations.extend(iteration_rows);
+            jobs.records.phases.extend(phase_rows);
+            hand(
+                jobs.take_tables().into_iter().map(|rows| later(rows, recurrence.offset)),
+                observer,
+            );
+            let (done, planned) = jobs.iterations();
+            let progress = Progress {
+                time: now + plan.span * times,
+                done: self.done + done + iterations.iter().sum::<u64>() * times,
+                total: planned.map(|planned| self.done + planned),
+                events: self.engine.events,
+            };
+            self.is_interrupted = observer.on_progress(&progress).is_break();
+        }
+        let (from, to) = recurrence.ends(plan);
+        self.engine.records.repeat(&from.ports, &to.ports, times);
+        let counts = (&from.job_counts, &to.job_counts);
+        jobs.repeat(counts, &iterations, times, plan.span * times);
+        hand([recurrence.done(plan, times)], observer);
+        self.schedule_end();
+        if self.is_interrupted {
+            self.look_at = 0;
+        }
+    }
+
     fn sample(&mut self, observer: &mut dyn Observer) {
         self.sampler.sample(&mut self.engine);
         if self.sampler.rows() >= BATCH {
@@ -427,6 +554,9 @@ impl<'a> Run<'a> {
 
     #[cold]
     fn look_around(&mut self, observer: &mut dyn Observer) -> Result<ControlFlow<()>, RunError> {
+        if self.is_interrupted {
+            return Ok(ControlFlow::Break(()));
+        }
         let job_rows = self.jobs.as_ref().map_or(0, |jobs| jobs.records.rows());
         if self.engine.records.rows() + job_rows >= BATCH {
             self.hand_over(observer);
@@ -444,7 +574,7 @@ impl<'a> Run<'a> {
     fn progress(&self) -> Progress {
         let (iterations, planned) = self.jobs.as_ref().map_or((0, Some(0)), Jobs::iterations);
         Progress {
-            time: self.engine.now,
+            time: self.engine.now + self.skipped(),
             done: self.done + iterations,
             total: planned.map(|planned| self.work.messages.len() as u64 + planned),
             events: self.engine.events,
@@ -456,10 +586,16 @@ impl<'a> Run<'a> {
         let (fabric, flows) = (self.setup.fabric, self.setup.flows);
         let events = self.engine.records.take_tables(fabric, flows, &self.owners);
         let samples = self.sampler.take_tables(fabric, &self.owners);
-        hand(events.into_iter().chain(samples), observer);
+        let skipped = self.skipped();
+        let rows = events.into_iter().chain(samples).map(|rows| later(rows, skipped));
+        let mut rows: Vec<Table> = rows.collect();
         if let Some(jobs) = &mut self.jobs {
-            hand(jobs.take_tables(), observer);
+            if let Some(recurrence) = &mut self.recurrence {
+                recurrence.keep(&jobs.records, &rows);
+            }
+            rows.extend(jobs.take_tables().into_iter().map(|rows| later(rows, skipped)));
         }
+        hand(rows, observer);
     }
 
     /// The end, however it came: hands all rows over, then checks what a run that did not fail must hold to.
@@ -476,18 +612,31 @@ impl<'a> Run<'a> {
         if let Some(jobs) = &mut self.jobs {
             hand(jobs.last_tables(&self.engine, self.ended), observer);
         }
-        let status = status?;
-        checks::at_the_end(&self.engine, self.setup, self.work.changes, status)?;
-        Ok(Outcome { counters: self.counters(), status, ended: self.ended })
+        let skipped = self.skipped();
+        let checked = status.and_then(|status| {
+            checks::at_the_end(&self.engine, self.setup, self.work.changes, status)?;
+            Ok(status)
+        });
+        let status = checked.map_err(|error| error.later(skipped))?;
+        let simulated = self.simulated();
+        let skipping = self.recurrence.map(Recurrence::into_skipping);
+        let counters = match &skipping {
+            Some(skipping) => simulated.plus(&skipping.counters, 1),
+            None => simulated,
+        };
+        Ok(Outcome { counters, status, ended: self.ended + skipped, skipping })
     }
 
-    fn counters(&self) -> Counters {
+    /// What was done by simulation.
+    fn simulated(&self) -> Counters {
         let engine = &self.engine;
+        let repeated_pauses =
+            self.recurrence.as_ref().map_or(0, |recurrence| recurrence.repeated().pauses);
         let mut counters = Counters {
             packet_hops: engine.packet_hops,
             events: engine.events,
             messages: self.done,
-            pauses: engine.records.pauses_received(),
+            pauses: engine.records.pauses_received() - repeated_pauses,
             rate_cuts: vec![0; self.setup.policies.len()],
             losses: engine.records.losses,
             lost_to_failures: engine.faults.lost_packets,

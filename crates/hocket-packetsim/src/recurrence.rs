@@ -1,0 +1,584 @@
+//! Periodic jobs that do the same again and again: cycles of all jobs together are compared, and once they agree they are
+//! repeated instead of being simulated. What is repeated is the business of the run.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::ops::Range;
+
+use hocket_des::{Duration, Time};
+use hocket_scenario::{Column, IterationRow, JobId, PhaseRow, Records, Scenario, Table};
+
+use crate::RunError;
+use crate::jobs::{JobCounts, Standing};
+use crate::records::PortCounts;
+use crate::run::Counters;
+
+/// The most cycles that can be compared.
+pub const MAX_CYCLES: u32 = 64;
+
+// A cycle has at most so many stretches from one quiet moment to the next: as many rounds as a job may have on a common
+// circle where periods are fitted to each other.
+const MAX_STRETCHES: usize = 72;
+// Rows and counts that are kept for comparison and repetition: some hundred megabytes.
+const MAX_KEPT: usize = 1 << 22;
+
+/// When a run of periodic jobs may skip ahead: once `cycles` joint cycles in a row agree within `tolerance`. A joint cycle is the
+/// shortest time after which all jobs, each having finished one iteration at least, stand where they stood.
+///
+/// Two cycles agree if every iteration and every Up phase of every job begins and ends at the same time of its cycle, up to
+/// `tolerance` of what an iteration of that job takes. With a tolerance of 0, only what recurs to the picosecond is skipped. The
+/// rates of congestion controls and what waits in queues are not compared, only what they lead to: jobs that wander apart slowly
+/// agree within a large tolerance, too, and [`Repeat::drift_bound`] says how far they could have come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Skip {
+    /// Relative to the time of an iteration; at least 0 and below 1.
+    pub tolerance: f64,
+    /// From 2 to [`MAX_CYCLES`].
+    pub cycles: u32,
+}
+
+/// What a run that was allowed to skip ahead did not simulate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Skipping {
+    /// In order of time.
+    pub repeats: Vec<Repeat>,
+    /// Why nothing was repeated, if nothing was.
+    pub obstacle: Option<Obstacle>,
+    /// What of [`Outcome::counters`](crate::Outcome::counters) stands for what was repeated.
+    pub counters: Counters,
+}
+
+/// Cycles that were repeated instead of simulated: the last one again and again if it recurred exactly, otherwise all that were
+/// compared, in turn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Repeat {
+    /// From when on.
+    pub start: Time,
+    /// Up to when.
+    pub end: Time,
+    /// How many cycles that is.
+    pub cycles: u64,
+    /// By job: the iterations whose rows were repeated; none of a job that had left.
+    pub iterations: Vec<Range<u64>>,
+    /// Whether the compared cycles agreed in every time and every count.
+    pub is_exact: bool,
+    /// The largest difference between two of the compared cycles, relative to the time of an iteration of the job in question:
+    /// how far the mean time of an iteration may be off.
+    pub deviation: f64,
+}
+
+/// Why a run did not skip ahead.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Obstacle {
+    /// There are no periodic jobs.
+    NoJobs,
+    /// This job draws the lengths of its phases.
+    Jitter(String),
+    /// This job draws how well it keeps to its time-shift.
+    ClockError(String),
+    /// This job delays itself as it drifts.
+    Readjusts(String),
+    /// Cycles never agreed within the tolerance while enough iterations were left.
+    NoRecurrence {
+        /// What was asked for.
+        skip: Skip,
+        /// The smallest deviation of as many cycles in a row, if there were so many.
+        closest: Option<f64>,
+    },
+}
+
+/// Compares what periodic jobs do.
+pub(crate) struct Recurrence<'a> {
+    skip: Skip,
+    scenario: Option<&'a Scenario>,
+    /// The run ends no later.
+    until: Time,
+    /// What keeps the whole run from skipping.
+    obstacle: Option<Obstacle>,
+    /// How much later everything is said to happen than it happens in the engine: all that was skipped.
+    pub(crate) offset: Duration,
+    quiet: Quiet,
+    /// Where the stretches begin and end: one more than there are.
+    moments: VecDeque<Moment>,
+    stretches: VecDeque<Rows>,
+    /// Rows since the last moment.
+    rows: Rows,
+    kept: usize,
+    closest: Option<f64>,
+    repeats: Vec<Repeat>,
+    repeated: Counters,
+}
+
+/// Finds the same moment of each cycle: just before the first of a group of events of jobs, after a long time without any. What
+/// varies from cycle to cycle by less than that then changes the place of no event.
+#[derive(Default)]
+struct Quiet {
+    /// The job whose iterations are watched, and how many it has finished.
+    reference: (usize, u64),
+    /// The longest time without events in its present iteration.
+    longest: Duration,
+    /// What counts as long: half of the longest in its last iteration.
+    long: Duration,
+}
+
+/// What was the case at one moment.
+pub(crate) struct Moment {
+    /// In the engine's time.
+    pub(crate) at: Time,
+    pub(crate) jobs: Vec<Standing>,
+    pub(crate) counters: Counters,
+    pub(crate) ports: PortCounts,
+    pub(crate) job_counts: JobCounts,
+}
+
+/// Rows of one stretch.
+#[derive(Default)]
+struct Rows {
+    /// In the engine's time, as are the phases.
+    iterations: Vec<IterationRow>,
+    phases: Vec<PhaseRow>,
+    /// All others, as they were handed over.
+    tables: Vec<Table>,
+}
+
+/// What is to be repeated.
+pub(crate) struct Plan {
+    /// The first of the stretches, which go on to the present moment.
+    first: usize,
+    pub(crate) times: u64,
+    /// How long the stretches took.
+    pub(crate) span: Duration,
+    cycles: u64,
+    is_exact: bool,
+    deviation: f64,
+}
+
+/// Begin and end of an iteration or a phase of a job, relative to the begin of its cycle.
+#[derive(Clone, Copy)]
+struct Mark {
+    job: JobId,
+    /// 0 of an iteration, otherwise the number of the phase, counted from 1.
+    of: u32,
+    times_ps: [i128; 2],
+}
+
+impl Default for Skip {
+    /// Three cycles within a thousandth.
+    fn default() -> Self {
+        Self { tolerance: 0.001, cycles: 3 }
+    }
+}
+
+impl Skip {
+    pub(crate) fn check(&self) -> Result<(), RunError> {
+        let Self { tolerance, cycles } = *self;
+        if !(0.0..1.0).contains(&tolerance) {
+            return Err(RunError::SkipTolerance { tolerance });
+        }
+        if !(2..=MAX_CYCLES).contains(&cycles) {
+            return Err(RunError::SkipCycles { cycles });
+        }
+        Ok(())
+    }
+}
+
+impl Repeat {
+    /// How far the place of a job in its iteration may be off at the end, relative to the time of the iteration, should all
+    /// cycles deviate as much and in the same direction.
+    pub fn drift_bound(&self) -> f64 {
+        self.deviation * self.cycles as f64
+    }
+
+    /// As a table of one row for each job that iterations were repeated of.
+    fn table(&self, scenario: Option<&Scenario>) -> Table {
+        let names = scenario.map_or(&[][..], Scenario::jobs);
+        let repeated = |&job: &usize| !self.iterations[job].is_empty();
+        let jobs: Vec<usize> = (0..self.iterations.len()).filter(repeated).collect();
+        let rows = jobs.len();
+        let by_job = |value: &dyn Fn(&Range<u64>) -> u64| {
+            Column::U64(jobs.iter().map(|&job| value(&self.iterations[job])).collect())
+        };
+        let job = Column::Str {
+            codes: jobs.iter().map(|&job| job as u32).collect(),
+            dictionary: names.iter().map(|job| job.name.clone()).collect(),
+        };
+        let columns = vec![
+            ("job", job),
+            ("first_iteration", by_job(&|iterations| iterations.start)),
+            ("iterations", by_job(&|iterations| iterations.end - iterations.start)),
+            ("start_ps", Column::U64(vec![self.start.as_ps(); rows])),
+            ("end_ps", Column::U64(vec![self.end.as_ps(); rows])),
+            ("cycles", Column::U64(vec![self.cycles; rows])),
+            ("exact", Column::U32(vec![self.is_exact.into(); rows])),
+            ("deviation", Column::F64(vec![self.deviation; rows])),
+            ("drift_bound", Column::F64(vec![self.drift_bound(); rows])),
+        ];
+        Table { name: "repeated", columns }
+    }
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoJobs => write!(f, "there are no periodic jobs"),
+            Self::Jitter(job) => write!(f, "job {job:?} has jitter"),
+            Self::ClockError(job) => write!(f, "job {job:?} has a clock error"),
+            Self::Readjusts(job) => write!(f, "job {job:?} re-adjusts"),
+            Self::NoRecurrence { skip: Skip { tolerance, cycles }, closest } => {
+                write!(
+                    f,
+                    "with iterations left, no {cycles} joint cycles in a row agreed within {tolerance}"
+                )?;
+                match closest {
+                    Some(closest) => write!(f, "; the closest were {closest:.2e} apart"),
+                    None => write!(f, "; there never were so many"),
+                }
+            }
+        }
+    }
+}
+
+impl<'a> Recurrence<'a> {
+    /// Watches the jobs of `scenario`, if there is one.
+    pub(crate) fn new(skip: Skip, scenario: Option<&'a Scenario>, until: Option<Time>) -> Self {
+        Self {
+            skip,
+            scenario,
+            until: until.unwrap_or(Time::from_ps(u64::MAX)),
+            obstacle: scenario.map_or(Some(Obstacle::NoJobs), obstacle),
+            offset: Duration::ZERO,
+            quiet: Quiet::default(),
+            moments: VecDeque::new(),
+            stretches: VecDeque::new(),
+            rows: Rows::default(),
+            kept: 0,
+            closest: None,
+            repeats: Vec::new(),
+            repeated: Counters::default(),
+        }
+    }
+
+    /// Something is about to happen to a job, and nothing has happened to any for `gap`: whether cycles are to be compared.
+    pub(crate) fn is_moment(&mut self, gap: Duration, jobs: &[Standing]) -> bool {
+        if self.obstacle.is_some() {
+            return false;
+        }
+        let Some(reference) = jobs.iter().position(|job| !job.is_gone) else { return false };
+        if reference != self.quiet.reference.0 {
+            self.forget();
+        }
+        self.quiet.is_long(gap, (reference, jobs[reference].done))
+    }
+
+    /// Keeps rows for comparison, and to be repeated.
+    pub(crate) fn keep(&mut self, records: &Records, tables: &[Table]) {
+        // Before the first moment there is nothing that rows could be repeated with.
+        if self.moments.is_empty() {
+            return;
+        }
+        self.rows.iterations.extend_from_slice(&records.iterations);
+        self.rows.phases.extend_from_slice(&records.phases);
+        self.rows.tables.extend_from_slice(tables);
+    }
+
+    /// What led to the present moment can have no part in what recurs.
+    pub(crate) fn forget(&mut self) {
+        self.quiet = Quiet::default();
+        self.moments.clear();
+        self.stretches.clear();
+        self.rows = Rows::default();
+        self.kept = 0;
+    }
+
+    /// A moment has come, all rows before it are kept: what to repeat from here on, if anything.
+    pub(crate) fn on_moment(&mut self, moment: Moment) -> Option<Plan> {
+        self.kept += moment.size();
+        if !self.moments.is_empty() {
+            let rows = std::mem::take(&mut self.rows);
+            self.kept += rows.size();
+            self.stretches.push_back(rows);
+        }
+        self.moments.push_back(moment);
+        let most = MAX_STRETCHES * self.skip.cycles as usize;
+        while self.stretches.len() > most || (self.kept > MAX_KEPT && !self.stretches.is_empty()) {
+            let (moment, rows) = (self.moments.pop_front(), self.stretches.pop_front());
+            self.kept -= moment.map_or(0, |each| each.size()) + rows.map_or(0, |each| each.size());
+        }
+        self.plan()
+    }
+
+    /// By job: the iterations that `plan` repeats each time.
+    pub(crate) fn iterations(&self, plan: &Plan) -> Vec<u64> {
+        self.moments[plan.first].iterations_until(self.last())
+    }
+
+    /// When the stretches of `plan` began, and when they ended.
+    pub(crate) fn ends(&self, plan: &Plan) -> (&Moment, &Moment) {
+        (&self.moments[plan.first], self.last())
+    }
+
+    /// The rows of one repetition of `plan`, the first being 1, before [`done`](Self::done) is told of it.
+    pub(crate) fn repetition(
+        &self,
+        plan: &Plan,
+        times: u64,
+    ) -> (Vec<IterationRow>, Vec<PhaseRow>, Vec<Table>) {
+        let (span, per_time) = (plan.span * times, self.iterations(plan));
+        let stretches = || self.stretches.range(plan.first..);
+        let number = |job: JobId, number: u64| number + times * per_time[job.index()];
+        let iteration = |row: &IterationRow| IterationRow {
+            iteration: number(row.job, row.iteration),
+            start: row.start + span,
+            end: row.end + span,
+            ..*row
+        };
+        let phase = |row: &PhaseRow| PhaseRow {
+            iteration: number(row.job, row.iteration),
+            start: row.start + span,
+            end: row.end + span,
+            ..*row
+        };
+        (
+            stretches().flat_map(|rows| rows.iterations.iter().map(iteration)).collect(),
+            stretches().flat_map(|rows| rows.phases.iter().map(phase)).collect(),
+            stretches()
+                .flat_map(|rows| rows.tables.iter().map(|rows| later(rows.clone(), span)))
+                .collect(),
+        )
+    }
+
+    /// `plan` was repeated `times`; the table that says so.
+    pub(crate) fn done(&mut self, plan: &Plan, times: u64) -> Table {
+        let (from, to) = self.ends(plan);
+        let counters = to.counters.since(&from.counters);
+        let per_time = from.iterations_until(to);
+        let start = to.at + self.offset;
+        let skipped = plan.span * times;
+        let iterations = to.jobs.iter().zip(&per_time);
+        let repeat = Repeat {
+            start,
+            end: start + skipped,
+            cycles: plan.cycles * times,
+            iterations: iterations.map(|(job, each)| job.done..job.done + each * times).collect(),
+            is_exact: plan.is_exact,
+            deviation: plan.deviation,
+        };
+        let table = repeat.table(self.scenario);
+        self.repeats.push(repeat);
+        self.repeated = self.repeated.plus(&counters, times);
+        self.offset += skipped;
+        self.forget();
+        table
+    }
+
+    /// What was counted in what was repeated.
+    pub(crate) fn repeated(&self) -> &Counters {
+        &self.repeated
+    }
+
+    /// What came of it all.
+    pub(crate) fn into_skipping(self) -> Skipping {
+        let Self { skip, closest, repeats, repeated: counters, .. } = self;
+        let obstacle = self.obstacle.or(match &repeats[..] {
+            [] => Some(Obstacle::NoRecurrence { skip, closest }),
+            _ => None,
+        });
+        Skipping { repeats, obstacle, counters }
+    }
+
+    fn last(&self) -> &Moment {
+        self.moments.back().expect("a plan begins and ends at moments")
+    }
+
+    fn plan(&mut self) -> Option<Plan> {
+        let cycles = self.skip.cycles as usize;
+        for length in 1..=self.stretches.len() / cycles {
+            let Some(deviation) = self.deviation(length) else { continue };
+            // Where nothing is left to skip, nobody wants to know.
+            let is_exact = deviation == 0.0 && self.counts_agree(length);
+            let repeated = if is_exact { 1 } else { cycles };
+            let first = self.stretches.len() - repeated * length;
+            let times = self.times(first);
+            if times == 0 {
+                continue;
+            }
+            self.closest = Some(self.closest.map_or(deviation, |closest| closest.min(deviation)));
+            if deviation <= self.skip.tolerance {
+                let span = self.last().at.since(self.moments[first].at);
+                let cycles = repeated as u64;
+                return Some(Plan { first, times, span, cycles, is_exact, deviation });
+            }
+        }
+        None
+    }
+
+    /// How often the stretches from `first` on can be repeated: no job may come to the end of its last iteration, nor
+    /// the run to its end.
+    fn times(&self, first: usize) -> u64 {
+        let (from, to) = (&self.moments[first], self.last());
+        let per_time = from.iterations_until(to);
+        let Some(scenario) = self.scenario else { return 0 };
+        let by_job = scenario.job_ids().filter(|job| per_time[job.index()] > 0);
+        let by_job = by_job.filter_map(|job| {
+            let left = scenario.iterations(job)? - to.jobs[job.index()].done;
+            Some(left.saturating_sub(1) / per_time[job.index()])
+        });
+        let span = to.at.since(from.at).as_ps();
+        let now = (to.at + self.offset).as_ps();
+        by_job.fold(self.until.as_ps().saturating_sub(now) / span, u64::min)
+    }
+
+    /// The largest difference between any two of the last cycles of `length` stretches; `None` if other things happened in
+    /// one than in another, or some job finished no iteration.
+    fn deviation(&self, length: usize) -> Option<f64> {
+        let moments = self.cycle_ends(length);
+        let (last, before) = (moments[moments.len() - 1], moments[moments.len() - 2]);
+        let per_cycle = before.iterations_until(last);
+        let all_iterate = last.jobs.iter().zip(&per_cycle).all(|(job, &n)| job.is_gone || n > 0);
+        let is_alike = |pair: &[&Moment]| {
+            let standings = pair[0].jobs.iter().zip(&pair[1].jobs);
+            pair[0].iterations_until(pair[1]) == per_cycle
+                && standings.into_iter().all(|(one, other)| one.is_sending == other.is_sending)
+        };
+        if !all_iterate || !moments.windows(2).all(is_alike) {
+            return None;
+        }
+        let cycles: Vec<Vec<Mark>> = (0..moments.len() - 1)
+            .map(|cycle| self.marks(self.first_of_cycle(cycle, length), length))
+            .collect();
+        let spans: Vec<u64> =
+            moments.windows(2).map(|pair| pair[1].at.since(pair[0].at).as_ps()).collect();
+        let mut largest = 0.0_f64;
+        for (index, one) in cycles.iter().enumerate() {
+            for (other, span) in cycles.iter().zip(&spans).take(index) {
+                largest = largest.max(difference(one, other, *span, &per_cycle)?);
+                largest = largest.max(spans[index].abs_diff(*span) as f64 / *span as f64);
+            }
+        }
+        Some(largest)
+    }
+
+    /// Whether as many packets of each kind went in each of the cycles.
+    fn counts_agree(&self, length: usize) -> bool {
+        let moments = self.cycle_ends(length);
+        let counts = |pair: &[&Moment]| {
+            // Samples are events, and keep to no cycle.
+            Counters { events: 0, ..pair[1].counters.since(&pair[0].counters) }
+        };
+        let mut each = moments.windows(2).map(counts);
+        let first = each.next();
+        each.all(|other| Some(&other) == first.as_ref())
+    }
+
+    /// Where the compared cycles of `length` stretches begin and end.
+    fn cycle_ends(&self, length: usize) -> Vec<&Moment> {
+        let ends = 0..=self.skip.cycles as usize;
+        ends.map(|cycle| &self.moments[self.first_of_cycle(cycle, length)]).collect()
+    }
+
+    fn first_of_cycle(&self, cycle: usize, length: usize) -> usize {
+        self.stretches.len() - (self.skip.cycles as usize - cycle) * length
+    }
+
+    /// What ended in the `length` stretches from `first` on, by job and in order of time.
+    fn marks(&self, first: usize, length: usize) -> Vec<Mark> {
+        let start = i128::from(self.moments[first].at.as_ps());
+        let times_ps =
+            |from: Time, to: Time| [from, to].map(|time| i128::from(time.as_ps()) - start);
+        let mut marks = Vec::new();
+        for rows in self.stretches.range(first..first + length) {
+            marks.extend(rows.iterations.iter().map(|row| {
+                let times_ps = times_ps(row.start, row.end);
+                Mark { job: row.job, of: 0, times_ps }
+            }));
+            marks.extend(rows.phases.iter().map(|row| {
+                let times_ps = times_ps(row.start, row.end);
+                Mark { job: row.job, of: row.phase + 1, times_ps }
+            }));
+        }
+        // Those of one job keep their order.
+        marks.sort_by_key(|mark| (mark.job, mark.of));
+        marks
+    }
+}
+
+impl Quiet {
+    fn is_long(&mut self, gap: Duration, reference: (usize, u64)) -> bool {
+        if reference != self.reference {
+            self.long = Duration::from_ps(self.longest.as_ps() / 2);
+            self.longest = Duration::ZERO;
+            self.reference = reference;
+        }
+        self.longest = self.longest.max(gap);
+        !self.long.is_zero() && gap >= self.long
+    }
+}
+
+impl Moment {
+    /// By job: the iterations that ended after this moment and before a later one.
+    fn iterations_until(&self, later: &Self) -> Vec<u64> {
+        let both = self.jobs.iter().zip(&later.jobs);
+        both.map(|(before, after)| after.done - before.done).collect()
+    }
+
+    fn size(&self) -> usize {
+        self.jobs.len() + self.ports.size() + self.job_counts.size()
+    }
+}
+
+impl Rows {
+    fn size(&self) -> usize {
+        let tables: usize = self.tables.iter().map(Table::rows).sum();
+        self.iterations.len() + self.phases.len() + tables
+    }
+}
+
+/// The same rows that much later.
+pub(crate) fn later(mut table: Table, span: Duration) -> Table {
+    if span.is_zero() {
+        return table;
+    }
+    for (name, column) in &mut table.columns {
+        if let ("time_ps" | "start_ps" | "end_ps", Column::U64(times)) = (*name, column) {
+            for ps in times {
+                *ps = (Time::from_ps(*ps) + span).as_ps();
+            }
+        }
+    }
+    table
+}
+
+// How a job reacts to what it draws, or to where it is in absolute time, is no matter of its place in a cycle.
+fn obstacle(scenario: &Scenario) -> Option<Obstacle> {
+    scenario.jobs().iter().find_map(|job| {
+        let name = || job.name.clone();
+        if job.jitter > 0.0 {
+            Some(Obstacle::Jitter(name()))
+        } else if !job.clock_error.is_zero() {
+            Some(Obstacle::ClockError(name()))
+        } else if job.readjust {
+            Some(Obstacle::Readjusts(name()))
+        } else {
+            None
+        }
+    })
+}
+
+/// The largest difference between two cycles, relative to the time of an iteration of the job in question; `None` if
+/// other things ended in one than in the other.
+fn difference(one: &[Mark], other: &[Mark], span_ps: u64, per_cycle: &[u64]) -> Option<f64> {
+    if one.len() != other.len() {
+        return None;
+    }
+    let mut largest = 0.0_f64;
+    for (one, other) in one.iter().zip(other) {
+        if (one.job, one.of) != (other.job, other.of) {
+            return None;
+        }
+        let iteration_ps = span_ps as f64 / per_cycle[one.job.index()] as f64;
+        for (one, other) in one.times_ps.iter().zip(other.times_ps) {
+            largest = largest.max((one - other).unsigned_abs() as f64 / iteration_ps);
+        }
+    }
+    Some(largest)
+}
