@@ -63,16 +63,17 @@ impl Engine<'_> {
         credits.inbound[id as usize] = Some(inbound);
     }
 
-    /// Everything before the next message of a flow has been sent: its first bytes go unasked.
+    /// A message of a flow is next: its first bytes go unasked.
     #[cold]
     pub(crate) fn begin_on_credit(&mut self, id: u32) {
         let flow = &mut self.flows[id as usize];
         let Policy::ReceiverDriven(parameters) = &self.policies[usize::from(flow.policy)] else {
             return;
         };
-        let start = flow.sender.sent();
-        let total = self.messages.boundary_after(id, start) - start;
-        flow.sender.allow_to(start + parameters.unasked(total, self.model.frames.mtu));
+        if let Some(message) = self.messages.holding(id, flow.sender.sent()) {
+            let unasked = parameters.unasked(message.bytes, self.model.frames.mtu);
+            flow.sender.allow_to(message.end - message.bytes + unasked);
+        }
     }
 
     /// Data of a flow has come in. The first packet of a message announces it.

@@ -717,7 +717,7 @@ impl Engine<'_> {
         let course = &self.courses[packet.flow as usize];
         let progress = flow.progress(course);
         control.catch_up(policy, path, self.now, progress);
-        flow.sender.on_ack(packet.sequence(flow.sender.acknowledged()));
+        let skips = flow.sender.on_ack(packet.sequence(flow.sender.acknowledged()));
         if marked && self.model.notification == Notification::InAcks {
             control.on_cnp(policy, path, self.now);
         }
@@ -750,6 +750,9 @@ impl Engine<'_> {
                 let nic = flow.nic;
                 self.wake_earlier(nic, next_send);
             }
+        }
+        if skips {
+            self.begin_message(packet.flow);
         }
         let flow = &self.flows[packet.flow as usize];
         let nic = flow.nic;
@@ -901,12 +904,18 @@ impl Engine<'_> {
         packet.set_ends_message(flow.sender.is_at_boundary());
         control.on_sent(policy, path, u64::from(wire), progress);
         if more {
-            let boundary = self.messages.boundary_after(id, self.flows[id as usize].sender.sent());
-            self.flows[id as usize].sender.begin_message(boundary);
-            self.begin_on_credit(id);
+            self.begin_message(id);
         }
         self.transmit(port, packet);
         self.update_turn(id);
+    }
+
+    /// The next packet is of another message than the last one.
+    fn begin_message(&mut self, id: u32) {
+        let sent = self.flows[id as usize].sender.sent();
+        let boundary = self.messages.boundary_after(id, sent);
+        self.flows[id as usize].sender.begin_message(boundary);
+        self.begin_on_credit(id);
     }
 
     #[inline]

@@ -31,10 +31,14 @@ impl Messages {
         self.by_flow[flow as usize].push_back(message);
     }
 
+    /// The message that holds the byte at `sequence`, if it is not complete.
+    pub(crate) fn holding(&self, flow: u32, sequence: u64) -> Option<&Message> {
+        self.by_flow[flow as usize].iter().find(|message| message.end > sequence)
+    }
+
     /// Where the message that holds the byte at `sequence` ends.
     pub(crate) fn boundary_after(&self, flow: u32, sequence: u64) -> u64 {
-        let message = self.by_flow[flow as usize].iter().find(|message| message.end > sequence);
-        message.map_or(sequence, |message| message.end)
+        self.holding(flow, sequence).map_or(sequence, |message| message.end)
     }
 
     /// Takes the oldest message of the flow out if all its bytes are acknowledged.

@@ -168,17 +168,19 @@ impl Sender {
         self.sent == self.boundary
     }
 
-    /// The message after the boundary ends at `end` of the stream.
+    /// The message that is to be sent next ends at `end` of the stream.
     pub fn begin_message(&mut self, end: u64) {
         self.boundary = end;
     }
 
-    /// Everything before `acknowledged` has arrived.
+    /// Everything before `acknowledged` has arrived. Returns whether that is more than has been sent since going back:
+    /// the rest need not be sent again, and [`Self::begin_message`] comes next.
     #[inline]
-    pub fn on_ack(&mut self, acknowledged: u64) {
+    pub fn on_ack(&mut self, acknowledged: u64) -> bool {
         self.acknowledged = self.acknowledged.max(acknowledged);
-        // After going back, what is acknowledged need not be sent again.
+        let skips = self.acknowledged > self.sent;
         self.sent = self.sent.max(self.acknowledged);
+        skips
     }
 
     /// The congestion control has a rate of `control_bps`.
@@ -222,5 +224,48 @@ impl Sender {
     #[inline]
     fn limited(&self, control_bps: u64) -> u64 {
         control_bps.min(self.cap_bps)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: Rate = Rate::from_gbps(100);
+
+    fn send(sender: &mut Sender) -> (u16, bool) {
+        let payload = sender.next_payload(1_000);
+        (payload, sender.on_sent(Time::ZERO, payload, 1_082, LINE.as_bps()))
+    }
+
+    #[test]
+    fn what_is_acknowledged_is_not_sent_again_even_where_it_ends_in_another_message() {
+        let mut sender = Sender::new(LINE, None, Rounding::default());
+        sender.post(1_500);
+        sender.post(2_500);
+        assert_eq!([send(&mut sender), send(&mut sender)], [(1_000, false), (500, true)]);
+        sender.begin_message(4_000);
+        assert_eq!(send(&mut sender), (1_000, false));
+        sender.go_back(0, 1_500);
+        assert!(sender.on_ack(2_500), "2,500 bytes had arrived after all");
+        sender.begin_message(4_000);
+        assert_eq!([send(&mut sender), send(&mut sender)], [(1_000, false), (500, false)]);
+        assert!(!sender.on_ack(4_000));
+        assert!(sender.is_done());
+    }
+
+    #[test]
+    fn nothing_goes_without_credit_and_credit_once_given_stays() {
+        let mut sender = Sender::new(LINE, None, Rounding::default());
+        sender.set_on_credit();
+        sender.post(3_000);
+        assert!(!sender.is_open());
+        sender.allow_to(1_000);
+        sender.allow_to(500);
+        assert!(sender.is_open());
+        send(&mut sender);
+        assert!(!sender.is_open() && !sender.is_drained());
+        sender.go_back(0, 3_000);
+        assert!(sender.is_open(), "sending again takes no more credit");
     }
 }

@@ -1,8 +1,8 @@
 //! What holds for whatever is sent, on whatever fabric, under whatever controls.
 
 use hocket_des::{Bytes, Duration};
-use hocket_packetsim::model::{Marking, Scheduling};
-use hocket_packetsim::{FlowSpec, PathChoice, Status};
+use hocket_packetsim::model::{Headroom, Marking, Scheduling};
+use hocket_packetsim::{FlowSpec, MessageSpec, PathChoice, Status};
 use hocket_transport::Policy;
 use hocket_transport::congestion::{
     dcqcn, dctcp, hpcc, pint, receiver_driven, static_window, timely,
@@ -65,7 +65,7 @@ prop_compose! {
             .into_iter()
             .map(|(of, bytes, start_us)| {
                 let start = at_ps(start_us * 1_000_000);
-                hocket_packetsim::MessageSpec { start, ..message(of % flows.len(), bytes) }
+                MessageSpec { start, ..message(of % flows.len(), bytes) }
             })
             .collect();
         trial.flows = flows;
@@ -129,15 +129,24 @@ proptest! {
     }
 
     #[test]
-    fn credit_never_overdrawn_brings_every_message_to_its_end_while_packets_are_lost(
+    fn whatever_is_lost_for_want_of_buffers_every_message_gets_to_its_end(
         trial in any_trial(),
+        on_credit in any::<bool>(),
         buffer in 0_u64..60_000,
     ) {
         let mut trial = trial;
-        let parameters = receiver_driven::Parameters::recommended(27_500);
-        trial.policies = vec![Policy::ReceiverDriven(parameters); 2];
+        if on_credit {
+            let parameters = receiver_driven::Parameters::recommended(27_500);
+            trial.policies = vec![Policy::ReceiverDriven(parameters); 2];
+        } else {
+            // No window is small enough for such buffers.
+            let unsafe_window = |policy: &Policy| matches!(policy, Policy::StaticWindow(_));
+            trial.policies.iter_mut().filter(|each| unsafe_window(each)).for_each(|each| {
+                *each = Policy::PfcOnly;
+            });
+        }
         trial.model.switching.pfc = false;
-        trial.model.switching.headroom = hocket_packetsim::model::Headroom::Fixed(Bytes::ZERO);
+        trial.model.switching.headroom = Headroom::Fixed(Bytes::ZERO);
         trial.model.switching.reserve = Bytes::ZERO;
         trial.model.switching.buffer = Bytes::new(20_000 + buffer);
         trial.model.retransmit_timeout = Duration::from_us(200);
