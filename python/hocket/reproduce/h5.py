@@ -23,7 +23,7 @@ _STEADY_FROM = 500
 _SHOWN = 40
 # DLRM's iterations of a second are left to the flow engine.
 ON_PACKETS = ("WideResNet101 + VGG16", "RoBERTa ×2")
-PACKET_ITERATIONS = 30
+PACKET_ITERATIONS = 100
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def reproduce(progress: Progress) -> Reproduction:
             f"{_STEADY_FROM} on. The paper gives no numbers.",
             f"On packets: {PACKET_ITERATIONS} iterations under DCQCN with T of {T_US} µs for both, R_AI and "
             f"R_HAI of "
-            "an adaptive job × (1 + sent/total of the phase); overlap and rates over the last third.",
+            "an adaptive job × (1 + sent/total of the phase); overlap in the last third.",
         ),
     )
 
@@ -112,16 +112,22 @@ def _packet_rows(name: str, pair: Pair) -> Iterator[Row]:
         shares = overlaps(run, *pair.jobs)
         return float(np.mean(shares[-(shares.size // 3) :]))
 
-    rates = sent_rates_gbps(pair.adaptive)
-    first, second = (rates[job] for job in pair.jobs)
+    comment = f"overlap {late(pair.fair):.0%} when fair, {late(pair.adaptive):.0%} when adaptive"
+    if name == "RoBERTa ×2":
+        first, second = (sent_rates_gbps(pair.adaptive)[job] for job in pair.jobs)
+        yield Row(f"packets, {name}: ratio of mean rates", 1.0, first / second, "", comment)
+        return
+    halved = late(pair.adaptive) < 0.5 * late(pair.fair)
+    fair, adaptive = (by_job(run, "mean_iteration_s") for run in (pair.fair, pair.adaptive))
     yield Row(
-        f"packets, {name}: overlap in the last third",
-        None,
-        late(pair.adaptive),
+        f"packets, {name}: jobs interleave by themselves",
+        "yes",
+        "yes" if halved else "no",
         "",
-        f"{late(pair.fair):.0%} when fair",
+        f"{comment}; R_AI of 5 Mbps, doubled or not, is little of a rate: they slide slowly",
     )
-    yield Row(f"packets, {name}: ratio of mean rates", 1.0, first / second, "", "")
+    for job in pair.jobs:
+        yield Row(f"packets, {name}: speed-up of {job} over fair", None, fair[job] / adaptive[job], "×")
 
 
 def _compatible_rows(name: str, pair: Pair) -> list[Row]:
