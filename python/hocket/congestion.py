@@ -6,7 +6,7 @@ understood too, in the units in which they stand there.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BeforeValidator,
@@ -20,6 +20,7 @@ from pydantic import (
 
 from hocket import _hocket
 from hocket.errors import InputError
+from hocket.parameters import Parameter
 from hocket.schema import Number, Spelling, Table, integer, number, respelt, whole
 from hocket.units import (
     Bytes,
@@ -33,15 +34,6 @@ from hocket.units import (
     parse_rate,
     shown,
 )
-
-
-class Parameter(NamedTuple):
-    """A value that a run uses, and where it is from."""
-
-    name: str
-    value: Any
-    source: str
-
 
 Fraction = Annotated[Number, Field(gt=0, le=1)]
 Part = Annotated[Number, Field(ge=0, le=1)]

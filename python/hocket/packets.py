@@ -10,9 +10,11 @@ import polars as pl
 
 from hocket import _hocket
 from hocket.config import Job, Plan
-from hocket.congestion import Congestion, Parameter
+from hocket.congestion import Congestion
 from hocket.errors import SelfCheckError
 from hocket.network import Flow, build_dumbbell, build_network
+from hocket.packet_tables import EVENT_TABLES, JOB_TABLES, QUEUE_TABLES, RATE_TABLES
+from hocket.parameters import Parameter, described, values
 from hocket.results import Run, frame
 from hocket.schema import source_of
 
@@ -22,67 +24,6 @@ DEFAULT_CONGESTION = Congestion.model_validate("dcqcn")
 """What governs a job that says nothing: HotNets'22 §2 takes DCQCN for the default of RoCE."""
 
 _WINDOWED = ("hpcc", "hpcc-pint")
-_TEXT, _COUNT, _CODE, _REAL = pl.String, pl.UInt64, pl.UInt32, pl.Float64
-TABLES: dict[str, dict[str, Any]] = {
-    "flows": {
-        "flow": _CODE,
-        "job": _TEXT,
-        "src": _TEXT,
-        "dst": _TEXT,
-        "bytes": _COUNT,
-        "start_ps": _COUNT,
-        "end_ps": _COUNT,
-        "fct_s": _REAL,
-        "marks": _COUNT,
-        "cnps": _COUNT,
-        "rate_cuts": _COUNT,
-        "retransmissions": _COUNT,
-    },
-    "iterations": {
-        "job": _TEXT,
-        "iteration": _COUNT,
-        "start_ps": _COUNT,
-        "end_ps": _COUNT,
-        "iteration_s": _REAL,
-        "communication_s": _REAL,
-        "compute_s": _REAL,
-        "delayed_s": _REAL,
-    },
-    "phases": {
-        "job": _TEXT,
-        "iteration": _COUNT,
-        "phase": _CODE,
-        "start_ps": _COUNT,
-        "end_ps": _COUNT,
-        "bytes": _COUNT,
-        "mean_rate_bps": _REAL,
-    },
-    "adjustments": {"job": _TEXT, "time_ps": _COUNT, "deviation_s": _REAL, "delay_s": _REAL},
-    "links": {"link": _TEXT, "job": _TEXT, "bytes": _COUNT, "utilisation": _REAL, "busy_s": _REAL},
-    "pauses": {"time_ps": _COUNT, "link": _TEXT, "priority": _CODE, "pause": _CODE},
-    "ports": {
-        "link": _TEXT,
-        "packets": _COUNT,
-        "bytes": _COUNT,
-        "marked": _COUNT,
-        "peak_bytes": _COUNT,
-        "pauses": _COUNT,
-        "paused_s": _REAL,
-    },
-    "paused": {"link": _TEXT, "priority": _CODE, "pauses": _COUNT, "paused_s": _REAL},
-    "switches": {"switch": _TEXT, "peak_bytes": _COUNT},
-}
-"""Tables of every run of jobs but `jobs`, and the types of their columns."""
-
-SAMPLED_TABLES: dict[str, dict[str, Any]] = {
-    "queues": {"time_ps": _COUNT, "link": _TEXT, "bytes": _COUNT},
-    "switch_queues": {"time_ps": _COUNT, "switch": _TEXT, "bytes": _COUNT},
-    "rates": {"time_ps": _COUNT, "flow": _CODE, "job": _TEXT, "rate_bps": _COUNT},
-    "utilisation": {"time_ps": _COUNT, "link": _TEXT, "job": _TEXT, "bytes": _COUNT},
-}
-"""Those of a run that takes samples besides."""
-
-
 _LOSSLESS = "no packet found a buffer full"
 CHECKS = (
     _LOSSLESS,
@@ -161,7 +102,7 @@ class Sent:
         """
         shown = self.network.display_names()
         sampled = self.plan.run.sample_every_ps is not None
-        missing = dict(TABLES | SAMPLED_TABLES if sampled else TABLES)
+        missing = JOB_TABLES | EVENT_TABLES | (QUEUE_TABLES | RATE_TABLES if sampled else {})
         cuts: list[int] = []
 
         def add(name: str, columns: Mapping[str, tuple[Any, ...]]) -> None:
@@ -213,10 +154,10 @@ class Sent:
     def described(self) -> dict[str, Any]:
         """Every parameter, its value and its source, for the manifest."""
         jobs = {
-            job.name: _described([*congestion, window])
+            job.name: described([*congestion, window])
             for job, congestion, window in zip(self.plan.jobs, self.congestion, self.windows, strict=True)
         }
-        return {"model": _described(self.model), "jobs": jobs}
+        return {"model": described(self.model), "jobs": jobs}
 
     def _governed(self, job: Job, flows: Sequence[Flow], placement: Placement) -> list[Parameter]:
         frames = values(self.model)
@@ -273,15 +214,6 @@ def model_parameters(plan: Plan) -> list[Parameter]:
         Parameter("marking", marking, source_of(switch, "marking")),
         Parameter("arithmetic", "exact", "picoseconds"),
     ]
-
-
-def values(parameters: Sequence[Parameter]) -> dict[str, Any]:
-    """The values by name, without their sources."""
-    return {each.name: each.value for each in parameters}
-
-
-def _described(parameters: Sequence[Parameter]) -> dict[str, Any]:
-    return {each.name: {"value": each.value, "source": each.source} for each in parameters}
 
 
 def _line_rate_bps(plan: Plan, job: Job, placement: Placement) -> int:

@@ -18,7 +18,8 @@ import pytest
 from hocket.errors import InputError, SelfCheckError
 from hocket.hpcc import Study, load_study
 from hocket.hpcc.parameters import EXACT
-from hocket.hpcc.run import QUEUE_TABLES, TABLES, run_study
+from hocket.hpcc.run import run_study
+from hocket.packet_tables import EVENT_TABLES, QUEUE_TABLES
 from hocket.results import Run
 
 StudyWith = Callable[..., Study]
@@ -41,7 +42,7 @@ def test_tables_have_the_documented_columns_also_where_they_are_empty(
     paused = run_study(study_with(CC_MODE="12", ENABLE_QCN="0"), tmp_path / "paused")
     assert not paused.tables["pauses"].is_empty()
     for run in (quiet, paused):
-        assert {name: table.schema for name, table in run.tables.items()} == TABLES
+        assert {name: table.schema for name, table in run.tables.items()} == EVENT_TABLES
 
 
 def test_the_manifest_says_what_ran_and_where_each_value_is_from(
@@ -93,7 +94,7 @@ def test_queues_are_sampled_while_the_monitor_is_on(study_with: StudyWith, tmp_p
     study = study_with(QLEN_MON_START="0", QLEN_MON_END="100000", QLEN_MON_INTERVAL="500")
     run = run_study(study, tmp_path)
     queues = run.tables["queues"]
-    assert {name: table.schema for name, table in run.tables.items()} == TABLES | QUEUE_TABLES
+    assert {name: table.schema for name, table in run.tables.items()} == EVENT_TABLES | QUEUE_TABLES
     assert (queues["time_ps"] % 500_000 == 0).all()
     assert 99_000_000 < queues["time_ps"].max() <= 100_000_000  # type: ignore[operator]
     # Seven senders feed one port.
@@ -176,7 +177,7 @@ def test_ctrl_c_keeps_what_was_recorded(study_with: StudyWith, tmp_path: Path) -
     assert "interrupted at" in printed
     kept = Run.read(tmp_path / "run")
     assert kept.interrupted
-    assert set(kept.tables) == set(TABLES)
+    assert set(kept.tables) == set(EVENT_TABLES)
     assert kept.tables["flows"]["bytes"].to_list() == [10_000] * len(pairs)
     assert len((tmp_path / "run" / "fct.txt").read_text().splitlines()) == len(pairs)
 

@@ -4,13 +4,14 @@ Each value comes with its source: a key of `config.txt`, the simulator's default
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from hocket import _hocket
 from hocket.errors import InputError
 from hocket.hpcc.config import Config, Dcqcn, Dctcp, Hpcc, HpccPint, Timely
 from hocket.hpcc.source import MICROSECOND_PS
 from hocket.hpcc.study import RESERVE_BYTES
+from hocket.parameters import Parameter
 
 
 @dataclass(frozen=True)
@@ -33,14 +34,6 @@ REFERENCE = Profile("reference", "reference", "reference", "three-delays")
 
 EXACT = Profile("exact", "exact", "rocev2", "computed")
 """Exact times, and frames as they are on a wire."""
-
-
-class Parameter(NamedTuple):
-    """A value that a run uses, and where it is from."""
-
-    name: str
-    value: Any
-    source: str
 
 
 Parameters: TypeAlias = list[Parameter]
@@ -152,11 +145,6 @@ def window_parameters(config: Config) -> Parameters:
         Parameter("window", kind, source("HAS_WIN", "VAR_WIN")),
         Parameter("longest_rtt_for_all", window.global_rtt, source("GLOBAL_T")),
     ]
-
-
-def values(parameters: Parameters) -> dict[str, Any]:
-    """The values by name, without their sources."""
-    return {each.name: each.value for each in parameters}
 
 
 class _Source:

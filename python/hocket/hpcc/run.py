@@ -21,56 +21,19 @@ from hocket.hpcc.parameters import (
     Profile,
     model_parameters,
     policy_parameters,
-    values,
     window_parameters,
 )
 from hocket.hpcc.source import NANOSECOND_PS
 from hocket.hpcc.study import Study
 from hocket.hpcc.topology import IntArray, Topology
+from hocket.packet_tables import EVENT_TABLES, QUEUE_TABLES
+from hocket.parameters import described, values
 from hocket.results import MANIFEST, Run, RunWriter
 from hocket.runner import peak_rss_mb
 from hocket.units import LARGEST
 
 Progress = Callable[[float, int, int], object]
 """Called now and then with simulated seconds, flows completed, and flows in all."""
-
-_TEXT, _COUNT, _CODE, _REAL = pl.String, pl.UInt64, pl.UInt32, pl.Float64
-TABLES = {
-    "flows": {
-        "flow": _CODE,
-        "job": _TEXT,
-        "src": _TEXT,
-        "dst": _TEXT,
-        "bytes": _COUNT,
-        "start_ps": _COUNT,
-        "end_ps": _COUNT,
-        "fct_s": _REAL,
-        "marks": _COUNT,
-        "cnps": _COUNT,
-        "rate_cuts": _COUNT,
-        "retransmissions": _COUNT,
-    },
-    "pauses": {"time_ps": _COUNT, "link": _TEXT, "priority": _CODE, "pause": _CODE},
-    "ports": {
-        "link": _TEXT,
-        "packets": _COUNT,
-        "bytes": _COUNT,
-        "marked": _COUNT,
-        "peak_bytes": _COUNT,
-        "pauses": _COUNT,
-        "paused_s": _REAL,
-    },
-    "paused": {"link": _TEXT, "priority": _CODE, "pauses": _COUNT, "paused_s": _REAL},
-    "switches": {"switch": _TEXT, "peak_bytes": _COUNT},
-}
-"""The tables of every run, and the types of their columns."""
-
-QUEUE_TABLES = {
-    "queues": {"time_ps": _COUNT, "link": _TEXT, "bytes": _COUNT},
-    "switch_queues": {"time_ps": _COUNT, "switch": _TEXT, "bytes": _COUNT},
-}
-"""Those of a run whose monitor of queue lengths is on besides: a row where a length is not that of the sample
-before."""
 
 
 def run_study(
@@ -123,7 +86,7 @@ class _Recorder:
 
     def __init__(self, writer: RunWriter, monitor: QueueMonitor | None) -> None:
         self._writer = writer
-        self._missing = dict(TABLES if monitor is None else TABLES | QUEUE_TABLES)
+        self._missing = EVENT_TABLES | ({} if monitor is None else QUEUE_TABLES)
         self._end_ps = LARGEST if monitor is None else monitor.end_ps
 
     def add(self, name: str, columns: Mapping[str, tuple[Any, ...]]) -> None:
@@ -267,7 +230,7 @@ def _manifest(
         "peak_rss_mb": peak_rss_mb(),
         "flows": len(study.flows),
         "ignored": [each._asdict() for each in study.ignored],
-        "parameters": {each.name: {"value": each.value, "source": each.source} for each in parameters},
+        "parameters": described(parameters),
     }
 
 

@@ -1,0 +1,22 @@
+"""What a run of the packet engine uses: values by name, each with where it is from."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+
+class Parameter(NamedTuple):
+    """A value that a run uses, and where it is from."""
+
+    name: str
+    value: Any
+    source: str
+
+
+def values(parameters: Sequence[Parameter]) -> dict[str, Any]:
+    """The values by name, without their sources."""
+    return {each.name: each.value for each in parameters}
+
+
+def described(parameters: Sequence[Parameter]) -> dict[str, Any]:
+    """Values and sources by name, as manifests have them."""
+    return {each.name: {"value": each.value, "source": each.source} for each in parameters}
