@@ -980,3 +980,21 @@ impl Marker {
         self.draws.random::<f64>() < probability
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_and_a_packet_take_as_many_cache_lines_as_they_are_said_to() {
+        assert_eq!(size_of::<Flow>(), 2 * 64);
+        assert_eq!(size_of::<Steering>(), 2 * 64);
+        assert_eq!(size_of::<Return>(), 64);
+        assert_eq!(size_of::<Port>(), 2 * 64);
+        // With its present message and room for three more, its routes and its place in a NIC, a flow stays below 1 KB.
+        let held = size_of::<Course>() + 4 * size_of::<Message>();
+        assert!(5 * 64 + held < 512, "{held}");
+        // On a link, with the time of its arrival and its place among those of the same time; a queue has 24 bytes for each.
+        assert_eq!(size_of::<InFlight>(), 40);
+    }
+}
