@@ -24,7 +24,7 @@ use crate::port::{ClassQueue, Deficits, Port};
 use crate::records::Records;
 use crate::ring::Ring;
 use crate::spray::Spray;
-use crate::windows::Crowd;
+use crate::windows::{Crowd, Footprint};
 
 /// A queue pair between two hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,8 +86,9 @@ impl<'a> Engine<'a> {
             ways.push((forth, add(&back)));
             spans.push(first..routes.len());
         }
-        let links_of = |span: &Range<usize>| &routes[span.clone()];
-        let crowd = Crowd::new(setup, spans.iter().map(links_of).enumerate());
+        let footprints =
+            ways.iter().zip(&spans).map(|((_, back), span)| footprint(&routes, span, *back));
+        let crowd = Crowd::new(setup, footprints.enumerate());
         let longest = longest_way(setup);
         let mut engine = Self::without_flows(setup, later_rates, routes, longest.base_rtt)?;
         for (index, (flow, (forth, back))) in setup.flows.iter().zip(ways).enumerate() {
@@ -101,9 +102,9 @@ impl<'a> Engine<'a> {
                 way
             };
             let switches = links.len() - 1;
-            let links = &engine.routes[spans[index].clone()];
+            let links = footprint(&engine.routes, &spans[index], back);
             let ingress = |link: u32| engine.ports[link as usize].ingress;
-            let window = crowd.window(setup, index, &path, links, &engine.buffers, ingress)?;
+            let window = crowd.window(setup, index, &path, &links, &engine.buffers, ingress)?;
             let window = window.map_or(flow.window, WindowRule::Bytes);
             let last_link = engine.routes[back as usize - 1];
             let way = Way { forth, back, switches, path, window };
@@ -330,6 +331,12 @@ struct Way {
     switches: usize,
     path: Path,
     window: WindowRule,
+}
+
+// The routes of a flow stand one after another, that of its answers last.
+fn footprint<'l>(routes: &'l [u32], span: &Range<usize>, back: u32) -> Footprint<'l> {
+    let back = back as usize;
+    Footprint { forth: &routes[span.start..back], back: &routes[back..span.end] }
 }
 
 fn check_flow(index: usize, flow: &FlowSpec, fabric: &Fabric) -> Result<(), RunError> {

@@ -45,8 +45,10 @@ pub enum RunError {
         "the buffer of switch {switch:?} has {buffer} bytes; headroom and reserves of its {ports} ports take {needed}"
     )]
     BufferTooSmall { switch: String, buffer: u64, ports: usize, needed: u64 },
-    #[error("link {link:?} cannot be kept from PAUSE frames: {error}")]
-    NoWindow { link: String, error: TooManyFlows },
+    #[error(
+        "link {link:?}, which {sending} flows cross with their data and {answering} with their answers, cannot be kept from PAUSE frames: {error}"
+    )]
+    NoWindow { link: String, sending: u64, answering: u64, error: TooManyFlows },
     #[error(
         "on link {link:?}, {flows} flows with static windows have {window} bytes each; receivers answer every {packets} packets, which are more"
     )]

@@ -7,7 +7,7 @@ use hocket_scenario::LinkId;
 use hocket_transport::Policy;
 use hocket_transport::congestion::{dcqcn, dctcp, hpcc, receiver_driven, static_window};
 
-use crate::common::{LINE, PACKET_PS, Trial, WIRE, at_ps, clos, flow, message};
+use crate::common::{LINE, PACKET_PS, Trial, WIRE, at_ps, clos, flow, message, star};
 
 const STATIC: Policy = Policy::StaticWindow(static_window::Parameters { window: None });
 
@@ -70,6 +70,28 @@ fn two_jobs_with_static_windows_share_a_clos_and_none_of_them_is_paused() {
 }
 
 #[test]
+fn static_windows_leave_little_of_the_buffer_unused_where_it_limits_them() {
+    // Twelve flows from each of seven hosts: with x bytes of each, 12 x − 4,096 stays below (P − 84 x) ÷ 8.
+    let flows = (0..84).map(|number| flow(1 + number % 7, 0)).collect();
+    let mut trial = Trial::new(star(8), flows, 300_000).under(STATIC);
+    for buffer in [700_000, 800_000, 900_000, 1_000_000] {
+        trial.model.switching.buffer = Bytes::new(buffer);
+        let pool = buffer - 8 * (12_500 + 3 * WIRE + 84 + 4_096);
+        let each = (8 * 4_095 + pool) / (8 * 12 + 84);
+        let ran = trial.run();
+        assert_eq!(ran.outcome().counters.pauses, 0);
+        // One packet of each flow is kept for a short one at a message's end. All windows are in the queue but for what
+        // has left while they came, or is on its round trip of 25 packets.
+        let window = each / WIRE - 1;
+        let elsewhere = (12 * window - 1).min(25);
+        let (found, expected) = (ran.port("s->h0", "peak_bytes") / WIRE, 84 * window - elsewhere);
+        assert!(found.abs_diff(expected) <= 3, "{found} packets against {expected}");
+        let full_speed = (84 * 300 + 1) * PACKET_PS + 2 * 86 * 80 + 4 * 500_000;
+        assert_eq!(ran.outcome().ended.as_ps(), full_speed);
+    }
+}
+
+#[test]
 fn a_window_that_is_given_is_taken() {
     let five = Policy::StaticWindow(static_window::Parameters { window: Some(5_000) });
     let ran = Trial::incast(1, 1_000_000).under(five).run();
@@ -83,15 +105,12 @@ fn more_flows_than_any_window_serves_are_refused_with_the_link_that_would_pause(
     let mut trial = Trial::incast(1, 10_000).under(STATIC);
     trial.flows = vec![flow(1, 0); 300];
     trial.model.switching.buffer = Bytes::new(700_000);
-    // A pool of 700,000 − 2 × (12,500 + 3 × 1,124 + 84 + 4,096) = 659,896 bytes, which 300 flows of one port share: with x of each,
-    // 300 x − 4,096 < (659,896 − 300 x) ÷ 8, so that x < 257.
+    // The buffer has some 660,000 bytes beside headroom and reserves, which 300 flows of one port share: with x of each, 300 x
+    // − 4,096 is less than (660,000 − 300 x) ÷ 8 for x up to 256, and two packets have 2,164.
     let refusal = trial.refusal();
-    assert!(
-        refusal.starts_with(
-            "link \"h1->s\" cannot be kept from PAUSE frames: static-window: 300 flows"
-        ),
-        "{refusal}"
-    );
+    let expected = "link \"h1->s\", which 300 flows cross with their data and 0 with their answers, cannot be kept \
+                    from PAUSE frames: static-window: 300 flows with two packets of 1082 B each";
+    assert!(refusal.starts_with(expected), "{refusal}");
     trial.flows.truncate(2);
     trial.messages.truncate(2);
     trial.model.answering.ack_every = 100;

@@ -45,8 +45,8 @@ pub struct TooManyFlows {
 
 /// The window, in payload bytes, with which `flows` flows fill a bottleneck of rate `bottleneck` as far as they can
 /// without ever causing a PAUSE frame at a switch that sends one when `xoff_bytes` of one ingress are in its
-/// buffer. A full packet has `payload` bytes, and `wire` bytes with its headers. `flows` counts every flow whose data or
-/// acknowledgements come in by that ingress. Where thresholds are dynamic, `xoff_bytes` is the one that holds
+/// buffer. A full packet has `payload` bytes, and `wire` bytes with its headers. `flows` counts every flow whose data
+/// come in by that ingress, and those whose acknowledgements do by their part of a packet. Where thresholds are dynamic, `xoff_bytes` is the one that holds
 /// while all these bytes are in the buffer.
 ///
 /// No PAUSE can follow. A packet is in the network as itself or as its acknowledgement, which is smaller, until the
