@@ -105,6 +105,18 @@ BAD_PLANS = {
         plan_with(run={"sample_every": "0 s"}),
         "run.sample_every: a duration must be above 0 here: got '0 s'",
     ),
+    "skipping ahead a number of times": (
+        plan_with(run={"skip_ahead": 3}),
+        "run.skip_ahead: must be true, false or a table of tolerance and cycles: got 3",
+    ),
+    "a tolerance of a whole iteration": (
+        plan_with(run={"skip_ahead": {"tolerance": 1}}),
+        "run.skip_ahead.tolerance: must be below 1: got 1",
+    ),
+    "a single cycle to compare": (
+        plan_with(run={"skip_ahead": {"cycles": 1}}),
+        "run.skip_ahead.cycles: 1 is below the smallest, 2",
+    ),
     "an unknown congestion control": (
         plan(congestion="cubic"),
         "jobs[0].congestion: must be one of 'pfc-only', 'dcqcn', 'dctcp', 'timely', 'hpcc', 'hpcc-pint', "

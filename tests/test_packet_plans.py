@@ -192,6 +192,27 @@ def test_the_same_plan_gives_the_same_tables_in_memory_and_in_a_directory(tmp_pa
     assert not memory.tables["iterations"].equals(other.tables["iterations"])
 
 
+def test_a_run_that_skips_ahead_says_what_it_repeated_and_gives_the_same_rows() -> None:
+    jobs = [half("a"), half("b", time_shift="1 ms")]
+    run = {"engine": "packet", "iterations": 40}
+    simulated = simulate(shared_link(*jobs, run=run))
+    skipped = simulate(shared_link(*jobs, run={**run, "skip_ahead": True}))
+    assert skipped.tables["iterations"].equals(simulated.tables["iterations"])
+    repeated = skipped.tables["repeated"]
+    assert repeated["job"].to_list() == ["a", "b"]
+    assert repeated["exact"].to_list() == [1, 1]
+    told = skipped.manifest["skip_ahead"]
+    assert told["obstacle"] is None
+    assert 0 < told["packet_hops"] < skipped.manifest["packet_hops"] == simulated.manifest["packet_hops"]
+
+
+def test_jobs_that_jitter_are_simulated_to_the_end() -> None:
+    run = {"engine": "packet", "iterations": 5, "skip_ahead": {"cycles": 2}}
+    skipped = simulate(shared_link(half("a", jitter=0.1), run=run))
+    assert skipped.tables["repeated"].is_empty()
+    assert skipped.manifest["skip_ahead"] == {"packet_hops": 0, "obstacle": 'job "a" has jitter'}
+
+
 def test_ctrl_c_keeps_what_was_finished(tmp_path: Path) -> None:
     plan = shared_link(half("a"), half("b"), run={"engine": "packet", "iterations": 10**6})
     told: list[tuple[float, int, int | None]] = []

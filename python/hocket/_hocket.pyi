@@ -162,10 +162,15 @@ class _PacketCounters(TypedDict):
     lost_to_failures: int
     rate_cuts: list[int]
 
+class _Skipping(TypedDict):
+    packet_hops: int
+    obstacle: str | None
+
 class _PacketsRan(TypedDict):
     counters: _PacketCounters
     status: str
     ended_ps: int
+    skipping: _Skipping | None
 
 class SelfCheckError(RuntimeError): ...
 
@@ -219,6 +224,7 @@ def simulate_jobs(
     changes: Sequence[tuple[int, int, str, int]],
     run: _RunSpec,
     sample_every_ps: int | None,
+    skip: tuple[float, int] | None,
     sink: Callable[[str, dict[str, _Column]], object],
     progress: Callable[[int, int, int | None], object],
 ) -> _PacketsRan: ...

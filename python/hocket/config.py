@@ -278,6 +278,23 @@ class Compat(Table):
     precision_deg: PrecisionDeg | None = None
 
 
+class SkipAhead(Table):
+    """When a run of the packet engine may repeat what its jobs do instead of simulating it."""
+
+    tolerance: Annotated[Number, Field(ge=0, lt=1)] = default(
+        0.001, "Hocket: a tenth of what measured iteration times vary by"
+    )
+    cycles: Annotated[StrictInt, Field(ge=2, le=64)] = default(3, "Hocket: twice the same may be chance")
+
+
+def _parse_skip_ahead(value: object) -> object:
+    if isinstance(value, bool):
+        return {} if value else None
+    if not isinstance(value, Mapping | SkipAhead):
+        raise InputError(f"must be true, false or a table of tolerance and cycles: got {shown(value)}")
+    return value
+
+
 class Run(Table):
     """How `hocket run` simulates, for how long, and what it records."""
 
@@ -287,6 +304,7 @@ class Run(Table):
     record_rates_until_ps: DurationPs = default(0, "Hocket: rates are many rows", "record_rates_until")
     sample_every_ps: PositiveDurationPs | None = Field(default=None, alias="sample_every")
     trace: StrictBool = default(False, "Hocket: a trace is large")
+    skip_ahead: Annotated[SkipAhead | None, BeforeValidator(_parse_skip_ahead)] = None
 
 
 class Phase(Table):
@@ -847,6 +865,8 @@ def _sentence(error: ErrorDetails, context: Mapping[str, Any]) -> str:
             return f"must be above {context['gt']}: got {found}"
         case "greater_than_equal":
             return f"{found} is below the smallest, {context['ge']}"
+        case "less_than":
+            return f"must be below {context['lt']}: got {found}"
         case "less_than_equal":
             return f"{found} is above the largest, {context['le']}"
         case "too_long":

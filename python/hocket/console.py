@@ -227,6 +227,7 @@ def print_run(title: str, run: Run, directory: Path) -> None:
     if by_packets:
         _print_packets(run)
         out.print()
+        _print_skipped(run)
     _print_ignored((each["key"], each["why"]) for each in manifest["ignored"])
     tables = ", ".join(f"{name} ({table.height:,})" for name, table in run.tables.items())
     out.print(f"written to {escape(str(directory))}: manifest.json and Parquet tables {tables}")
@@ -256,6 +257,27 @@ def _print_packets(run: Run) -> None:
         fullest = ports.row(0, named=True)
         queue = f", longest queue {fullest['peak_bytes'] / 1e3:,.1f} kB at {escape(fullest['link'])}"
     out.print(f"{counts['pauses']:,} PAUSE frames, {counts['losses']:,} packets lost{queue}")
+
+
+def _print_skipped(run: Run) -> None:
+    """What was repeated instead of simulated, and how far it may be off."""
+    skipping = run.manifest["skip_ahead"]
+    if skipping is None:
+        return
+    if skipping["obstacle"] is not None:
+        out.print(f"skipped nothing: {escape(skipping['obstacle'])}")
+    for row in run.tables["repeated"].to_dicts():
+        last = row["first_iteration"] + row["iterations"] - 1
+        error = (
+            "exactly"
+            if row["exact"]
+            else f"within {row['deviation']:.1e} of an iteration each, {row['drift_bound']:.1e} in all"
+        )
+        out.print(
+            f"{escape(row['job'])}: iterations {row['first_iteration']:,} to {last:,} repeat those before "
+            f"instead of being simulated, {error}"
+        )
+    out.print()
 
 
 def _print_ignored(ignored: Iterable[tuple[str, str]]) -> None:

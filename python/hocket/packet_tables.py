@@ -74,3 +74,18 @@ RATE_TABLES: Schemas = {
     "utilisation": {"time_ps": _COUNT, "link": _TEXT, "job": _TEXT, "bytes": _COUNT},
 }
 """Of runs that sample rates and traffic."""
+
+REPEAT_TABLES: Schemas = {
+    "repeated": {
+        "job": _TEXT,
+        "first_iteration": _COUNT,
+        "iterations": _COUNT,
+        "start_ps": _COUNT,
+        "end_ps": _COUNT,
+        "cycles": _COUNT,
+        "exact": _CODE,
+        "deviation": _REAL,
+        "drift_bound": _REAL,
+    },
+}
+"""Of runs that may skip ahead: what was repeated instead of simulated, and how far it may be off."""

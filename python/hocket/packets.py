@@ -13,7 +13,7 @@ from hocket.config import Job, Plan
 from hocket.congestion import Congestion
 from hocket.errors import SelfCheckError
 from hocket.network import Flow, build_dumbbell, build_network
-from hocket.packet_tables import EVENT_TABLES, JOB_TABLES, QUEUE_TABLES, RATE_TABLES
+from hocket.packet_tables import EVENT_TABLES, JOB_TABLES, QUEUE_TABLES, RATE_TABLES, REPEAT_TABLES
 from hocket.parameters import Parameter, described, values
 from hocket.results import Run, frame
 from hocket.schema import source_of
@@ -102,7 +102,9 @@ class Sent:
         """
         shown = self.network.display_names()
         sampled = self.plan.run.sample_every_ps is not None
+        skip = self.plan.run.skip_ahead
         missing = JOB_TABLES | EVENT_TABLES | (QUEUE_TABLES | RATE_TABLES if sampled else {})
+        missing |= REPEAT_TABLES if skip else {}
         cuts: list[int] = []
 
         def add(name: str, columns: Mapping[str, tuple[Any, ...]]) -> None:
@@ -125,6 +127,7 @@ class Sent:
                 self._changes(),
                 run,
                 self.plan.run.sample_every_ps,
+                (skip.tolerance, skip.cycles) if skip else None,
                 add,
                 progress,
             )
@@ -148,6 +151,7 @@ class Sent:
             "checked": [each for each in CHECKS if self.plan.switch.pfc or each != _LOSSLESS],
             "simulated_s": ran["ended_ps"] / 1e12,
             "packet_hops": counts.pop("packet_hops"),
+            "skip_ahead": ran["skipping"],
             "counts": counts | {"rate_cuts": by_policy},
         }
 

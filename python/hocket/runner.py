@@ -88,7 +88,7 @@ def ignored(plan: Plan, engine: Engine) -> list[dict[str, str]]:
 
     if engine == "flow":
         add(plan, ("switch", "host"), "", packets)
-        add(plan.run, ("sample_every",), "run.", packets)
+        add(plan.run, ("sample_every", "skip_ahead"), "run.", packets)
     else:
         why = "the packet engine takes samples; see sample_every"
         add(plan.run, ("record_rates_until",), "run.", why)

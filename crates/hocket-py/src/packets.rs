@@ -116,6 +116,16 @@ pub(crate) struct PacketsRan<'py> {
     /// "complete", "stopped" at the given end, or "interrupted".
     status: &'static str,
     ended_ps: u64,
+    skipping: Option<SkippingRan>,
+}
+
+/// Of a run that was allowed to skip ahead; the table `repeated` says what it repeated.
+#[derive(IntoPyObject)]
+struct SkippingRan {
+    /// Of the run's packet-hops those that were not simulated.
+    packet_hops: u64,
+    /// Why nothing was repeated, if nothing was.
+    obstacle: Option<String>,
 }
 
 /// `sink` is called with the name and the columns of rows as they fill a table, again and again; `progress` with
@@ -191,6 +201,10 @@ pub(crate) fn observed<'py>(
             Status::Interrupted => "interrupted",
         },
         ended_ps: outcome.ended.as_ps(),
+        skipping: outcome.skipping.map(|skipping| SkippingRan {
+            packet_hops: skipping.counters.packet_hops,
+            obstacle: skipping.obstacle.map(|obstacle| obstacle.to_string()),
+        }),
     })
 }
 

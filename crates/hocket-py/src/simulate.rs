@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use hocket_des::{Duration, Rate, Time};
 use hocket_flowsim::{Options, Progress, Status};
-use hocket_packetsim::{Change, LinkChange, PathChoice, run_scenario};
+use hocket_packetsim::{Change, LinkChange, PathChoice, Skip, run_scenario};
 use hocket_scenario::{Job, JobFlow, LinkId, NodeId, Scenario, Share, Stop, Transport, Weight};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -121,7 +121,7 @@ impl TransportSpec<'_> {
 }
 
 /// The jobs and what governs each, packet by packet. `changes` are (time in ps, link, "down", "up" or "rate", rate in
-/// bits/s). `sink` and `progress` as for `simulate_packets`; progress counts iterations.
+/// bits/s); `skip` is (tolerance, cycles). `sink` and `progress` as for `simulate_packets`; progress counts iterations.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "each is a thing of its own")]
 pub(crate) fn simulate_jobs<'py>(
@@ -133,6 +133,7 @@ pub(crate) fn simulate_jobs<'py>(
     changes: Vec<(u64, u32, String, u64)>,
     run: RunSpec,
     sample_every_ps: Option<u64>,
+    skip: Option<(f64, u32)>,
     sink: Bound<'py, PyAny>,
     progress: Bound<'py, PyAny>,
 ) -> PyResult<PacketsRan<'py>> {
@@ -145,6 +146,7 @@ pub(crate) fn simulate_jobs<'py>(
     let changes: Vec<LinkChange> = changes.into_iter().map(link_change).collect();
     let options = hocket_packetsim::Options {
         sample_every: sample_every_ps.map(Duration::from_ps),
+        skip: skip.map(|(tolerance, cycles)| Skip { tolerance, cycles }),
         ..hocket_packetsim::Options::default()
     };
     let run = |reporter: &mut Reporter| {
