@@ -2,12 +2,16 @@
 
 use hocket_des::{Bytes, Duration};
 use hocket_packetsim::model::Marking;
-use hocket_packetsim::{Change, FlowSpec, LinkChange, MessageSpec, PathChoice, WindowRule};
-use hocket_scenario::LinkId;
+use hocket_packetsim::{
+    Change, FlowSpec, LinkChange, MessageSpec, PathChoice, RunError, WindowRule,
+};
+use hocket_scenario::{Fabric, LinkId, NodeKind};
 use hocket_transport::Policy;
 use hocket_transport::congestion::{dcqcn, dctcp, hpcc, receiver_driven, static_window};
 
-use crate::common::{LINE, PACKET_PS, Trial, WIRE, at_ps, clos, flow, message, star};
+use crate::common::{
+    ACK_PS, LINE, PACKET_PS, Trial, WIRE, at_ps, cable, clos, flow, message, node, star,
+};
 
 const STATIC: Policy = Policy::StaticWindow(static_window::Parameters { window: None });
 
@@ -86,9 +90,37 @@ fn static_windows_leave_little_of_the_buffer_unused_where_it_limits_them() {
         let elsewhere = (12 * window - 1).min(25);
         let (found, expected) = (ran.port("s->h0", "peak_bytes") / WIRE, 84 * window - elsewhere);
         assert!(found.abs_diff(expected) <= 3, "{found} packets against {expected}");
-        let full_speed = (84 * 300 + 1) * PACKET_PS + 2 * 86 * 80 + 4 * 500_000;
+        let full_speed = (84 * 300 + 1) * PACKET_PS + 2 * ACK_PS + 4 * 500_000;
         assert_eq!(ran.outcome().ended.as_ps(), full_speed);
     }
+}
+
+#[test]
+fn static_windows_bring_flows_around_a_ring_through_that_pfc_alone_stops_for_good() {
+    // Each host's flow goes two of the three links on.
+    let host = |host| node(format!("h{host}"), NodeKind::Host);
+    let switch = |switch| node(format!("s{switch}"), NodeKind::Switch);
+    let nodes = (0..3).map(host).chain((0..3).map(switch)).collect();
+    let cables = [cable(0, 3), cable(1, 4), cable(2, 5), cable(3, 4), cable(4, 5), cable(5, 3)];
+    let fabric = Fabric::new(nodes, &cables).expect("a ring is a fabric");
+    let around = |from: u32| {
+        let (via, to) = ((from + 1) % 3, (from + 2) % 3);
+        let names = [
+            format!("h{from}->s{from}"),
+            format!("s{from}->s{via}"),
+            format!("s{via}->s{to}"),
+            format!("s{to}->h{to}"),
+        ];
+        let path = names.iter().map(|name| fabric.link_named(name).expect("it is in the ring"));
+        FlowSpec { path: PathChoice::Pinned(path.collect()), ..flow(from, to) }
+    };
+    let trial = Trial::new(fabric.clone(), (0..3).map(around).collect(), 4_000_000);
+    assert!(matches!(trial.run().result, Err(RunError::Deadlock { .. })));
+    let ran = trial.under(STATIC).run();
+    assert_eq!((ran.outcome().counters.messages, ran.outcome().counters.pauses), (3, 0));
+    // Each link of the ring carries two of the flows and the acknowledgements of the third, and is always busy.
+    let carried_ps = 4_000 * (2 * PACKET_PS + ACK_PS);
+    assert_within(ran.outcome().ended.as_ps(), carried_ps, 0.5);
 }
 
 #[test]
@@ -96,7 +128,7 @@ fn a_window_that_is_given_is_taken() {
     let five = Policy::StaticWindow(static_window::Parameters { window: Some(5_000) });
     let ran = Trial::incast(1, 1_000_000).under(five).run();
     // Five packets for each round trip of the first of them.
-    let round_trip = 2 * PACKET_PS + 2 * 86 * 80 + 4 * 500_000;
+    let round_trip = 2 * PACKET_PS + 2 * ACK_PS + 4 * 500_000;
     assert_within(ran.outcome().ended.as_ps(), 200 * round_trip, 0.5);
 }
 
