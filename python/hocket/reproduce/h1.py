@@ -270,7 +270,12 @@ def _packet_slide() -> Iterator[Row]:
     yield Row("packets: next communication of J2", 0.42, communication_start_s(unfair, "J2", 1), "s")
     for name, paper, why in (
         ("unfair", 4, "a ratio of 1.2 slides more slowly than one of 2"),
-        ("fair", "never", "chance makes one job a little faster, and what is ahead gains"),
+        (
+            "fair",
+            "never",
+            "chance starts it, in which iteration the seed decides; then the job that is behind regains line "
+            "rate by 0.4 Gbps per ms only (R_HAI every T), and the one ahead starts at line rate",
+        ),
     ):
         shares = overlaps(scenarios[name], "J1", "J2")
         apart = np.flatnonzero(shares < SEPARATED)
