@@ -49,15 +49,15 @@ struct Held {
 }
 
 /// What a port sent.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sent {
     packets: u64,
     bytes: u64,
     marked: u64,
 }
 
-/// What is counted of ports, at one moment.
-#[derive(Clone, Debug, Default)]
+/// What is counted of ports.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PortCounts {
     /// By port.
     sent: Vec<Sent>,
@@ -167,18 +167,18 @@ impl Records {
         }
     }
 
-    /// What was counted between two moments happened so many `times` more.
-    pub(crate) fn repeat(&mut self, from: &PortCounts, to: &PortCounts, times: u64) {
-        self.repeated.resize(to.sent.len(), Sent::default());
-        for (repeated, (from, to)) in self.repeated.iter_mut().zip(from.sent.iter().zip(&to.sent)) {
-            repeated.packets += (to.packets - from.packets) * times;
-            repeated.bytes += (to.bytes - from.bytes) * times;
-            repeated.marked += (to.marked - from.marked) * times;
+    /// What was counted in some time happened so many `times` more.
+    pub(crate) fn repeat(&mut self, each: &PortCounts, times: u64) {
+        self.repeated.resize(each.sent.len(), Sent::default());
+        for (repeated, each) in self.repeated.iter_mut().zip(&each.sent) {
+            repeated.packets += each.packets * times;
+            repeated.bytes += each.bytes * times;
+            repeated.marked += each.marked * times;
         }
         let all_held = self.held.iter_mut().chain(&mut self.held_at_all);
-        for (held, (from, to)) in all_held.zip(from.held.iter().zip(&to.held)) {
-            held.frames += (to.0 - from.0) * times;
-            held.span += (to.1 - from.1) * times;
+        for (held, (frames, span)) in all_held.zip(&each.held) {
+            held.frames += frames * times;
+            held.span += *span * times;
         }
     }
 
@@ -210,6 +210,20 @@ impl Records {
 }
 
 impl PortCounts {
+    /// What was counted since `before`.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        let sent = |(now, before): (&Sent, &Sent)| Sent {
+            packets: now.packets - before.packets,
+            bytes: now.bytes - before.bytes,
+            marked: now.marked - before.marked,
+        };
+        let held = self.held.iter().zip(&before.held);
+        Self {
+            sent: self.sent.iter().zip(&before.sent).map(sent).collect(),
+            held: held.map(|(now, before)| (now.0 - before.0, now.1 - before.1)).collect(),
+        }
+    }
+
     /// How many counts these are.
     pub(crate) fn size(&self) -> usize {
         self.sent.len() + self.held.len()

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
 
-use hocket_des::{Duration, Time};
+use hocket_des::{Duration, Stream, Time};
 use hocket_scenario::{Column, IterationRow, JobId, PhaseRow, Records, Scenario, Table};
 
 use crate::RunError;
@@ -26,9 +26,10 @@ const MAX_KEPT: usize = 1 << 22;
 /// shortest time after which all jobs, each having finished one iteration at least, stand where they stood.
 ///
 /// Two cycles agree if every iteration and every Up phase of every job begins and ends at the same time of its cycle, up to
-/// `tolerance` of what an iteration of that job takes. With a tolerance of 0, only what recurs to the picosecond is skipped. The
-/// rates of congestion controls and what waits in queues are not compared, only what they lead to: jobs that wander apart slowly
-/// agree within a large tolerance, too, and [`Repeat::drift_bound`] says how far they could have come.
+/// `tolerance` of what an iteration of that job takes. What is hidden is not compared, only what it leads to: jobs that wander apart
+/// slowly agree within a large tolerance, too, and [`Repeat::drift_bound`] says how far they could have come. With a tolerance of 0, only
+/// what recurs exactly is skipped: nothing is left to chance, no rate is cut, and cycles agree to the picosecond, in what each port
+/// sends, and in the rates of congestion controls.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Skip {
     /// Relative to the time of an iteration; at least 0 and below 1.
@@ -60,7 +61,7 @@ pub struct Repeat {
     pub cycles: u64,
     /// By job: the iterations whose rows were repeated; none of a job that had left.
     pub iterations: Vec<Range<u64>>,
-    /// Whether the compared cycles agreed in every time and every count.
+    /// Whether nothing in the compared cycles was left to chance, no rate was cut, and they agreed in every time, count and rate.
     pub is_exact: bool,
     /// The largest difference between two of the compared cycles, relative to the time of an iteration of the job in question:
     /// how far the mean time of an iteration may be off.
@@ -126,6 +127,10 @@ pub(crate) struct Moment {
     /// In the engine's time.
     pub(crate) at: Time,
     pub(crate) jobs: Vec<Standing>,
+    /// By flow: what its congestion control last allowed.
+    pub(crate) rates_bps: Vec<u64>,
+    /// The random streams of the network: they move with each draw.
+    pub(crate) draws: Vec<Stream>,
     pub(crate) counters: Counters,
     pub(crate) ports: PortCounts,
     pub(crate) job_counts: JobCounts,
@@ -153,13 +158,14 @@ pub(crate) struct Plan {
     deviation: f64,
 }
 
-/// Begin and end of an iteration or a phase of a job, relative to the begin of its cycle.
+/// Begin and end of an iteration or a phase of a job, relative to the begin of its cycle, and the wait before the iteration, which is
+/// another before the first.
 #[derive(Clone, Copy)]
 struct Mark {
     job: JobId,
     /// 0 of an iteration, otherwise the number of the phase, counted from 1.
     of: u32,
-    times_ps: [i128; 2],
+    times_ps: [i128; 3],
 }
 
 impl Default for Skip {
@@ -279,6 +285,10 @@ impl<'a> Recurrence<'a> {
         self.rows.iterations.extend_from_slice(&records.iterations);
         self.rows.phases.extend_from_slice(&records.phases);
         self.rows.tables.extend_from_slice(tables);
+        // A stretch that long is not repeated often enough to matter.
+        if self.rows.size() > MAX_KEPT {
+            self.forget();
+        }
     }
 
     /// What led to the present moment can have no part in what recurs.
@@ -395,7 +405,7 @@ impl<'a> Recurrence<'a> {
         for length in 1..=self.stretches.len() / cycles {
             let Some(deviation) = self.deviation(length) else { continue };
             // Where nothing is left to skip, nobody wants to know.
-            let is_exact = deviation == 0.0 && self.counts_agree(length);
+            let is_exact = deviation == 0.0 && self.recurs_exactly(length);
             let repeated = if is_exact { 1 } else { cycles };
             let first = self.stretches.len() - repeated * length;
             let times = self.times(first);
@@ -403,7 +413,7 @@ impl<'a> Recurrence<'a> {
                 continue;
             }
             self.closest = Some(self.closest.map_or(deviation, |closest| closest.min(deviation)));
-            if deviation <= self.skip.tolerance {
+            if is_exact || (deviation <= self.skip.tolerance && self.skip.tolerance > 0.0) {
                 let span = self.last().at.since(self.moments[first].at);
                 let cycles = repeated as u64;
                 return Some(Plan { first, times, span, cycles, is_exact, deviation });
@@ -458,16 +468,24 @@ impl<'a> Recurrence<'a> {
         Some(largest)
     }
 
-    /// Whether as many packets of each kind went in each of the cycles.
-    fn counts_agree(&self, length: usize) -> bool {
+    /// Whether cycles that agree in all times left nothing to chance, cut no rate, and also agree in what each port sent and in
+    /// the rates that they leave behind. Controls that cut and recover remember more than their rate, and other flows on the
+    /// same NIC can hide what it does while they last.
+    fn recurs_exactly(&self, length: usize) -> bool {
         let moments = self.cycle_ends(length);
+        let is_alike = |pair: &[&Moment]| {
+            pair[0].rates_bps == pair[1].rates_bps
+                && pair[0].draws == pair[1].draws
+                && pair[0].counters.rate_cuts == pair[1].counters.rate_cuts
+        };
         let counts = |pair: &[&Moment]| {
             // Samples are events, and keep to no cycle.
-            Counters { events: 0, ..pair[1].counters.since(&pair[0].counters) }
+            let counters = Counters { events: 0, ..pair[1].counters.since(&pair[0].counters) };
+            (counters, pair[1].ports.since(&pair[0].ports))
         };
         let mut each = moments.windows(2).map(counts);
         let first = each.next();
-        each.all(|other| Some(&other) == first.as_ref())
+        moments.windows(2).all(is_alike) && each.all(|other| Some(&other) == first.as_ref())
     }
 
     /// Where the compared cycles of `length` stretches begin and end.
@@ -483,16 +501,18 @@ impl<'a> Recurrence<'a> {
     /// What ended in the `length` stretches from `first` on, by job and in order of time.
     fn marks(&self, first: usize, length: usize) -> Vec<Mark> {
         let start = i128::from(self.moments[first].at.as_ps());
-        let times_ps =
-            |from: Time, to: Time| [from, to].map(|time| i128::from(time.as_ps()) - start);
+        let times_ps = |from: Time, to: Time, delayed: Duration| {
+            let since_start = |time: Time| i128::from(time.as_ps()) - start;
+            [since_start(from), since_start(to), i128::from(delayed.as_ps())]
+        };
         let mut marks = Vec::new();
         for rows in self.stretches.range(first..first + length) {
             marks.extend(rows.iterations.iter().map(|row| {
-                let times_ps = times_ps(row.start, row.end);
+                let times_ps = times_ps(row.start, row.end, row.delayed);
                 Mark { job: row.job, of: 0, times_ps }
             }));
             marks.extend(rows.phases.iter().map(|row| {
-                let times_ps = times_ps(row.start, row.end);
+                let times_ps = times_ps(row.start, row.end, Duration::ZERO);
                 Mark { job: row.job, of: row.phase + 1, times_ps }
             }));
         }
@@ -522,7 +542,11 @@ impl Moment {
     }
 
     fn size(&self) -> usize {
-        self.jobs.len() + self.ports.size() + self.job_counts.size()
+        self.jobs.len()
+            + self.rates_bps.len()
+            + self.draws.len()
+            + self.ports.size()
+            + self.job_counts.size()
     }
 }
 

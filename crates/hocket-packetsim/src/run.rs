@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 use std::ops::ControlFlow;
 
-use hocket_des::{Duration, Rate, Time};
+use hocket_des::{Duration, Rate, Stream, Time};
 use hocket_scenario::Table;
 
 use crate::RunError;
@@ -479,6 +479,8 @@ impl<'a> Run<'a> {
         let moment = Moment {
             at: now,
             jobs: standings,
+            rates_bps: self.engine.steering.iter().map(|its| its.control.rate_bps()).collect(),
+            draws: self.draws(),
             counters: self.simulated(),
             ports: self.engine.records.port_counts(&self.engine.ports, now),
             job_counts,
@@ -487,6 +489,12 @@ impl<'a> Run<'a> {
         if let Some(plan) = plan {
             self.repeat(&plan, observer);
         }
+    }
+
+    /// The random streams of the network where they now are.
+    fn draws(&self) -> Vec<Stream> {
+        let marking = self.engine.marking.iter().flatten().map(|marker| &marker.draws);
+        marking.chain([&self.engine.telemetry.draws]).cloned().collect()
     }
 
     /// Hands over the rows of what is not simulated, and counts it.
@@ -515,7 +523,7 @@ impl<'a> Run<'a> {
             self.is_interrupted = observer.on_progress(&progress).is_break();
         }
         let (from, to) = recurrence.ends(plan);
-        self.engine.records.repeat(&from.ports, &to.ports, times);
+        self.engine.records.repeat(&to.ports.since(&from.ports), times);
         let counts = (&from.job_counts, &to.job_counts);
         jobs.repeat(counts, &iterations, times, plan.span * times);
         hand([recurrence.done(plan, times)], observer);
