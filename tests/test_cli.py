@@ -161,8 +161,27 @@ def test_profile_warns_where_the_series_shows_no_clear_period(hocket: Command, t
     assert "is below 0.5: the series does not show a clear period" in outcome.err
 
 
+def test_a_plan_runs_on_the_engine_that_is_asked_for_and_leaves_a_trace_if_it_says_so(
+    hocket: Command, halves: Path, tmp_path: Path
+) -> None:
+    plan = json.loads(halves.read_text(encoding="utf-8"))
+    up = [{"start": "0 ms", "duration": "0.5 ms", "rate": "40 Gbps"}]
+    plan["jobs"] = [{**job, "period": "1 ms", "up": up} for job in plan["jobs"]]
+    plan["run"] = {"iterations": 3, "trace": True, "record_rates_until": "1 ms"}
+    halves.write_text(json.dumps(plan), encoding="utf-8")
+    outcome = hocket("run", halves, "--engine", "packet", "--out", tmp_path / "out")
+    assert outcome.code == 0
+    assert "packet-hops" in outcome.out
+    assert "dcqcn" in outcome.out
+    assert "run.record_rates_until: the packet engine takes samples" in outcome.out
+    assert Run.read(tmp_path / "out").manifest["engine"] == "packet"
+    events = json.loads((tmp_path / "out" / "trace.json").read_text(encoding="utf-8"))["traceEvents"]
+    assert {"X", "M"} <= {event["ph"] for event in events}
+
+
 def test_reproduce_lists_its_targets(hocket: Command) -> None:
-    targets = [f"H{number}" for number in range(1, 9)] + ["C1", "C2", "C3", "C4", "C17", "C19"]
+    targets = [f"H{number}" for number in range(1, 9)] + ["R3", "R4", "R5"]
+    targets += ["C1", "C2", "C3", "C4", "C17", "C19", "X1"]
     listed = [line.split()[0] for line in hocket("reproduce", "--list").out.splitlines()[1:]]
     assert listed == targets
     assert [each["id"] for each in hocket("reproduce", "--list", "--json").json()] == targets

@@ -104,6 +104,7 @@ def test_the_manifest_says_what_ran_with_all_defaults_and_their_sources(run: Run
     manifest = run.manifest
     assert set(manifest) == {
         "hocket_version",
+        "ignored",
         "jobs_per_queue",
         "engine",
         "status",
