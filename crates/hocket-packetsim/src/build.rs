@@ -15,7 +15,8 @@ use crate::RunError;
 use crate::backlog::Backlogs;
 use crate::buffer::{Incoming, SharedBuffer};
 use crate::changes::{Faults, ways_forth};
-use crate::engine::{Course, Engine, Flow, Marker, Return, Steering, Telemetry};
+use crate::engine::Engine;
+use crate::host::{Course, Flow, Return, Steering};
 use crate::messages::Messages;
 use crate::model::{Arithmetic, Frames, Model, Notification, PRIORITIES, Scheduling};
 use crate::nic::Nic;
@@ -24,6 +25,7 @@ use crate::port::{ClassQueue, Deficits, Port};
 use crate::records::Records;
 use crate::ring::Ring;
 use crate::spray::Spray;
+use crate::switch::{Marker, Telemetry};
 use crate::windows::{Crowd, Footprint};
 
 /// A queue pair between two hosts.

@@ -9,7 +9,8 @@ use hocket_transport::telemetry::MAX_HOPS;
 
 use crate::RunError;
 use crate::build::Setup;
-use crate::engine::{Engine, Event};
+use crate::engine::Engine;
+use crate::event::Event;
 use crate::model::PRIORITIES;
 use crate::packet::{Header, Kind, Packet};
 

@@ -216,7 +216,7 @@ mod tests {
     use hocket_transport::Policy;
 
     use super::*;
-    use crate::engine::Owner;
+    use crate::messages::Owner;
     use crate::{FlowSpec, Model};
 
     /// What the checks say of a message of 10,000 bytes over one switch after `spoil` has been at the engine.

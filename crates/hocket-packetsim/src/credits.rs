@@ -4,7 +4,8 @@ use hocket_des::Bytes;
 use hocket_transport::Policy;
 use hocket_transport::congestion::receiver_driven::{Granter, MessageId, Parameters};
 
-use crate::engine::{Engine, Event};
+use crate::engine::Engine;
+use crate::event::Event;
 use crate::packet::{Kind, Packet};
 
 /// All flows that are sent on credit.

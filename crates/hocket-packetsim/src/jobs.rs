@@ -10,7 +10,9 @@ use hocket_scenario::{JobId, LinkId, LinkRow, Phase, Records, Scenario, Table};
 use hocket_transport::Progress;
 
 use crate::RunError;
-use crate::engine::{Engine, Owner, Work};
+use crate::engine::Engine;
+use crate::event::Work;
+use crate::messages::Owner;
 use crate::records::Owners;
 
 /// The jobs of a scenario, and which flows of the setup are theirs.

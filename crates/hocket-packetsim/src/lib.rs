@@ -54,6 +54,8 @@ mod checks;
 mod credits;
 mod engine;
 mod error;
+mod event;
+mod host;
 mod jobs;
 mod messages;
 pub mod model;
@@ -67,6 +69,7 @@ mod run;
 mod sampling;
 mod scenario;
 mod spray;
+mod switch;
 mod windows;
 
 pub use build::{FlowSpec, Setup};

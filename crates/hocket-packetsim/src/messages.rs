@@ -4,8 +4,6 @@ use std::collections::VecDeque;
 
 use hocket_des::Time;
 
-use crate::engine::Owner;
-
 /// Bytes that are sent as one: the last packet is as short as need be, and its acknowledgement completes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Message {
@@ -14,6 +12,15 @@ pub(crate) struct Message {
     pub(crate) bytes: u64,
     pub(crate) posted: Time,
     pub(crate) owner: Owner,
+}
+
+/// Who is told that a message is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// Nobody: the message stands for itself.
+    Nobody,
+    /// This job.
+    Job(u32),
 }
 
 /// Messages that are not complete, by flow.

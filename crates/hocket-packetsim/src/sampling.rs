@@ -4,7 +4,8 @@ use hocket_des::Time;
 use hocket_scenario::{Column, Fabric, Table};
 use hocket_transport::Progress;
 
-use crate::engine::{Engine, Steering};
+use crate::engine::Engine;
+use crate::host::Steering;
 use crate::packet::{Kind, Packet};
 use crate::records::{Owners, link_column, node_column, u64_column};
 use crate::run::Record;
