@@ -156,11 +156,6 @@ class Sends:
     dst: IntArray
     bytes: IntArray
 
-    @property
-    def total_bytes(self) -> int:
-        """Of all messages."""
-        return int(self.bytes.sum())
-
 
 def incast(gpus: int, bytes_each: int) -> Sends:
     """All other GPUs send to GPU 0."""

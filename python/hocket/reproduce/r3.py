@@ -30,6 +30,10 @@ _SMALL, _HIGH = 0.1, 0.5
 _TOGETHER = 0.05
 # More PAUSE frames than senders can send at the first build-up and a second one.
 _MANY = 100
+_WHY_PAUSES = {
+    "TIMELY": "all seven send at line rate until the first delay over 50 µs comes back, and each then needs "
+    "an update per round trip, which is as long as the queue",
+}
 
 
 @dataclass(frozen=True)
@@ -118,12 +122,6 @@ def _pause_rows(measured: Mapping[str, Incast]) -> Iterator[Row]:
             "",
             f"{pauses} received" if only else _WHY_PAUSES.get(control.name, ""),
         )
-
-
-_WHY_PAUSES = {
-    "TIMELY": "all seven send at line rate until the first delay over 50 µs comes back, and each then needs "
-    "an update per round trip, which is as long as the queue",
-}
 
 
 def _queue_rows(measured: Mapping[str, Incast]) -> Iterator[Row]:
