@@ -170,6 +170,7 @@ class _PacketsRan(TypedDict):
     counters: _PacketCounters
     status: str
     ended_ps: int
+    run_s: float
     skipping: _Skipping | None
 
 class SelfCheckError(RuntimeError): ...

@@ -150,6 +150,8 @@ class Sent:
             "status": "interrupted" if was_interrupted else "complete",
             "checked": [each for each in CHECKS if self.plan.switch.pfc or each != _LOSSLESS],
             "simulated_s": ran["ended_ps"] / 1e12,
+            # Of the engine alone: without the writing of tables.
+            "run_s": ran["run_s"],
             "packet_hops": counts.pop("packet_hops"),
             "skip_ahead": ran["skipping"],
             "counts": counts | {"rate_cuts": by_policy},

@@ -1,6 +1,7 @@
 //! Runs of the packet engine. Flows and messages come as columns, tables go out as they fill.
 
 use std::ops::ControlFlow;
+use std::time::Instant;
 
 use hocket_des::{Bytes, Duration, Rate, Time};
 use hocket_packetsim::model::{
@@ -116,6 +117,8 @@ pub(crate) struct PacketsRan<'py> {
     /// "complete", "stopped" at the given end, or "interrupted".
     status: &'static str,
     ended_ps: u64,
+    /// Seconds that the run took, without those in which `sink` and `progress` had it.
+    run_s: f64,
     skipping: Option<SkippingRan>,
 }
 
@@ -182,8 +185,15 @@ pub(crate) fn observed<'py>(
     progress: Bound<'py, PyAny>,
     run: impl FnOnce(&mut Reporter) -> Result<Outcome, RunError>,
 ) -> PyResult<PacketsRan<'py>> {
-    let mut reporter = Reporter { sink: sink.unbind(), progress: progress.unbind(), failure: None };
+    let mut reporter = Reporter {
+        sink: sink.unbind(),
+        progress: progress.unbind(),
+        failure: None,
+        outside: std::time::Duration::ZERO,
+    };
+    let started = Instant::now();
     let result = run(&mut reporter);
+    let run_s = (started.elapsed() - reporter.outside).as_secs_f64();
     // Ctrl-C while the last rows are handed over counts, too.
     let was_interrupted = reporter.failure.is_some();
     if let Some(error) = reporter.failure
@@ -201,6 +211,7 @@ pub(crate) fn observed<'py>(
             Status::Interrupted => "interrupted",
         },
         ended_ps: outcome.ended.as_ps(),
+        run_s,
         skipping: outcome.skipping.map(|skipping| SkippingRan {
             packet_hops: skipping.counters.packet_hops,
             obstacle: skipping.obstacle.map(|obstacle| obstacle.to_string()),
@@ -370,24 +381,30 @@ pub(crate) struct Reporter {
     sink: Py<PyAny>,
     progress: Py<PyAny>,
     failure: Option<PyErr>,
+    /// Time in which Python had them.
+    outside: std::time::Duration,
 }
 
 impl Observer for Reporter {
     fn on_table(&mut self, rows: Table) {
+        let started = Instant::now();
         let handed = Python::attach(|py| {
             self.sink.call1(py, (rows.name, columns(py, &rows)?))?;
             Ok(())
         });
         self.keep(handed);
+        self.outside += started.elapsed();
     }
 
     fn on_progress(&mut self, at: &Progress) -> ControlFlow<()> {
+        let started = Instant::now();
         let told = Python::attach(|py| {
             py.check_signals()?;
             self.progress.call1(py, (at.time.as_ps(), at.done, at.total))?;
             Ok(())
         });
         self.keep(told);
+        self.outside += started.elapsed();
         if self.failure.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }

@@ -241,6 +241,8 @@ def _outcome(ran: "_hocket._PacketsRan | None", failure: str | None, policy: str
     return {
         "status": ran["status"],
         "simulated_s": ran["ended_ps"] / 1e12,
+        # Of the engine alone: without the writing of tables.
+        "run_s": ran["run_s"],
         "packet_hops": counters.pop("packet_hops"),
         "events": counters.pop("events"),
         "counts": counters | {"rate_cuts": {policy: sum(ran["counters"]["rate_cuts"])}},
