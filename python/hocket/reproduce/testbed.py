@@ -44,10 +44,12 @@ def run_packets(
     sample_every: str | None = None,
     priority_queues: int = 8,
     host: Mapping[str, object] | None = None,
+    skip_ahead: bool = False,
 ) -> Run:
     """Runs `jobs` on the packet engine; a job that names no congestion control has `dcqcn()`.
 
-    `host` are keys of a plan's `[host]`. Raises `KeyboardInterrupt` on Ctrl-C.
+    `host` are keys of a plan's `[host]`; with `skip_ahead` what the jobs do again and again is repeated
+    instead of simulated. Raises `KeyboardInterrupt` on Ctrl-C.
     """
     governed = [{"congestion": dcqcn(), **job} for job in jobs]
     plan = link_plan("packets", governed, iterations=iterations, priority_queues=priority_queues)
@@ -57,7 +59,12 @@ def run_packets(
             **plan,
             "seed": seed,
             "host": dict(host or {}),
-            "run": {"engine": "packet", "iterations": iterations, **sampled},
+            "run": {
+                "engine": "packet",
+                "iterations": iterations,
+                "skip_ahead": skip_ahead,
+                **sampled,
+            },
         }
     )
     if run.interrupted:
