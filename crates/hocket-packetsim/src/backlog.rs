@@ -2,7 +2,6 @@
 //! next one takes, still in cache. Deep queues would otherwise walk through memory that nobody has touched for long.
 
 use crate::packet::Packet;
-use crate::ring::expect;
 
 const NONE: u32 = u32::MAX;
 // With the link to the next one, a block is 512 bytes.
@@ -86,7 +85,7 @@ impl Backlogs {
     #[inline]
     pub(crate) fn expect_front(&self, queue: &Backlog) {
         if queue.count > 0 {
-            expect(&self.blocks[queue.first as usize].packets[usize::from(queue.head)]);
+            self.blocks[queue.first as usize].packets[usize::from(queue.head)].expect();
         }
     }
 

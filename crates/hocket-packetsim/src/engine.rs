@@ -117,7 +117,10 @@ impl Engine<'_> {
         if let Some(event) = self.calendar.upcoming(10) {
             let port = event.which() as usize;
             if event.is_arrival() {
-                self.flights[port].expect(0);
+                if let Some(next) = self.flights[port].front() {
+                    expect(&next.at);
+                    next.packet.expect();
+                }
             } else if event.is_of_a_port() {
                 self.flights[port].expect_back();
                 let state = &self.ports[port];

@@ -2,6 +2,8 @@
 
 use hocket_des::Time;
 
+use crate::ring::expect;
+
 /// What a packet is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -90,6 +92,13 @@ impl Packet {
     pub(crate) fn sent_at(&self, now: Time) -> Time {
         let ago_ns = stamp(now).wrapping_sub(self.meta);
         Time::from_ps(now.as_ps().saturating_sub(u64::from(ago_ns) * 1_000))
+    }
+
+    /// Asks for the packet to be brought near: it may lie across two cache lines.
+    #[inline]
+    pub(crate) fn expect(&self) {
+        expect(&self.flow);
+        expect(&self.flags);
     }
 
     #[inline]

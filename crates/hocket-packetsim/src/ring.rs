@@ -54,12 +54,6 @@ impl<T: Copy> Ring<T> {
         value
     }
 
-    /// Asks for the value that is `behind` the front to be brought near.
-    #[inline]
-    pub(crate) fn expect(&self, behind: u32) {
-        prefetch_index(&self.slots, self.place(behind));
-    }
-
     /// Asks for the place of the next value to be brought near.
     #[inline]
     pub(crate) fn expect_back(&self) {
