@@ -178,7 +178,7 @@ class Ran:
     tables: Mapping[str, pl.DataFrame]
     counters: Mapping[str, int]
     step_ends_s: tuple[float, ...]
-    run_s: float
+    cpu_s: float
 
     @property
     def ended_s(self) -> float:
@@ -243,7 +243,7 @@ def _step(
         if stopped.is_set():
             raise KeyboardInterrupt
 
-    started = time.perf_counter()
+    started = time.thread_time()
     ran = _hocket.simulate_packets(
         fabric,
         {**_MODEL, **control.model},
@@ -272,12 +272,12 @@ def _step(
         lambda name, columns: batches.setdefault(name, []).append(frame(columns)),
         go_on,
     )
-    run_s = time.perf_counter() - started
+    cpu_s = time.thread_time() - started
     if ran["status"] == "interrupted":
         raise KeyboardInterrupt
     tables = {name: pl.concat(rows) for name, rows in batches.items()}
     counters = {name: value for name, value in ran["counters"].items() if isinstance(value, int)}
-    return Ran(tables, counters, (ran["ended_ps"] / 1e12,), run_s)
+    return Ran(tables, counters, (ran["ended_ps"] / 1e12,), cpu_s)
 
 
 def _joined(steps: Sequence[Ran]) -> Ran:
@@ -293,7 +293,7 @@ def _joined(steps: Sequence[Ran]) -> Ran:
         for name in names
     }
     counters = {name: sum(step.counters[name] for step in steps) for name in steps[0].counters}
-    return Ran(tables, counters, tuple(ends_s.tolist()), sum(step.run_s for step in steps))
+    return Ran(tables, counters, tuple(ends_s.tolist()), sum(step.cpu_s for step in steps))
 
 
 def _later(table: pl.DataFrame, by_ps: int) -> pl.DataFrame:
