@@ -302,6 +302,10 @@ impl<'a> Engine<'a> {
             priority: spec.priority,
             header,
             moves_next_send: Control::moves_next_send(policy),
+            hears_acks: matches!(
+                policy,
+                Policy::Dctcp(_) | Policy::Timely(_) | Policy::Hpcc(_) | Policy::Pint(_)
+            ),
             is_adaptive: matches!(policy, Policy::Dcqcn(parameters) if parameters.adaptive),
         });
         if is_sprayed {

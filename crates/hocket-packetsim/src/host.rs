@@ -3,8 +3,7 @@
 use std::num::NonZeroU32;
 
 use hocket_des::Time;
-use hocket_transport::telemetry::MAX_HOPS;
-use hocket_transport::{Ack, Answer, Control, Path, Progress, Receiver, Sender};
+use hocket_transport::{Answer, Control, Path, Progress, Receiver, Sender};
 
 use crate::engine::Engine;
 use crate::event::Event;
@@ -28,6 +27,8 @@ pub(crate) struct Flow {
     pub(crate) priority: u8,
     pub(crate) header: Header,
     pub(crate) moves_next_send: bool,
+    /// Whether the control looks at acknowledgements.
+    pub(crate) hears_acks: bool,
     /// Whether the control wants to know how far the job's phase is.
     pub(crate) is_adaptive: bool,
 }
@@ -130,34 +131,21 @@ impl Engine<'_> {
         let course = &self.courses[packet.flow as usize];
         let progress = flow.progress(course);
         control.catch_up(policy, path, self.now, progress);
+        let was_open = flow.sender.is_open();
         let skips = flow.sender.on_ack(packet.sequence(flow.sender.acknowledged()));
         if marked && self.model.notification == Notification::InAcks {
             control.on_cnp(policy, path, self.now);
         }
-        let (telemetry, stamp, load) = match packet.header() {
-            Header::Stamp => (&[][..], packet.sent_at(self.now), 0),
-            Header::Hops => {
-                let first = (packet.meta >> 8) as usize * MAX_HOPS;
-                let count = (packet.meta & 0xff) as usize;
-                (&self.telemetry.hops[first..first + count], Time::ZERO, 0)
-            }
-            Header::Load => (&[][..], Time::ZERO, packet.meta as u16),
-        };
-        let ack = Ack {
-            now: self.now,
-            acknowledged: flow.sender.acknowledged(),
-            sent: flow.sender.sent(),
-            marked,
-            stamp,
-            telemetry,
-            format: &self.telemetry.format,
-            load,
-        };
-        control.on_ack(policy, path, &ack);
+        if flow.hears_acks {
+            let ack = self.telemetry.read(packet, self.now, &flow.sender);
+            control.on_ack(policy, path, &ack);
+        }
         let after = control.rate_bps();
+        let mut may_turn = false;
         if after != before {
             flow.sender.on_rate(after);
             if flow.moves_next_send {
+                may_turn = true;
                 flow.sender.move_next_send(u32::from(flow.last_wire), before, after);
                 let next_send = flow.sender.next_send();
                 let nic = flow.nic;
@@ -172,8 +160,13 @@ impl Engine<'_> {
         if flow.sender.acknowledged() >= flow.milestone {
             self.completed.push(packet.flow);
         }
+        // For most acknowledgements nothing changes about when the flow may send.
+        let is_done = flow.sender.is_done();
+        may_turn |= skips || is_done || flow.sender.is_open() != was_open;
         self.drop_telemetry(packet);
-        self.update_turn(packet.flow);
+        if may_turn {
+            self.update_turn(packet.flow);
+        }
         if self.nics[nic as usize].wants_a_look(self.now) {
             self.look(nic);
         }

@@ -1,9 +1,10 @@
 //! What a switch does with a packet: takes it in or asks its neighbour to stop, and lets it go with what it
 //! writes into it.
 
-use hocket_des::{Duration, Stream};
+use hocket_des::{Duration, Stream, Time};
 use hocket_transport::congestion::pint::{self, PortLoad};
 use hocket_transport::telemetry::{Format, Hop, MAX_HOPS, RateCode};
+use hocket_transport::{Ack, Sender};
 use rand::RngExt;
 
 use crate::engine::{Engine, Lost};
@@ -207,6 +208,30 @@ impl Engine<'_> {
 }
 
 impl Telemetry {
+    /// What an acknowledgement that arrives at `now` tells the congestion control of `sender`.
+    #[inline]
+    pub(crate) fn read(&self, packet: &Packet, now: Time, sender: &Sender) -> Ack<'_> {
+        let (telemetry, stamp, load) = match packet.header() {
+            Header::Stamp => (&[][..], packet.sent_at(now), 0),
+            Header::Hops => {
+                let first = (packet.meta >> 8) as usize * MAX_HOPS;
+                let count = (packet.meta & 0xff) as usize;
+                (&self.hops[first..first + count], Time::ZERO, 0)
+            }
+            Header::Load => (&[][..], Time::ZERO, packet.meta as u16),
+        };
+        Ack {
+            now,
+            acknowledged: sender.acknowledged(),
+            sent: sender.sent(),
+            marked: packet.echoes_mark(),
+            stamp,
+            telemetry,
+            format: &self.format,
+            load,
+        }
+    }
+
     pub(crate) fn take_place(&mut self) -> u32 {
         let place = self.unused.pop().unwrap_or_else(|| {
             let place = self.hops.len() / MAX_HOPS;
