@@ -101,7 +101,7 @@ def test_the_page_of_results_has_a_place_for_the_section() -> None:
 
 def test_a_page_without_markers_is_refused(tmp_path: Path) -> None:
     (tmp_path / "page.md").write_text("text")
-    with pytest.raises(InputError, match=r"page\.md: has no section to replace"):
+    with pytest.raises(InputError, match=r"page\.md: has no results to replace"):
         report.write_validation(tmp_path / "page.md", report.Validation([], []))
 
 

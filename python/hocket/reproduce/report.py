@@ -7,9 +7,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from hocket.errors import InputError
 from hocket.reproduce import TARGETS
 from hocket.reproduce.target import Reproduction, Row
+from hocket.sections import renew_section
 
 BEGIN = "<!-- results: made by `hocket reproduce --all --write docs/validation.md` -->"
 END = "<!-- end of results -->"
@@ -75,23 +75,13 @@ def write_validation(path: str | Path, reproductions: Sequence[Reproduction]) ->
     A target that stands there already is replaced, others stay. Raises `InputError` if the file cannot be
     read or written, or lacks a marker.
     """
-    path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
-        raise InputError(f"{path}: cannot be read: {reason}") from None
-    before, begin, rest = text.partition(BEGIN)
-    results, end, after = rest.partition(END)
-    if not begin or not end:
-        raise InputError(f"{path}: has no results to replace; they stand between {BEGIN!r} and {END!r}")
-    sections = _sections(results) | {each.id: markdown(each) for each in reproductions}
-    ordered = [sections[name] for name in TARGETS if name in sections]
-    renewed = "\n".join([f"{before}{BEGIN}\n", *ordered, f"{END}{after}"])
-    try:
-        path.write_text(renewed, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+
+    def renewed(results: str) -> str:
+        sections = _sections(results) | {each.id: markdown(each) for each in reproductions}
+        ordered = [sections[name] for name in TARGETS if name in sections]
+        return "\n".join(["\n", *ordered, ""])
+
+    renew_section(path, BEGIN, END, renewed)
 
 
 def _sections(results: str) -> dict[str, str]:

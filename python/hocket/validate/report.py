@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from hocket.errors import InputError
 from hocket.hpcc.parameters import EXACT
+from hocket.sections import renew_section
 from hocket.validate.comparison import (
     ALIKE,
     EXACT_TIME,
@@ -188,20 +189,7 @@ def write_validation(path: str | Path, validation: Validation) -> None:
 
     Raises `InputError` if the file cannot be read or written, or lacks a marker.
     """
-    path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
-        raise InputError(f"{path}: cannot be read: {reason}") from None
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise InputError(f"{path}: has no section to replace; it stands between {BEGIN!r} and {END!r}")
-    try:
-        path.write_text(f"{before}{BEGIN}\n\n{markdown(validation)}\n{END}{after}", encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+    renew_section(path, BEGIN, END, lambda _: f"\n\n{markdown(validation)}\n")
 
 
 def markdown(validation: Validation) -> str:

@@ -1,0 +1,27 @@
+"""Parts of a Markdown file that commands write, between two markers each."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from hocket.errors import InputError
+
+
+def renew_section(path: str | Path, begin: str, end: str, renewed: Callable[[str], str]) -> None:
+    """Replaces what stands between `begin` and `end` in the file at `path` by what `renewed` makes of it.
+
+    Raises `InputError` if the file cannot be read or written, or lacks a marker.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
+        raise InputError(f"{path}: cannot be read: {reason}") from None
+    before, found, rest = text.partition(begin)
+    section, ended, after = rest.partition(end)
+    if not found or not ended:
+        raise InputError(f"{path}: has no results to replace; they stand between {begin!r} and {end!r}")
+    try:
+        path.write_text(f"{before}{begin}{renewed(section)}{end}{after}", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
