@@ -2,6 +2,7 @@
 defaults with sources.
 """
 
+from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -52,14 +53,12 @@ def _size(least: int, most: int) -> tuple[BeforeValidator, PlainSerializer, With
 
 
 def _read_headroom(value: object) -> object:
-    if isinstance(value, str) and value in _RULES:
-        return value
-    try:
-        return parse_bytes(value)  # type: ignore[arg-type]
-    except InputError:
-        raise InputError(
-            f'must be "computed", "three-delays" or bytes such as "50 kB": got {shown(value)}'
-        ) from None
+    if isinstance(value, str):
+        if value in _RULES:
+            return value
+        with suppress(InputError):
+            return parse_bytes(value)
+    raise InputError(f'must be "computed", "three-delays" or bytes such as "50 kB": got {shown(value)}')
 
 
 def _read_scheduling(value: object) -> object:
@@ -123,7 +122,9 @@ class Marking(Table):
     probability: Annotated[Number, Field(ge=0, le=1)]
 
 
-_MARKING = Marking(rate="25 Gbps", minimum="100 kB", maximum="400 kB", probability=0.2)  # type: ignore[arg-type]
+_MARKING = Marking.model_validate(
+    {"rate": "25 Gbps", "minimum": "100 kB", "maximum": "400 kB", "probability": 0.2}
+)
 
 
 class Switch(Table):

@@ -155,11 +155,6 @@ impl Rate {
         self.0
     }
 
-    /// The rate in 10⁹ bits per second, for printing and statistics only.
-    pub fn as_gbps_f64(self) -> f64 {
-        self.0 as f64 / 1e9
-    }
-
     /// Whether nothing moves.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
