@@ -13,8 +13,8 @@
 from importlib.metadata import version
 
 from hocket.compatibility import Compatibility, compatibility
-from hocket.config import Plan, load_plan, parse_plan, plan_schema
 from hocket.errors import InputError, SelfCheckError
+from hocket.plan import Plan, load_plan, parse_plan, plan_schema
 from hocket.profile import JobProfile, profile_counters
 from hocket.results import Run
 from hocket.runner import simulate

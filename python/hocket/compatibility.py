@@ -13,9 +13,9 @@ from typing import Any
 import polars as pl
 
 from hocket import _hocket
-from hocket.config import Job, Plan
 from hocket.errors import located
 from hocket.network import Network, build_network
+from hocket.plan import Job, Plan
 from hocket.prediction import predict
 from hocket.runner import PlanLike, as_plan
 from hocket.solving import CandidateScore, Found, LinkCompatibility, on_circle, solve

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from hocket import _hocket
-from hocket.config import Job, Plan
 from hocket.errors import InputError
+from hocket.plan import Job, Plan
 
 Crossings = list[tuple[int, int]]
 """Of one job, as (link, flows)."""

@@ -9,12 +9,12 @@ import numpy as np
 import polars as pl
 
 from hocket import _hocket
-from hocket.config import Job, Plan
 from hocket.congestion import Congestion
 from hocket.errors import SelfCheckError
 from hocket.network import Flow, build_dumbbell, build_network
 from hocket.packet_tables import EVENT_TABLES, JOB_TABLES, QUEUE_TABLES, RATE_TABLES, REPEAT_TABLES
 from hocket.parameters import Parameter, described, values
+from hocket.plan import Job, Plan
 from hocket.results import Run, frame
 from hocket.schema import source_of
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from hocket import _hocket
-from hocket.config import Job, Plan
 from hocket.network import Crossings, Network
+from hocket.plan import Job, Plan
 from hocket.results import frame
 from hocket.runner import job_spec
 from hocket.workloads import WorkloadProfile

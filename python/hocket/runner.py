@@ -10,10 +10,10 @@ from typing import Any
 import polars as pl
 
 from hocket import _hocket
-from hocket.config import Engine, Job, Plan, load_plan, parse_plan
 from hocket.errors import InputError, SelfCheckError, located
 from hocket.network import Crossings, build_network
 from hocket.packets import Memory, Sent, Sink
+from hocket.plan import Engine, Job, Plan, load_plan, parse_plan
 from hocket.results import Run, RunWriter, frame
 from hocket.schema import Table
 from hocket.workloads import WorkloadProfile

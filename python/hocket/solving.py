@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hocket import _hocket
-from hocket.config import Plan
 from hocket.errors import InputError
 from hocket.network import Network
+from hocket.plan import Plan
 from hocket.runner import plain
 from hocket.workloads import PhaseSpec, WorkloadProfile
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from hocket.compatibility import compatibility
-from hocket.config import load_plan
 from hocket.errors import InputError
+from hocket.plan import load_plan
 from hocket.profile import dump_jobs, profile_counters
 
 RECORDED = Path(__file__).parents[2] / "experiments" / "recorded-allreduce"

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from hocket import InputError, compatibility, simulate
-from hocket.config import parse_plan
+from hocket.plan import parse_plan
 from hocket.reproduce import TARGETS, Reproduction, Row, c3, c17, c19, h1, h3, h5, h6, h7, reproduce
 from hocket.reproduce.fabrics import job, triangle
 from hocket.reproduce.measure import by_job, overlaps

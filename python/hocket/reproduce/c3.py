@@ -6,8 +6,8 @@ from importlib.resources import files
 from typing import Any
 
 from hocket.compatibility import compatibility
-from hocket.config import DEFAULT_PRECISION_DEG
 from hocket.figures.circles import compatibility_figure
+from hocket.plan import DEFAULT_PRECISION_DEG
 from hocket.reproduce.setting import Tables, link_plan
 from hocket.reproduce.target import Progress, Reproduction, Row
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hocket.config import MAX_FILE_BYTES, MAX_PHASES, Plan, Share, load_plan, parse_plan, plan_schema
 from hocket.errors import InputError
+from hocket.plan import MAX_FILE_BYTES, MAX_PHASES, Plan, Share, load_plan, parse_plan, plan_schema
 
 MS = 10**9
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 Tables = dict[str, Any]
 

@@ -1,0 +1,35 @@
+"""The plan: one file that says which jobs share which network, read and checked once.
+
+`hocket compat` and `hocket run` read the same schema, from TOML or JSON. What comes out is valid: no later
+stage checks it again. Times are held in picoseconds, rates in bits per second.
+"""
+
+from hocket.plan.job import MAX_PHASES, Job, Phase, Share
+from hocket.plan.network import DEFAULT_PRECISION_DEG, Fabric, FabricLink, Link
+from hocket.plan.plan import DEFAULT_ITERATIONS, MAX_JOBS, Candidate, Change, Plan
+from hocket.plan.reading import MAX_FILE_BYTES, load_plan, parse_plan, plan_schema
+from hocket.plan.run import Compat, Engine, Run, SkipAhead
+
+__all__ = [
+    "DEFAULT_ITERATIONS",
+    "DEFAULT_PRECISION_DEG",
+    "MAX_FILE_BYTES",
+    "MAX_JOBS",
+    "MAX_PHASES",
+    "Candidate",
+    "Change",
+    "Compat",
+    "Engine",
+    "Fabric",
+    "FabricLink",
+    "Job",
+    "Link",
+    "Phase",
+    "Plan",
+    "Run",
+    "Share",
+    "SkipAhead",
+    "load_plan",
+    "parse_plan",
+    "plan_schema",
+]

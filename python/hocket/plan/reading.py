@@ -1,0 +1,128 @@
+"""A plan from a file or from tables, and its JSON Schema."""
+
+import json
+import tomllib
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from hocket.errors import InputError
+from hocket.plan.mistakes import explained, spelt
+from hocket.plan.plan import Plan
+from hocket.units import shown
+
+MAX_FILE_BYTES = 16_000_000
+"""The largest plan that is read: a hundred times what a plan of a thousand jobs needs."""
+
+_MOST_MISTAKES_SHOWN = 20
+
+
+def load_plan(path: str | Path) -> Plan:
+    """The plan in the file at `path`: JSON if its name ends in `.json`, TOML otherwise.
+
+    Raises `InputError`, one line per mistake, each naming file, key, value and limit.
+    """
+    path = Path(path)
+    text = _read(path)
+    reader = _read_json if path.suffix.lower() == ".json" else _read_toml
+    try:
+        tables = reader(text)
+    except RecursionError:
+        raise InputError(f"{path}: is nested too deeply to be a plan") from None
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from None
+    return parse_plan(tables, source=str(path))
+
+
+def parse_plan(tables: object, source: str = "plan") -> Plan:
+    """The plan in `tables`, as TOML or JSON readers return them; `source` names it in errors.
+
+    Raises `InputError`, one line per mistake.
+
+    >>> plan = parse_plan({
+    ...     "link": {"capacity": "50 Gbps"},
+    ...     "jobs": [{"name": "a", "period": "180 ms",
+    ...               "up": [{"start": "0 ms", "duration": "60 ms", "rate": "30 Gbps"}]}],
+    ... })
+    >>> plan.jobs[0].profiles()[0].period_ps
+    180000000000
+    """
+    if not isinstance(tables, Mapping):
+        raise InputError(f"{source}: must be a table of keys: got {shown(tables)}")
+    try:
+        return Plan.model_validate(dict(tables))
+    except ValidationError as error:
+        mistakes = [mistake for each in error.errors(include_url=False) for mistake in explained(each, Plan)]
+    except UnicodeEncodeError:
+        # A lone surrogate, which JSON can spell and no text can hold.
+        raise InputError(f"{source}: has a key that is not valid text") from None
+    lines = [f"{source}: {spelt(path)}{': ' if path else ''}{text}" for path, text in mistakes]
+    if len(lines) > _MOST_MISTAKES_SHOWN:
+        more = len(lines) - _MOST_MISTAKES_SHOWN
+        lines = [*lines[:_MOST_MISTAKES_SHOWN], f"{source}: and {more} more mistakes"]
+    raise InputError("\n".join(lines))
+
+
+def plan_schema() -> dict[str, Any]:
+    """The JSON Schema of a plan, for editors.
+
+    >>> sorted(plan_schema()["required"])
+    ['jobs']
+    """
+    schema = Plan.model_json_schema(by_alias=True, mode="validation")
+    for table in (schema, *schema["$defs"].values()):
+        for key in table.get("properties", {}).values():
+            # Inside, quantities are whole numbers; what a plan spells is text.
+            if key.get("type") == "string" and not isinstance(key.get("default", ""), str):
+                del key["default"]
+            if isinstance(key.get("default"), dict):
+                del key["default"]
+    return schema
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InputError(f"{path}: cannot be read: {reason}") from None
+    if len(content) > MAX_FILE_BYTES:
+        raise InputError(f"{path}: is larger than the limit of {MAX_FILE_BYTES // 1_000_000} MB")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path}: is not UTF-8 text: byte {error.start} is {content[error.start]:#04x}"
+        ) from None
+    if not text.strip():
+        raise InputError(f"{path}: is empty; a plan has at least a [link] or [fabric] and one of [[jobs]]")
+    return text
+
+
+def _read_toml(text: str) -> object:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"is not valid TOML: {error}") from None
+
+
+def _read_json(text: str) -> object:
+    def constant(name: str) -> float:
+        raise InputError(f"has the number {name}; only finite numbers are allowed")
+
+    def table(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        repeated = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
+        if repeated:
+            raise InputError(f"has the key {shown(repeated[0])} twice in one table")
+        return dict(pairs)
+
+    try:
+        return json.loads(text, parse_constant=constant, object_pairs_hook=table)
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"is not valid JSON: {error.msg} (at line {error.lineno}, column {error.colno})"
+        ) from None

@@ -1,0 +1,59 @@
+"""What is asked of a plan: how `hocket compat` searches, and how `hocket run` simulates."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, StrictBool, StrictInt
+
+from hocket.errors import InputError
+from hocket.plan.network import PrecisionDeg
+from hocket.schema import Count, Number, Table, default
+from hocket.units import DurationPs, PositiveDurationPs, parse_duration, shown
+
+Engine = Literal["flow", "packet"]
+
+
+class Compat(Table):
+    """How `hocket compat` searches."""
+
+    exact: StrictBool = default(False, "Hocket: the paper's discretised optimum first")
+    strict: StrictBool = default(False, "NSDI'24 Table 1: the demand form; HotNets'22 §3 is the strict one")
+    time_limit_ps: PositiveDurationPs = default(
+        parse_duration("10 s"), "Hocket: an answer while one waits for it", "time_limit"
+    )
+    tolerance: Annotated[Number, Field(ge=0, le=0.5)] = default(
+        0.01, "Hocket: measured iteration times vary by about 1%"
+    )
+    loops: Literal["discard", "solve"] = default("discard", "NSDI'24 Algorithm 2, line 15")
+    joint: StrictBool = default(False, "NSDI'24 §4.1 calls the cluster-wide form not scalable: on request")
+    aggregate: Literal["mean", "min", "tail"] = default("mean", "NSDI'24 Algorithm 2, line 24")
+    precision_deg: PrecisionDeg | None = None
+
+
+class SkipAhead(Table):
+    """When a run of the packet engine may repeat what its jobs do instead of simulating it."""
+
+    tolerance: Annotated[Number, Field(ge=0, lt=1)] = default(
+        0.001, "Hocket: a tenth of what measured iteration times vary by"
+    )
+    cycles: Annotated[StrictInt, Field(ge=2, le=64)] = default(3, "Hocket: twice the same may be chance")
+
+
+def _parse_skip_ahead(value: object) -> object:
+    if isinstance(value, bool):
+        return {} if value else None
+    if not isinstance(value, Mapping | SkipAhead):
+        raise InputError(f"must be true, false or a table of tolerance and cycles: got {shown(value)}")
+    return value
+
+
+class Run(Table):
+    """How `hocket run` simulates, for how long, and what it records."""
+
+    engine: Engine = default("flow", "Hocket: a second instead of minutes; packets on request")
+    iterations: Count | None = None
+    until_ps: PositiveDurationPs | None = Field(default=None, alias="until")
+    record_rates_until_ps: DurationPs = default(0, "Hocket: rates are many rows", "record_rates_until")
+    sample_every_ps: PositiveDurationPs | None = Field(default=None, alias="sample_every")
+    trace: StrictBool = default(False, "Hocket: a trace is large")
+    skip_ahead: Annotated[SkipAhead | None, BeforeValidator(_parse_skip_ahead)] = None
