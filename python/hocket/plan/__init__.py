@@ -7,7 +7,7 @@ stage checks it again. Times are held in picoseconds, rates in bits per second.
 from hocket.plan.job import MAX_PHASES, Job, Phase, Share
 from hocket.plan.network import DEFAULT_PRECISION_DEG, Fabric, FabricLink, Link
 from hocket.plan.plan import DEFAULT_ITERATIONS, MAX_JOBS, Candidate, Change, Plan
-from hocket.plan.reading import MAX_FILE_BYTES, load_plan, parse_plan, plan_schema
+from hocket.plan.reading import MAX_FILE_BYTES, load_plan, parse_plan, plan_schema, read_tables
 from hocket.plan.run import Compat, Engine, Run, SkipAhead
 
 __all__ = [
@@ -32,4 +32,5 @@ __all__ = [
     "load_plan",
     "parse_plan",
     "plan_schema",
+    "read_tables",
 ]

@@ -25,16 +25,23 @@ def load_plan(path: str | Path) -> Plan:
 
     Raises `InputError`, one line per mistake, each naming file, key, value and limit.
     """
+    return parse_plan(read_tables(path), source=str(path))
+
+
+def read_tables(path: str | Path) -> object:
+    """What the file at `path` holds: JSON if its name ends in `.json`, TOML otherwise; not checked as a plan.
+
+    Raises `InputError` if it cannot be read or is neither.
+    """
     path = Path(path)
     text = _read(path)
     reader = _read_json if path.suffix.lower() == ".json" else _read_toml
     try:
-        tables = reader(text)
+        return reader(text)
     except RecursionError:
         raise InputError(f"{path}: is nested too deeply to be a plan") from None
     except ValueError as error:
         raise InputError(f"{path}: {error}") from None
-    return parse_plan(tables, source=str(path))
 
 
 def parse_plan(tables: object, source: str = "plan") -> Plan:
