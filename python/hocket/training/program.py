@@ -1,0 +1,68 @@
+"""Programs in the making: operations in order, each added with what it waits for.
+
+What the operations of a training iteration are is for `layers`, `pipeline` and `recommendation`.
+"""
+
+from typing import TypeAlias
+
+from hocket.training.workload import CollectiveKind, Operation
+
+Done: TypeAlias = tuple[int, ...]
+"""Positions of operations in a program: once all of them are done, what comes next may start."""
+
+START: Done = ()
+"""Nothing to wait for but the start of the iteration."""
+
+
+class Program:
+    """A program that grows. Each method adds one operation and returns what its successors wait for.
+
+    An operation that does nothing, a compute of 0 ps or a collective of 0 bytes, is left out: its successors
+    wait for what it would have waited for.
+    """
+
+    def __init__(self) -> None:
+        self._operations: list[Operation] = []
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        """What has been added, in order."""
+        return tuple(self._operations)
+
+    def compute(self, name: str, duration_ps: int, after: Done) -> Done:
+        """A compute of `duration_ps`."""
+        if duration_ps == 0:
+            return after
+        return self._add(Operation(name, "compute", _positions(after), duration_ps=duration_ps))
+
+    def collective(self, name: str, kind: CollectiveKind, size: int, communicator: int, after: Done) -> Done:
+        """A collective of `size` bytes, counted as nccl-tests does, within the group of `communicator`."""
+        if size == 0:
+            return after
+        return self._add(
+            Operation(name, kind, _positions(after), bytes=size, communicator=communicator),
+        )
+
+    def send(self, name: str, size: int, communicator: int, peer: int, tag: int, after: Done) -> Done:
+        """`size` bytes to the member at place `peer` of the group of `communicator`."""
+        return self._add(
+            Operation(
+                name, "send", _positions(after), bytes=size, communicator=communicator, peer=peer, tag=tag
+            )
+        )
+
+    def recv(self, name: str, size: int, communicator: int, peer: int, tag: int, after: Done) -> Done:
+        """`size` bytes from the member at place `peer` of the group of `communicator`."""
+        return self._add(
+            Operation(
+                name, "recv", _positions(after), bytes=size, communicator=communicator, peer=peer, tag=tag
+            )
+        )
+
+    def _add(self, operation: Operation) -> Done:
+        self._operations.append(operation)
+        return (len(self._operations) - 1,)
+
+
+def _positions(after: Done) -> Done:
+    return tuple(sorted(set(after)))
