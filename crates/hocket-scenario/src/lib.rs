@@ -2,6 +2,7 @@
 //! `Scenario` and never checks it again; nothing here moves time.
 
 pub mod closed_loop;
+pub mod collective;
 pub mod fabric;
 mod ids;
 pub mod job;
@@ -12,6 +13,7 @@ pub mod tables;
 pub mod transport;
 pub mod workload;
 
+pub use collective::{Algorithm, Collective, CollectiveError, CollectiveKind, Level};
 pub use fabric::{Cable, Fabric, FabricError, Link, MAX_RATE, Node, NodeKind};
 pub use ids::{JobId, LinkId, NodeId};
 pub use job::{Crossing, Job, Share, Weight, WeightError};
