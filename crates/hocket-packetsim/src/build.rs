@@ -349,7 +349,7 @@ fn check_flow(index: usize, flow: &FlowSpec, fabric: &Fabric) -> Result<(), RunE
     let nodes = fabric.nodes();
     let name = |node: NodeId| nodes[node.index()].name.clone();
     for end in [flow.from, flow.to] {
-        if nodes.get(end.index()).is_some_and(|node| node.kind == NodeKind::Switch) {
+        if nodes.get(end.index()).is_some_and(|node| node.kind.is_switch()) {
             return Err(RunError::NotAHost { flow: index, node: name(end) });
         }
     }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hocket_des::{Rate, Time};
-use hocket_scenario::{Fabric, LinkId, NodeKind, PathChoice, RouteError, Routing};
+use hocket_scenario::{Fabric, LinkId, PathChoice, RouteError, Routing};
 use hocket_transport::telemetry::MAX_HOPS;
 
 use crate::RunError;
@@ -290,7 +290,7 @@ impl Engine<'_> {
     }
 
     fn setup_node_is_switch(&self, node: usize) -> bool {
-        self.faults.setup.fabric.nodes()[node].kind == NodeKind::Switch
+        self.faults.setup.fabric.nodes()[node].kind.is_switch()
     }
 
     // --- routes ---

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hocket_des::{Bytes, Duration, Time};
-use hocket_scenario::{NodeId, NodeKind, PathChoice};
+use hocket_scenario::{NodeId, PathChoice};
 
 use crate::RunError;
 use crate::build::Setup;
@@ -114,7 +114,7 @@ fn buffers_hold_what_waits(
         waiting[port.from as usize] += packets.map(|packet| u64::from(packet.wire)).sum::<u64>();
     }
     for (index, node) in setup.fabric.nodes().iter().enumerate() {
-        if node.kind != NodeKind::Switch {
+        if !node.kind.is_switch() {
             continue;
         }
         let (held, waits) = (engine.buffers[index].held(), waiting[index]);
@@ -212,7 +212,7 @@ fn waits(engine: &Engine<'_>) -> BTreeMap<Place, BTreeSet<Place>> {
 #[cfg(test)]
 mod tests {
     use hocket_des::Rate;
-    use hocket_scenario::{Cable, EcmpHash, Fabric, Node, WindowRule};
+    use hocket_scenario::{Cable, EcmpHash, Fabric, Node, NodeKind, WindowRule};
     use hocket_transport::Policy;
 
     use super::*;

@@ -2,7 +2,7 @@
 //! names of columns. Rows are taken out while the run goes on.
 
 use hocket_des::{Duration, Time};
-use hocket_scenario::{Column, Fabric, NodeKind, Table};
+use hocket_scenario::{Column, Fabric, Table};
 
 use crate::build::{FlowSpec, Setup};
 use crate::engine::Engine;
@@ -385,7 +385,7 @@ fn held_table(engine: &Engine<'_>, fabric: &Fabric) -> Table {
 }
 
 fn switch_table(engine: &Engine<'_>, fabric: &Fabric) -> Table {
-    let is_switch = |node: &u32| fabric.nodes()[*node as usize].kind == NodeKind::Switch;
+    let is_switch = |node: &u32| fabric.nodes()[*node as usize].kind.is_switch();
     let switches: Vec<u32> = (0..fabric.nodes().len() as u32).filter(is_switch).collect();
     let peaks = u64_column(&switches, |node| engine.switches[*node as usize].peak_bytes);
     let columns = vec![("switch", node_column(switches, fabric)), ("peak_bytes", peaks)];

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hocket_des::Rate;
-use hocket_scenario::NodeKind;
 use hocket_transport::congestion::static_window::{self, Parameters};
 use hocket_transport::{Path, Policy};
 
@@ -50,7 +49,7 @@ impl Crowd {
             let mut switches = BTreeSet::new();
             for link in links {
                 let to = setup.fabric.links()[link as usize].to.index();
-                if nodes[to].kind == NodeKind::Switch {
+                if nodes[to].kind.is_switch() {
                     let load = its.over.entry(link).or_default();
                     load.sending += u64::from(forth.contains(&link));
                     load.answering += u64::from(!forth.contains(&link));

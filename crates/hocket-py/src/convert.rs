@@ -60,13 +60,17 @@ pub(crate) struct PyFabric(pub(crate) Fabric);
 
 #[pymethods]
 impl PyFabric {
-    /// Nodes as (name, whether it is a switch), cables as (node, node, rate in bits/s, delay in ps).
+    /// Nodes as (name, kind), the kind "host", "switch" or "scale-up" (a switch inside a server); cables as (node, node,
+    /// rate in bits/s, delay in ps).
     #[new]
-    fn new(nodes: Vec<(String, bool)>, cables: Vec<(u32, u32, u64, u64)>) -> PyResult<Self> {
-        let nodes = nodes.into_iter().map(|(name, is_switch)| Node {
-            name,
-            kind: if is_switch { NodeKind::Switch } else { NodeKind::Host },
-        });
+    fn new(nodes: Vec<(String, KindSpec)>, cables: Vec<(u32, u32, u64, u64)>) -> PyResult<Self> {
+        let node = |(name, kind)| match node_kind(&kind) {
+            Ok(kind) => Ok(Node { name, kind }),
+            Err(kind) => Err(value_error(format!(
+                "node {name:?} is a {kind:?}; it must be a \"host\", \"switch\" or \"scale-up\""
+            ))),
+        };
+        let nodes: Vec<Node> = nodes.into_iter().map(node).collect::<PyResult<_>>()?;
         let cables = cables.into_iter().map(|(a, b, rate_bps, delay_ps)| Cable {
             a: NodeId::new(a),
             b: NodeId::new(b),
@@ -74,7 +78,7 @@ impl PyFabric {
             delay: Duration::from_ps(delay_ps),
         });
         let cables: Vec<Cable> = cables.collect();
-        Fabric::new(nodes.collect(), &cables).map(Self).map_err(value_error)
+        Fabric::new(nodes, &cables).map(Self).map_err(value_error)
     }
 
     /// One directed link, number 0.
@@ -106,12 +110,43 @@ impl PyFabric {
         Ok(route.iter().map(|link| link.code()).collect())
     }
 
+    /// [`Self::route`] of each (from, to, label).
+    fn routes(&self, flows: Vec<(u32, u32, u64)>) -> PyResult<Vec<Vec<u32>>> {
+        let mut routing = Routing::new(&self.0);
+        let route = |(from, to, label): (u32, u32, u64)| {
+            let route = routing.route(NodeId::new(from), NodeId::new(to), label);
+            let route = route.map_err(value_error)?;
+            Ok(route.iter().map(|link| link.code()).collect())
+        };
+        flows.into_iter().map(route).collect()
+    }
+
     /// The flows of a ring over `workers` (nodes) as (from, to, label).
     #[staticmethod]
     fn ring_flows(workers: Vec<u32>, first_label: u64) -> Vec<(u32, u32, u64)> {
         let workers: Vec<NodeId> = workers.into_iter().map(NodeId::new).collect();
         let flows = ring_flows(&workers, first_label);
         flows.iter().map(|flow| (flow.from.code(), flow.to.code(), flow.label)).collect()
+    }
+}
+
+/// A kind of node; a bool says whether it is a switch.
+#[derive(FromPyObject)]
+enum KindSpec {
+    IsSwitch(bool),
+    Name(String),
+}
+
+fn node_kind(spec: &KindSpec) -> Result<NodeKind, &str> {
+    match spec {
+        KindSpec::IsSwitch(true) => Ok(NodeKind::Switch),
+        KindSpec::IsSwitch(false) => Ok(NodeKind::Host),
+        KindSpec::Name(name) => match name.as_str() {
+            "host" => Ok(NodeKind::Host),
+            "switch" => Ok(NodeKind::Switch),
+            "scale-up" => Ok(NodeKind::ScaleUp),
+            other => Err(other),
+        },
     }
 }
 

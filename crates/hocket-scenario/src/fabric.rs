@@ -15,10 +15,13 @@ pub const MAX_RATE: Rate = Rate::from_gbps(1_000_000);
 /// What a node does with a packet that is not for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NodeKind {
-    /// A server: flows start and end here, none passes through.
+    /// A server, or a GPU with a NIC of its own: flows start and end here, none passes through.
     Host,
     /// Passes flows on.
     Switch,
+    /// Joins the GPUs of one server (NVSwitch): passes on what goes from one of its hosts to another, all of that and nothing
+    /// else.
+    ScaleUp,
 }
 
 /// A host or a switch.
@@ -58,11 +61,14 @@ pub struct Link {
     pub delay: Duration,
 }
 
-/// Nodes and directed links; every link joins two different nodes and has a rate above zero.
+/// Nodes and directed links; every link joins two different nodes and has a rate above zero. A scale-up switch is joined
+/// to hosts alone, and a host to one scale-up switch at most.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fabric {
     nodes: Vec<Node>,
     links: Vec<Link>,
+    /// By node: the scale-up switch that it is, or is joined to.
+    scale_up: Vec<Option<NodeId>>,
 }
 
 /// Why nodes and cables are not a fabric. Cables are counted from 1 in messages.
@@ -77,14 +83,27 @@ pub enum FabricError {
     SelfLink { cable: usize, node: String },
     #[error("cable {cable} has a rate of {rate}; it must be above 0 and at most {MAX_RATE}")]
     RateOutOfRange { cable: usize, rate: Rate },
+    #[error("cable {cable} joins scale-up switch {scale_up:?} to {node:?}; it must be a host")]
+    ScaleUpWithoutHost { cable: usize, scale_up: String, node: String },
+    #[error(
+        "cable {cable} joins {host:?} to scale-up switch {second:?} besides {first:?}; it can have one"
+    )]
+    SecondScaleUp { cable: usize, host: String, first: String, second: String },
+}
+
+impl NodeKind {
+    /// Whether the node is a switch, of whichever kind.
+    pub fn is_switch(self) -> bool {
+        self != Self::Host
+    }
 }
 
 impl Fabric {
     /// A fabric of `nodes` and `cables`; cable i becomes links 2i (a to b) and 2i + 1 (b to a).
     ///
     /// # Errors
-    /// If a name stands twice, a cable ends at no node or where it began, or its rate is zero or
-    /// above [`MAX_RATE`].
+    /// If a name stands twice, a cable ends at no node or where it began, its rate is zero or above [`MAX_RATE`], or
+    /// it joins a scale-up switch to another switch or a host to a second scale-up switch.
     pub fn new(nodes: Vec<Node>, cables: &[Cable]) -> Result<Self, FabricError> {
         let mut names = BTreeSet::new();
         if let Some(twice) = nodes.iter().find(|node| !names.insert(node.name.as_str())) {
@@ -92,8 +111,10 @@ impl Fabric {
         }
         let mut links = Vec::with_capacity(2 * cables.len());
         let mut parallel = BTreeMap::new();
+        let mut scale_up = own_scale_up(&nodes);
         for (index, cable) in cables.iter().enumerate() {
             check_cable(index + 1, cable, &nodes)?;
+            join_scale_up(index + 1, cable, &nodes, &mut scale_up)?;
             for (from, to) in [(cable.a, cable.b), (cable.b, cable.a)] {
                 let count = parallel.entry((from, to)).or_insert(0_u32);
                 *count += 1;
@@ -101,7 +122,7 @@ impl Fabric {
                 links.push(Link { name, from, to, rate: cable.rate, delay: cable.delay });
             }
         }
-        Ok(Self { nodes, links })
+        Ok(Self { nodes, links, scale_up })
     }
 
     /// The smallest fabric: hosts `left` and `right`, and one directed link named `link`, which is
@@ -114,7 +135,9 @@ impl Fabric {
         let nodes = vec![host("left"), host("right")];
         let (from, to) = (NodeId::new(0), NodeId::new(1));
         check_cable(1, &Cable { a: from, b: to, rate, delay }, &nodes)?;
-        Ok(Self { nodes, links: vec![Link { name: "link".to_owned(), from, to, rate, delay }] })
+        let scale_up = own_scale_up(&nodes);
+        let link = Link { name: "link".to_owned(), from, to, rate, delay };
+        Ok(Self { nodes, links: vec![link], scale_up })
     }
 
     /// All nodes, by [`NodeId`].
@@ -125,6 +148,24 @@ impl Fabric {
     /// All directed links, by [`LinkId`].
     pub fn links(&self) -> &[Link] {
         &self.links
+    }
+
+    /// The scale-up switch over which traffic between two hosts goes: the one that both are joined to. A scale-up switch
+    /// counts as joined to itself.
+    ///
+    /// # Panics
+    /// If either is not a node of this fabric.
+    pub fn scale_up_between(&self, a: NodeId, b: NodeId) -> Option<NodeId> {
+        self.scale_up[a.index()].filter(|_| self.scale_up[a.index()] == self.scale_up[b.index()])
+    }
+
+    /// Whether the link leads into a scale-up switch, or out of one.
+    ///
+    /// # Panics
+    /// If the link is not in the fabric.
+    pub fn is_scale_up(&self, link: LinkId) -> bool {
+        let link = &self.links[link.index()];
+        [link.from, link.to].iter().any(|end| self.nodes[end.index()].kind == NodeKind::ScaleUp)
     }
 
     /// The directed link of this name, found by looking at each.
@@ -144,6 +185,39 @@ fn check_cable(number: usize, cable: &Cable, nodes: &[Node]) -> Result<(), Fabri
     }
     if cable.rate.is_zero() || cable.rate > MAX_RATE {
         return Err(FabricError::RateOutOfRange { cable: number, rate: cable.rate });
+    }
+    Ok(())
+}
+
+fn own_scale_up(nodes: &[Node]) -> Vec<Option<NodeId>> {
+    let own = |(index, node): (usize, &Node)| {
+        (node.kind == NodeKind::ScaleUp).then(|| NodeId::from_index(index))
+    };
+    nodes.iter().enumerate().map(own).collect()
+}
+
+fn join_scale_up(
+    number: usize,
+    cable: &Cable,
+    nodes: &[Node],
+    scale_up: &mut [Option<NodeId>],
+) -> Result<(), FabricError> {
+    let node = |id: NodeId| &nodes[id.index()];
+    for (switch, host) in [(cable.a, cable.b), (cable.b, cable.a)] {
+        if node(switch).kind != NodeKind::ScaleUp {
+            continue;
+        }
+        let (name, other) = (node(switch).name.clone(), node(host).name.clone());
+        if node(host).kind != NodeKind::Host {
+            let (cable, scale_up, node) = (number, name, other);
+            return Err(FabricError::ScaleUpWithoutHost { cable, scale_up, node });
+        }
+        if let Some(first) = scale_up[host.index()].replace(switch)
+            && first != switch
+        {
+            let (host, first, second) = (other, node(first).name.clone(), name);
+            return Err(FabricError::SecondScaleUp { cable: number, host, first, second });
+        }
     }
     Ok(())
 }
@@ -172,6 +246,43 @@ mod tests {
         assert_eq!(names, ["a->b", "b->a", "b->a/2", "a->b/2"]);
         assert_eq!(fabric.link_named("a->b/2"), Some(LinkId::new(3)));
         assert_eq!(fabric.links()[3].rate, Rate::from_gbps(25));
+    }
+
+    /// Hosts 0 to 2, switch 3, scale-up switches 4 and 5.
+    fn with_scale_up(cables: &[(u32, u32)]) -> Result<Fabric, FabricError> {
+        let mut all = nodes(&["a", "b", "c", "tor", "nv0", "nv1"]);
+        all[3].kind = NodeKind::Switch;
+        all[4..].iter_mut().for_each(|node| node.kind = NodeKind::ScaleUp);
+        let cables: Vec<_> = cables.iter().map(|&(a, b)| cable(a, b, 50)).collect();
+        Fabric::new(all, &cables)
+    }
+
+    #[test]
+    fn hosts_on_one_scale_up_switch_talk_over_it_and_others_over_none() {
+        let cables = [(0, 3), (1, 3), (2, 3), (0, 4), (4, 1), (1, 4), (2, 5)];
+        let fabric = with_scale_up(&cables).unwrap();
+        let between = |a, b| fabric.scale_up_between(NodeId::new(a), NodeId::new(b));
+        assert_eq!(between(0, 1), Some(NodeId::new(4)));
+        assert_eq!(between(4, 1), Some(NodeId::new(4)));
+        for (a, b) in [(0, 2), (1, 5), (4, 5), (0, 3)] {
+            assert_eq!(between(a, b), None);
+        }
+        let fast =
+            (0..fabric.links().len()).filter(|&link| fabric.is_scale_up(LinkId::from_index(link)));
+        assert_eq!(fast.collect::<Vec<_>>(), [6, 7, 8, 9, 10, 11, 12, 13]);
+    }
+
+    #[test]
+    fn a_scale_up_switch_joins_hosts_alone_and_a_host_has_one_at_most() {
+        assert_eq!(
+            with_scale_up(&[(0, 4), (3, 4)]).unwrap_err().to_string(),
+            "cable 2 joins scale-up switch \"nv0\" to \"tor\"; it must be a host"
+        );
+        assert!(with_scale_up(&[(4, 5)]).is_err());
+        assert_eq!(
+            with_scale_up(&[(0, 4), (5, 0)]).unwrap_err().to_string(),
+            "cable 2 joins \"a\" to scale-up switch \"nv1\" besides \"nv0\"; it can have one"
+        );
     }
 
     #[test]

@@ -1,12 +1,15 @@
-//! Which links a flow takes: a pinned path, or one of the shortest ones, chosen hop by hop by a
-//! hash as ECMP does.
+//! Which links a flow takes: inside a server its scale-up switch; otherwise a pinned path, or one of the shortest
+//! ones, chosen hop by hop by a hash as ECMP does.
+
+mod distances;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use thiserror::Error;
 
-use crate::{Fabric, LinkId, NodeId, NodeKind};
+use self::distances::Distances;
+use crate::{Fabric, LinkId, NodeId};
 
 /// The most ways that packets of one flow are spread over.
 pub const MAX_WAYS: usize = 64;
@@ -23,15 +26,15 @@ pub enum EcmpHash {
     Murmur3,
 }
 
-/// Routes over a fabric. What it learns about distances it keeps.
+/// Routes over a fabric. Between hosts of one scale-up switch they lead over it, whatever else joins them and also while
+/// its links are down; no other route passes a scale-up switch. What is learnt about distances is kept.
 #[derive(Clone, Debug)]
 pub struct Routing<'a> {
     fabric: &'a Fabric,
     hash: EcmpHash,
     out_links: Vec<Vec<LinkId>>,
     in_links: Vec<Vec<LinkId>>,
-    /// Hops from each node to a destination.
-    distances: BTreeMap<NodeId, Vec<Option<u32>>>,
+    distances: Distances,
     pinned: BTreeMap<(NodeId, NodeId), Vec<LinkId>>,
     /// By link.
     down: Vec<bool>,
@@ -51,6 +54,10 @@ pub enum RouteError {
     UnknownLink { from: String, to: String, link: u32, links: usize },
     #[error("the path from {from:?} to {to:?} breaks off at {at:?}")]
     Broken { from: String, to: String, at: String },
+    #[error(
+        "the path from {from:?} to {to:?} takes {link:?}; between the two goes all over {scale_up:?}"
+    )]
+    OffScaleUp { from: String, to: String, link: String, scale_up: String },
 }
 
 impl<'a> Routing<'a> {
@@ -72,7 +79,7 @@ impl<'a> Routing<'a> {
                 links.sort_by_key(|link| Reverse(fabric.links()[link.index()].to));
             }
         }
-        let (distances, pinned) = (BTreeMap::new(), BTreeMap::new());
+        let (distances, pinned) = (Distances::new(fabric), BTreeMap::new());
         let down = vec![false; fabric.links().len()];
         Self { fabric, hash, out_links, in_links, distances, pinned, down }
     }
@@ -80,7 +87,7 @@ impl<'a> Routing<'a> {
     /// Sends every flow from `from` to `to` over `path`, in place of the shortest paths.
     ///
     /// # Errors
-    /// If a link is unknown, or the links do not lead from `from` to `to` one after another.
+    /// As [`Self::check_path`].
     pub fn pin(&mut self, from: NodeId, to: NodeId, path: Vec<LinkId>) -> Result<(), RouteError> {
         self.check_path(from, to, &path)?;
         self.pinned.insert((from, to), path);
@@ -94,14 +101,15 @@ impl<'a> Routing<'a> {
     pub fn set_down(&mut self, link: LinkId, down: bool) {
         if self.down[link.index()] != down {
             self.down[link.index()] = down;
-            self.distances.clear();
+            self.distances.forget();
         }
     }
 
     /// Whether `path` leads from `from` to `to`.
     ///
     /// # Errors
-    /// If a link is unknown, or the links do not lead from `from` to `to` one after another.
+    /// If a link is unknown, the links do not lead from `from` to `to` one after another, or not over the scale-up
+    /// switch that both are joined to.
     pub fn check_path(&self, from: NodeId, to: NodeId, path: &[LinkId]) -> Result<(), RouteError> {
         let (from_name, to_name) = (self.name(from)?, self.name(to)?);
         let mut at = from;
@@ -121,6 +129,13 @@ impl<'a> Routing<'a> {
             let at = self.name(at)?;
             return Err(RouteError::Broken { from: from_name, to: to_name, at });
         }
+        if let Some(switch) = self.fabric.scale_up_between(from, to)
+            && let Some(link) = path.iter().find(|&&link| !self.fabric.is_scale_up(link))
+        {
+            let (link, scale_up) =
+                (self.fabric.links()[link.index()].name.clone(), self.name(switch)?);
+            return Err(RouteError::OffScaleUp { from: from_name, to: to_name, link, scale_up });
+        }
         Ok(())
     }
 
@@ -130,7 +145,8 @@ impl<'a> Routing<'a> {
     /// of the hash so that switches one after another do not all choose alike.
     ///
     /// # Errors
-    /// If a node is unknown, or no path leads there without passing through a host.
+    /// If a node is unknown, or no path leads there without passing through a host, or inside a server without leaving
+    /// its scale-up switch.
     pub fn route(
         &mut self,
         from: NodeId,
@@ -143,9 +159,14 @@ impl<'a> Routing<'a> {
         if let Some(path) = pinned.filter(|path| path.iter().all(|link| self.is_up(*link))) {
             return Ok(path.clone());
         }
-        self.learn_distances_to(to);
-        let distances = &self.distances[&to];
-        let Some(mut left) = distances[from.index()] else {
+        if from == to {
+            return Ok(Vec::new());
+        }
+        let (fabric, in_links, down) = (self.fabric, &self.in_links, &self.down);
+        self.distances.learn(to, fabric, |node| {
+            in_links[node.index()].iter().copied().filter(|link| !down[link.index()])
+        });
+        let Some(mut left) = self.onward(from, to).map(|(_, left)| left + 1).min() else {
             return Err(RouteError::Unreachable { from: self.name(from)?, to: self.name(to)? });
         };
         let mut path = Vec::with_capacity(left as usize);
@@ -203,13 +224,30 @@ impl<'a> Routing<'a> {
 
     // The links out of `at` from whose end it takes `left` more to `to`.
     fn nearer(&self, at: NodeId, to: NodeId, left: u32) -> impl Iterator<Item = LinkId> + Clone {
-        let distances = &self.distances[&to];
-        self.out_links[at.index()].iter().copied().filter(move |&link| {
-            let next = self.fabric.links()[link.index()].to;
-            let leads =
-                distances[next.index()] == Some(left) && (next == to || self.forwards(next));
-            leads && self.is_up(link)
-        })
+        self.onward(at, to).filter(move |&(_, more)| more == left).map(|(link, _)| link)
+    }
+
+    // The links out of `at` that lead on to `to`, each with how many it takes from its end.
+    fn onward(&self, at: NodeId, to: NodeId) -> impl Iterator<Item = (LinkId, u32)> + Clone {
+        let scale_up = self.fabric.scale_up_between(at, to);
+        let distance = self.distances.to(to);
+        let left = move |next: NodeId| match scale_up {
+            Some(switch) if switch != at && switch != to => {
+                (next == switch && self.is_joined(switch, to)).then_some(1)
+            }
+            _ if next == to => Some(0),
+            Some(_) => None,
+            None => distance(next),
+        };
+        self.out_links[at.index()]
+            .iter()
+            .filter(|&&link| self.is_up(link))
+            .filter_map(move |&link| Some((link, left(self.fabric.links()[link.index()].to)?)))
+    }
+
+    fn is_joined(&self, from: NodeId, to: NodeId) -> bool {
+        let mut links = self.out_links[from.index()].iter();
+        links.any(|&link| self.fabric.links()[link.index()].to == to && self.is_up(link))
     }
 
     fn is_up(&self, link: LinkId) -> bool {
@@ -225,37 +263,6 @@ impl<'a> Routing<'a> {
             }
         };
         (hash % count as u64) as usize
-    }
-
-    // Breadth first, against the direction of the links; a host that is not the destination is
-    // reached but not passed.
-    fn learn_distances_to(&mut self, to: NodeId) {
-        if self.distances.contains_key(&to) {
-            return;
-        }
-        let mut distances = vec![None; self.fabric.nodes().len()];
-        distances[to.index()] = Some(0);
-        let mut frontier = VecDeque::from([(to, 0)]);
-        while let Some((node, distance)) = frontier.pop_front() {
-            if node != to && !self.forwards(node) {
-                continue;
-            }
-            for link in &self.in_links[node.index()] {
-                if self.down[link.index()] {
-                    continue;
-                }
-                let before = self.fabric.links()[link.index()].from;
-                if distances[before.index()].is_none() {
-                    distances[before.index()] = Some(distance + 1);
-                    frontier.push_back((before, distance + 1));
-                }
-            }
-        }
-        self.distances.insert(to, distances);
-    }
-
-    fn forwards(&self, node: NodeId) -> bool {
-        self.fabric.nodes()[node.index()].kind == NodeKind::Switch
     }
 
     fn check(&self, node: NodeId) -> Result<(), RouteError> {
@@ -311,7 +318,7 @@ pub(crate) mod tests {
     use hocket_des::{Duration, Rate};
 
     use super::*;
-    use crate::{Cable, Node};
+    use crate::{Cable, Node, NodeKind};
 
     /// Two racks of two hosts (nodes 0 to 3), their switches (4, 5), and `spines` spines.
     pub(crate) fn leaf_spine(spines: u32) -> Fabric {
@@ -406,6 +413,99 @@ pub(crate) mod tests {
         let fabric = Fabric::new(nodes, &[cable(0, 1), cable(1, 2)]).unwrap();
         let error = Routing::new(&fabric).route(NodeId::new(0), NodeId::new(2), 0).unwrap_err();
         assert_eq!(error.to_string(), "no route from \"a\" to \"c\"");
+    }
+
+    /// Two racks of one server each with two GPUs: hosts 0 to 3, ToRs 4 and 5, a spine 6, scale-up switches 7 and 8
+    /// with two cables to each GPU.
+    fn servers() -> Fabric {
+        let names = ["s0:0", "s0:1", "s1:0", "s1:1", "tor0", "tor1", "spine", "nv0", "nv1"];
+        let kind = |place| match place {
+            0..4 => NodeKind::Host,
+            4..7 => NodeKind::Switch,
+            _ => NodeKind::ScaleUp,
+        };
+        let node = |(place, name): (usize, &&str)| Node { name: (*name).into(), kind: kind(place) };
+        let cable = |(a, b)| Cable {
+            a: NodeId::new(a),
+            b: NodeId::new(b),
+            rate: Rate::from_gbps(100),
+            delay: Duration::from_ns(500),
+        };
+        let nics = (0..4).map(|gpu| (gpu, 4 + gpu / 2));
+        let lanes = (0..4).flat_map(|gpu| [(gpu, 7 + gpu / 2); 2]);
+        // A cable between the GPUs of the first server, too.
+        let cables = nics.chain([(4, 6), (5, 6)]).chain(lanes).chain([(0, 1)]);
+        let cables: Vec<_> = cables.map(cable).collect();
+        Fabric::new(names.iter().enumerate().map(node).collect(), &cables).unwrap()
+    }
+
+    #[test]
+    fn inside_a_server_the_way_is_its_scale_up_switch_and_between_servers_none_passes_one() {
+        let fabric = servers();
+        for hash in [EcmpHash::Mixed, EcmpHash::Murmur3] {
+            let mut routing = Routing::with_hash(&fabric, hash);
+            let mut lanes = BTreeMap::new();
+            for label in 0..400 {
+                let path = routing.route(NodeId::new(0), NodeId::new(1), label).unwrap();
+                assert_eq!(path.len(), 2);
+                assert!(path.iter().all(|&link| fabric.is_scale_up(link)));
+                assert_eq!(routing.check_path(NodeId::new(0), NodeId::new(1), &path), Ok(()));
+                *lanes.entry(path).or_insert(0_u32) += 1;
+                let path = routing.route(NodeId::new(1), NodeId::new(2), label).unwrap();
+                assert_eq!(
+                    names(&fabric, &path),
+                    ["s0:1->tor0", "tor0->spine", "spine->tor1", "tor1->s1:0"]
+                );
+            }
+            // Two lanes in, two out: 100 each, and five standard deviations of a fair draw are 43.
+            assert_eq!(lanes.len(), 4);
+            assert!(lanes.values().all(|count| count.abs_diff(100) < 43), "{lanes:?}");
+            let ways = routing.ways(NodeId::new(2), NodeId::new(3), 0).unwrap();
+            assert_eq!(ways.len(), 2);
+            assert!(ways.iter().flatten().all(|&link| fabric.is_scale_up(link)));
+            assert_eq!(ways[0][0], ways[1][0], "all begin with the link that the hash chose");
+        }
+    }
+
+    #[test]
+    fn a_scale_up_switch_itself_is_reached_from_its_own_server_alone() {
+        let fabric = servers();
+        let mut routing = Routing::new(&fabric);
+        let mut hops =
+            |from, to| Some(routing.route(NodeId::new(from), NodeId::new(to), 0).ok()?.len());
+        assert_eq!([hops(0, 7), hops(7, 1), hops(4, 1)], [Some(1); 3]);
+        assert_eq!([hops(2, 7), hops(4, 7), hops(7, 2), hops(7, 8), hops(7, 4)], [None; 5]);
+    }
+
+    #[test]
+    fn without_its_scale_up_links_a_server_has_no_way_inside_and_keeps_those_outside() {
+        let fabric = servers();
+        let mut routing = Routing::new(&fabric);
+        let (from, to) = (NodeId::new(0), NodeId::new(1));
+        for lane in ["s0:0->nv0", "s0:0->nv0/2"] {
+            assert!(routing.route(from, to, 0).is_ok());
+            routing.set_down(fabric.link_named(lane).unwrap(), true);
+        }
+        let error = routing.route(from, to, 0).unwrap_err();
+        assert_eq!(error.to_string(), "no route from \"s0:0\" to \"s0:1\"");
+        assert_eq!(routing.route(to, from, 0).unwrap().len(), 2);
+        assert_eq!(routing.route(from, NodeId::new(2), 0).unwrap().len(), 4);
+    }
+
+    #[test]
+    fn a_path_pinned_inside_a_server_leads_over_its_scale_up_switch() {
+        let fabric = servers();
+        let mut routing = Routing::new(&fabric);
+        let path = |links: [&str; 2]| links.map(|name| fabric.link_named(name).unwrap()).to_vec();
+        let (from, to) = (NodeId::new(0), NodeId::new(1));
+        let error = routing.pin(from, to, path(["s0:0->tor0", "tor0->s0:1"])).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the path from \"s0:0\" to \"s0:1\" takes \"s0:0->tor0\"; between the two goes all over \"nv0\""
+        );
+        let lanes = path(["s0:0->nv0/2", "nv0->s0:1"]);
+        routing.pin(from, to, lanes.clone()).unwrap();
+        assert_eq!(routing.route(from, to, 3), Ok(lanes));
     }
 
     #[test]

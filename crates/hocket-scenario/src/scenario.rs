@@ -256,7 +256,7 @@ impl<'a> FlowCheck<'a> {
                 let (whose, node, nodes) = (whose(), end.code(), nodes.len());
                 return Err(ScenarioError::UnknownNode { whose, node, nodes });
             };
-            if node.kind == NodeKind::Switch {
+            if node.kind.is_switch() {
                 let node = node.name.clone();
                 return Err(ScenarioError::NotAHost { whose: whose(), node });
             }
