@@ -3,7 +3,7 @@ defaults with sources.
 """
 
 from contextlib import suppress
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
     BeforeValidator,
@@ -16,7 +16,18 @@ from pydantic import (
 )
 
 from hocket.errors import InputError
-from hocket.schema import KeyPath, Mistake, Number, Spelling, Table, TableError, default, respelt, whole
+from hocket.schema import (
+    KeyPath,
+    Mistake,
+    Number,
+    Spelling,
+    Table,
+    TableError,
+    default,
+    respelt,
+    size_within,
+    whole,
+)
 from hocket.units import (
     Bytes,
     DurationPs,
@@ -36,20 +47,6 @@ _HPCC = "HPCC, SIGCOMM'19 §5.1"
 _SIMULATOR = "HPCC's simulator (SIGCOMM'19)"
 _RULES = ("computed", "three-delays")
 _ORDERS = ("strict", "round-robin")
-
-
-def _size(least: int, most: int) -> tuple[BeforeValidator, PlainSerializer, WithJsonSchema]:
-    """Bytes within limits, as text with a unit."""
-
-    def read(value: Any) -> int:
-        found = parse_bytes(value)
-        if not least <= found <= most:
-            limits = f"{format_bytes(least)} to {format_bytes(most)}"
-            raise InputError(f"must be from {limits}: got {shown(value)}")
-        return found
-
-    schema = {"type": "string", "examples": ["4096 B"]}
-    return BeforeValidator(read), PlainSerializer(format_bytes, return_type=str), WithJsonSchema(schema)
 
 
 def _read_headroom(value: object) -> object:
@@ -130,17 +127,17 @@ _MARKING = Marking.model_validate(
 class Switch(Table):
     """Every switch of the fabric."""
 
-    buffer_bytes: Annotated[int, *_size(1_000, _LARGEST_BUFFER)] = default(
+    buffer_bytes: Annotated[int, *size_within(1_000, _LARGEST_BUFFER)] = default(
         parse_bytes("32 MB"), f"{_HPCC}: 32 MB shared by all ports", "buffer"
     )
-    reserve_bytes: Annotated[int, *_size(0, _LARGEST_BUFFER)] = default(
+    reserve_bytes: Annotated[int, *size_within(0, _LARGEST_BUFFER)] = default(
         parse_bytes("4 KiB"), f"{_SIMULATOR}: 4 KB for each ingress port and class", "reserve"
     )
     headroom: Headroom = default("computed", "IEEE 802.1Qbb Annex O, from each port's rate, delay and frames")
     dynamic_threshold: Annotated[StrictInt, Field(ge=-12, le=4)] = default(
         -3, f"{_SIMULATOR}: PAUSE above 1/8 of what is free; SONiC's dynamic_th"
     )
-    resume_offset_bytes: Annotated[int, *_size(0, _LARGEST_BUFFER)] = default(
+    resume_offset_bytes: Annotated[int, *size_within(0, _LARGEST_BUFFER)] = default(
         3_072, f"{_SIMULATOR}: 3 KB below the threshold", "resume_offset"
     )
     pfc: StrictBool = default(True, "Hocket: RoCE's usual setting, nothing is lost")
@@ -175,7 +172,7 @@ class Host(Table):
     def _in_our_spelling(cls, given: object) -> object:
         return respelt(given, {"np_min_time_between_cnps": Spelling("cnp_interval", whole("us"))})
 
-    mtu_bytes: Annotated[int, *_size(64, 9_216)] = default(
+    mtu_bytes: Annotated[int, *size_within(64, 9_216)] = default(
         parse_bytes("4096 B"), "InfiniBand's largest path MTU, which RoCE has with jumbo frames", "mtu"
     )
     ack_every: Annotated[StrictInt, Field(ge=1, le=1_024)] = default(1, f"{_SIMULATOR}: L2_ACK_INTERVAL 1")

@@ -103,17 +103,19 @@ class Network:
     def _pinned(self, plan: Plan, number: int, job: Job, hosts: list[int]) -> list[list[int]]:
         """The way of each flow of `job` over the links that it names: the shortest, of equals the first."""
         assert plan.fabric is not None, "only links of a fabric have names"
-        cables = {link.label: 2 * cable for cable, link in enumerate(plan.fabric.links)}
+        topology = plan.fabric.topology
+        cables = {cable.label: 2 * number for number, cable in enumerate(topology.cables)}
         from_node: dict[int, list[tuple[int, int]]] = {}
         for name in job.path:
             cable = cables[name]
-            one, other = (self.nodes[end] for end in plan.fabric.links[cable // 2].ends)
+            one, other = (self.nodes[end] for end in topology.cables[cable // 2].ends)
             from_node.setdefault(one, []).append((cable, other))
             from_node.setdefault(other, []).append((cable + 1, one))
         names = list(self.nodes)
+        ends = {self.nodes[host] for host in topology.gpus}
         ways = []
         for start, end, _ in self.fabric.ring_flows(hosts, 0):
-            way = _shortest(from_node, start, end, {self.nodes[host] for host in plan.fabric.nic_rates_bps()})
+            way = _shortest(from_node, start, end, ends)
             if way is None:
                 raise InputError(
                     f"jobs[{number}].path: its links do not lead from {names[start]!r} to {names[end]!r}"
@@ -177,16 +179,17 @@ def build_network(plan: Plan) -> Network:
         assert plan.link is not None, "a checked plan has a link or a fabric"
         fabric = _hocket.Fabric.one_link(plan.link.capacity_bps)
         return Network(fabric, tuple(fabric.links()), {}, (plan.link.delay_ps,))
-    degrees, hosts = plan.fabric.degrees(), plan.fabric.nic_rates_bps()
-    nodes = {name: number for number, name in enumerate(degrees)}
+    topology = plan.fabric.topology
+    nodes = {name: number for number, name in enumerate(topology.nodes)}
     cables = [
-        (nodes[link.ends[0]], nodes[link.ends[1]], link.rate_bps, link.delay_ps) for link in plan.fabric.links
+        (nodes[cable.ends[0]], nodes[cable.ends[1]], cable.rate_bps, cable.delay_ps)
+        for cable in topology.cables
     ]
-    fabric = _hocket.Fabric([(name, name not in hosts) for name in degrees], cables)
+    fabric = _hocket.Fabric([(name, kind != "host") for name, kind in topology.nodes.items()], cables)
     # A name that the plan gives goes before the direction that the engines name a link by.
-    names = [link.name for link in plan.fabric.links for _ in link.ends]
+    names = [cable.name for cable in topology.cables for _ in cable.ends]
     links = tuple(
         (f"{name} {direction}" if name else direction, rate_bps)
         for name, (direction, rate_bps) in zip(names, fabric.links(), strict=True)
     )
-    return Network(fabric, links, nodes, tuple(link.delay_ps for link in plan.fabric.links))
+    return Network(fabric, links, nodes, tuple(cable.delay_ps for cable in topology.cables))

@@ -5,10 +5,19 @@ sources.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, NamedTuple, TypeAlias, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    StrictInt,
+    StrictStr,
+    WithJsonSchema,
+)
 
 from hocket.errors import InputError
-from hocket.units import LARGEST, shown
+from hocket.units import LARGEST, format_bytes, parse_bytes, shown
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 Mistake: TypeAlias = tuple[KeyPath, str]
@@ -89,6 +98,20 @@ def number(value: object) -> float:
     if not abs(value) <= LARGEST:  # nor is NaN
         raise InputError(f"must be a finite number: got {shown(value)}")
     return float(value)
+
+
+def size_within(least: int, most: int) -> tuple[BeforeValidator, PlainSerializer, WithJsonSchema]:
+    """Bytes within limits, as text with a unit."""
+
+    def read(value: Any) -> int:
+        found = parse_bytes(value)
+        if not least <= found <= most:
+            limits = f"{format_bytes(least)} to {format_bytes(most)}"
+            raise InputError(f"must be from {limits}: got {shown(value)}")
+        return found
+
+    schema = {"type": "string", "examples": ["4096 B"]}
+    return BeforeValidator(read), PlainSerializer(format_bytes, return_type=str), WithJsonSchema(schema)
 
 
 def _name(value: object) -> object:

@@ -201,7 +201,7 @@ def test_a_run_without_an_end_takes_1000_iterations() -> None:
         (shared_link(job(period=None)), "jobs[0].period: is missing; a job with Up phases needs it"),
         (
             shared_link({"name": "a"}),
-            'jobs[0]: needs either period and up, or a workload such as "VGG16" with its batch_size',
+            'jobs[0]: needs period and up, a workload such as "VGG16" with its batch_size, or [jobs.',
         ),
         (
             shared_link(job(batch_size=3)),
@@ -366,7 +366,8 @@ def test_json_and_toml_read_alike(tmp_path: Path) -> None:
         workers = 2
     """
     (tmp_path / "a.toml").write_text(toml)
-    assert load_plan(tmp_path / "a.json") == load_plan(str(tmp_path / "a.toml")) == parse_plan(tables)
+    parsed = parse_plan(tables, directory=tmp_path)
+    assert load_plan(tmp_path / "a.json") == load_plan(str(tmp_path / "a.toml")) == parsed
 
 
 def test_the_resolved_plan_shows_profiles_and_each_default_with_its_source() -> None:

@@ -1,14 +1,15 @@
 """What is wrong between the keys of a plan, each as the key and a sentence."""
 
-import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
 from hocket.errors import InputError
+from hocket.plan.fabric import fabric_mistakes
 from hocket.plan.job import Job, Phase
 from hocket.plan.mistakes import closest
-from hocket.plan.network import Fabric
+from hocket.plan.placing import placement_mistakes, repeated
+from hocket.plan.training import training_mistakes
 from hocket.schema import KeyPath, Mistake
 from hocket.units import format_duration, format_rate, shown
 from hocket.workloads import WorkloadProfile, find_model
@@ -18,7 +19,20 @@ if TYPE_CHECKING:
     from hocket.plan.plan import Plan
 
 
-_GPU = re.compile(r"(?P<host>[^:]+):[0-9]{1,4}")
+# What a job of phases has and a job with [jobs.training] has not, and the names of fields that differ.
+_OF_PHASES = (
+    "period",
+    "up",
+    "workload",
+    "batch_size",
+    "workers",
+    "strategy",
+    "gpus",
+    "clock_error",
+    "readjust",
+    "pad_to",
+)
+_IN_TABLE = {"period": "period_ps", "clock_error": "clock_error_ps", "pad_to": "pad_to_ps"}
 
 
 def plan_mistakes(plan: "Plan") -> Iterator[Mistake]:
@@ -38,45 +52,15 @@ def plan_mistakes(plan: "Plan") -> Iterator[Mistake]:
                 "give one of them"
             ),
         )
-    if plan.fabric:
-        yield from _fabric_mistakes(plan.fabric)
-    yield from _repeated("jobs", [job.name for job in plan.jobs])
+    wrong = list(fabric_mistakes(plan.fabric)) if plan.fabric else []
+    yield from ((("fabric", *path), text) for path, text in wrong)
+    yield from repeated("jobs", [job.name for job in plan.jobs])
     for index, job in enumerate(plan.jobs):
         yield from _job_mistakes(plan, job, ("jobs", index))
-    yield from _placement_mistakes(plan)
-    yield from _link_name_mistakes(plan)
-
-
-def _repeated(table: str, names: list[str]) -> Iterator[Mistake]:
-    first: dict[str, int] = {}
-    for index, name in enumerate(names):
-        if name in first:
-            yield (table, index, "name"), f"{shown(name)} is already the name of {table}[{first[name]}]"
-        first.setdefault(name, index)
-
-
-def _fabric_mistakes(fabric: Fabric) -> Iterator[Mistake]:
-    labels: dict[str, int] = {}
-    for index, link in enumerate(fabric.links):
-        path: KeyPath = ("fabric", "links", index)
-        if link.ends[0] == link.ends[1]:
-            yield (*path, "ends"), f"{shown(link.ends[0])} is linked to itself"
-        if link.label in labels:
-            yield (
-                path,
-                (
-                    f"{shown(link.label)} already names fabric.links[{labels[link.label]}]; "
-                    "parallel links need a name each"
-                ),
-            )
-        labels.setdefault(link.label, index)
-    degrees = fabric.degrees()
-    for index, host in enumerate(fabric.hosts):
-        if host not in degrees:
-            yield (
-                ("fabric", "hosts", index),
-                f"{shown(host)} is at the end of no link{closest(host, list(degrees))}",
-            )
+    if not wrong:
+        # What names hosts, ranks or links is checked against a fabric that there is.
+        yield from placement_mistakes(plan)
+        yield from _link_name_mistakes(plan)
 
 
 def _link_name_mistakes(plan: "Plan") -> Iterator[Mistake]:
@@ -112,9 +96,14 @@ def _job_mistakes(plan: "Plan", job: Job, path: KeyPath) -> Iterator[Mistake]:
             (*path, "window"),
             "static-window has a window of its own: congestion = { static-window = { window = … } }",
         )
+    if job.training is not None:
+        yield from _training_job_mistakes(plan, job, path)
+        return
+    for key in ("stragglers", "collectives"):
+        if getattr(job, key):
+            yield (*path, key), "belongs to a job with [jobs.training], and this job has none"
     found = list(_explicit_mistakes(job, path) if job.workload is None else _workload_mistakes(job, path))
     yield from found
-    yield from _gpu_mistakes(plan, job, path)
     if found:
         return
     for each in job.profiles():
@@ -129,12 +118,28 @@ def _job_mistakes(plan: "Plan", job: Job, path: KeyPath) -> Iterator[Mistake]:
             yield from _rate_mistakes(job, each, limit, "the link's capacity", path)
 
 
+def _training_job_mistakes(plan: "Plan", job: Job, path: KeyPath) -> Iterator[Mistake]:
+    assert job.training is not None, "it is one"
+    for key in _OF_PHASES:
+        name = _IN_TABLE.get(key, key)
+        if getattr(job, name) != Job.model_fields[name].default:
+            yield (*path, key), "belongs to a job of phases, and this one has [jobs.training]"
+    if plan.fabric is None:
+        yield (*path, "training"), "needs a [fabric]; on one shared [link] nothing is placed"
+    yield from (((*path, "training", *rest), text) for rest, text in training_mistakes(job.training))
+    seen: set[int] = set()
+    for index, straggler in enumerate(job.stragglers):
+        if straggler.rank in seen:
+            yield (*path, "stragglers", index, "rank"), f"rank {straggler.rank} is named twice"
+        seen.add(straggler.rank)
+
+
 def _explicit_mistakes(job: Job, path: KeyPath) -> Iterator[Mistake]:
     for key in ("batch_size", "strategy"):
         if getattr(job, key) is not None:
             yield (*path, key), "belongs to a workload of the catalogue, and this job names none"
     if job.period_ps is None and job.up is None:
-        yield path, 'needs either period and up, or a workload such as "VGG16" with its batch_size'
+        yield path, 'needs period and up, a workload such as "VGG16" with its batch_size, or [jobs.training]'
         return
     if job.period_ps is None:
         yield (*path, "period"), "is missing; a job with Up phases needs it"
@@ -205,92 +210,3 @@ def _rate_mistakes(
     for index, phase in enumerate(job.up or ()):
         if phase.rate_bps > limit_bps:
             yield (*path, "up", index, "rate"), f"{format_rate(phase.rate_bps)} {limit}"
-
-
-def _gpu_mistakes(plan: "Plan", job: Job, path: KeyPath) -> Iterator[Mistake]:
-    hosts = plan.fabric.nic_rates_bps() if plan.fabric and job.gpus else {}
-    for index, gpu in enumerate(job.gpus):
-        match = _GPU.fullmatch(gpu)
-        if match is None or not gpu.isprintable():
-            yield (*path, "gpus", index), f'must be a host and a number such as "s1:0": got {shown(gpu)}'
-        elif job.placement and match["host"] not in job.placement:
-            yield (*path, "gpus", index), f"{shown(match['host'])} is not in the job's placement"
-        elif plan.fabric and match["host"] not in hosts:
-            yield (*path, "gpus", index), f"{shown(match['host'])} is not a host of the fabric"
-        if gpu in job.gpus[:index]:
-            yield (*path, "gpus", index), f"{shown(gpu)} is named twice"
-
-
-def _placement_mistakes(plan: "Plan") -> Iterator[Mistake]:
-    yield from _repeated("candidates", [candidate.name for candidate in plan.candidates])
-    if plan.fabric is None:
-        for index, job in enumerate(plan.jobs):
-            if job.placement is not None:
-                yield ("jobs", index, "placement"), "needs a [fabric]; on one shared [link] nothing is placed"
-        if plan.candidates:
-            yield ("candidates",), "need a [fabric]; on one shared [link] nothing is placed"
-        return
-    ground = _Ground(plan.fabric)
-    jobs = {job.name: job for job in plan.jobs}
-    for index, job in enumerate(plan.jobs):
-        path: KeyPath = ("jobs", index, "placement")
-        if job.placement is not None:
-            yield from ground.mistakes(job, job.placement, path)
-        elif not plan.candidates or any(job.name not in each.placement for each in plan.candidates):
-            yield path, "is missing; on a [fabric] each job needs the hosts of its workers"
-    for index, candidate in enumerate(plan.candidates):
-        for name, hosts in candidate.placement.items():
-            path = ("candidates", index, "placement", name)
-            if name not in jobs:
-                yield path, f"{shown(name)} is not a job{closest(name, list(jobs))}"
-            else:
-                yield from ground.mistakes(jobs[name], hosts, path)
-
-
-class _Ground:
-    """What placements are checked against: the fabric's hosts, and which of them can reach each other."""
-
-    def __init__(self, fabric: Fabric) -> None:
-        self.degrees = fabric.degrees()
-        self.nic_rates_bps = fabric.nic_rates_bps()
-        self.islands = fabric.islands()
-
-    def mistakes(self, job: Job, hosts: tuple[str, ...], path: KeyPath) -> Iterator[Mistake]:
-        if job.worker_count() not in (None, len(hosts)):
-            yield path, f"places {len(hosts)} workers, and the job has {job.worker_count()}"
-        unknown = [(index, host) for index, host in enumerate(hosts) if host not in self.nic_rates_bps]
-        for index, host in unknown:
-            if host in self.degrees:
-                yield (
-                    (*path, index),
-                    (
-                        f"{shown(host)} is a switch: it has {self.degrees[host]} links, a host has 1 "
-                        "or is named in fabric.hosts"
-                    ),
-                )
-            else:
-                hint = closest(host, list(self.nic_rates_bps))
-                yield (*path, index), f"{shown(host)} is not a host of the fabric{hint}"
-        if unknown:
-            return
-        for index, host in enumerate(hosts):
-            if self.islands[host] != self.islands[hosts[0]]:
-                yield (*path, index), f"{shown(host)} has no path to {shown(hosts[0])}"
-        slowest = min(hosts, key=lambda host: self.nic_rates_bps[host])
-        limit_bps, demand_bps = self.nic_rates_bps[slowest], _highest_rate_bps(job)
-        if demand_bps > limit_bps:
-            yield (
-                path,
-                (
-                    f"the job's demand of {format_rate(demand_bps)} is above the link's capacity "
-                    f"of {format_rate(limit_bps)} at {shown(slowest)}"
-                ),
-            )
-
-
-def _highest_rate_bps(job: Job) -> int:
-    try:
-        return max((phase.rate_bps for each in job.profiles() for phase in each.phases), default=0)
-    except InputError:
-        # The job's own keys are wrong, and said to be.
-        return 0

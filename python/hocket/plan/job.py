@@ -16,6 +16,7 @@ from pydantic import (
 
 from hocket.congestion import Congestion
 from hocket.errors import InputError
+from hocket.plan.training import Collectives, Straggler, Training
 from hocket.schema import Count, Name, Number, Table, default, number
 from hocket.units import (
     LARGEST,
@@ -30,6 +31,9 @@ from hocket.workloads import PhaseSpec, WorkloadProfile, profile
 
 MAX_PHASES = 1_000
 """The most Up phases of a period; `hocket_scenario::workload::MAX_PHASES` is the same limit."""
+
+MAX_PLACES = 10_000
+"""The most entries of a placement."""
 
 WINDOWS = ("unlimited", "path", "path-scaled")
 """Names of windows; others are numbers of bytes."""
@@ -153,16 +157,21 @@ class Phase(Table):
 
 
 class Job(Table):
-    """A training job: a period with Up phases, or a workload of the catalogue, and its own policy."""
+    """A training job: a period with Up phases, a workload of the catalogue or `training`, and its policy."""
 
     name: Name
+    training: Training | None = None
+    collectives: Collectives | None = Field(
+        default_factory=lambda given: None if given.get("training") is None else Collectives()
+    )
+    stragglers: Annotated[tuple[Straggler, ...], Field(max_length=MAX_PLACES)] = ()
     period_ps: PositiveDurationPs | None = Field(default=None, alias="period")
     up: Annotated[tuple[Phase, ...], Field(max_length=MAX_PHASES)] | None = None
     workload: StrictStr | None = None
     batch_size: BatchSizes | None = None
     workers: Count | None = None
     strategy: StrictStr | None = None
-    placement: Annotated[tuple[Name, ...], Field(min_length=1, max_length=10_000)] | None = None
+    placement: Annotated[tuple[Name, ...], Field(min_length=1, max_length=MAX_PLACES)] | None = None
     gpus: Annotated[tuple[StrictStr, ...], Field(max_length=1_024)] = ()
     arrival_ps: DurationPs = default(
         0, "Hocket: all jobs present at the start (NSDI'24 snapshots)", "arrival"
@@ -183,7 +192,14 @@ class Job(Table):
         """What one iteration may be on an idle network: one profile for each batch size that may be chosen.
 
         An explicit job has one. Phases come in order of start.
+
+        Raises `InputError` for a job given by `training`, whose phases only a run shows.
         """
+        if self.training is not None:
+            raise InputError(
+                f"job {self.name!r}: [jobs.training] says what its GPUs do, not when it sends; "
+                "`hocket run` finds that out"
+            )
         if self.workload is None:
             return (self._explicit(),)
         workers = self.worker_count()

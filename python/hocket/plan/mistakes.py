@@ -27,6 +27,9 @@ def explained(error: ErrorDetails, plan: type[Table]) -> list[Mistake]:
     if error["type"] == "too_short" and _entries(error) >= context["min_length"]:
         # Pydantic counts valid entries only; the invalid ones have their own mistakes.
         return []
+    if error["type"] == "default_factory_not_called":
+        # It follows from keys that are wrong, and said to be.
+        return []
     if error["type"] == "extra_forbidden":
         return [(path, _unknown_key(path, plan))]
     return [(path, str(cause) if isinstance(cause, InputError) else _sentence(error, context))]

@@ -1,15 +1,17 @@
 """A plan as a whole: its tables, what follows from them, and everything made explicit."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import Field, StrictBool, StrictInt, model_validator
+from pydantic import Field, PrivateAttr, StrictBool, StrictInt, ValidationInfo, model_validator
 
 from hocket.hardware import Host, Switch
 from hocket.plan.checks import plan_mistakes
-from hocket.plan.job import Job
+from hocket.plan.fabric import Fabric
+from hocket.plan.job import MAX_PLACES, Job
+from hocket.plan.link import DEFAULT_PRECISION_DEG, Link
 from hocket.plan.mistakes import spelt
-from hocket.plan.network import DEFAULT_PRECISION_DEG, Fabric, Link
 from hocket.plan.run import Compat, Run
 from hocket.schema import KeyPath, Name, Table, TableError, default
 from hocket.units import (
@@ -43,7 +45,7 @@ class Candidate(Table):
     """One placement of the jobs that a scheduler holds equally good as the others."""
 
     name: Name
-    placement: dict[Name, Annotated[tuple[Name, ...], Field(min_length=1, max_length=10_000)]]
+    placement: dict[Name, Annotated[tuple[Name, ...], Field(min_length=1, max_length=MAX_PLACES)]]
 
 
 class Plan(Table):
@@ -60,6 +62,26 @@ class Plan(Table):
     jobs: Annotated[tuple[Job, ...], Field(min_length=1, max_length=MAX_JOBS)]
     candidates: Annotated[tuple[Candidate, ...], Field(max_length=_MOST_CANDIDATES)] = ()
     changes: Annotated[tuple[Change, ...], Field(max_length=10_000)] = ()
+    _directory: Path = PrivateAttr(default=Path())
+
+    @property
+    def directory(self) -> Path:
+        """Where relative paths in the plan start: the directory of its file."""
+        return self._directory
+
+    def files(self) -> tuple[Path, ...]:
+        """The files and directories that its jobs name, from `directory` on."""
+        named = (path for job in self.jobs if job.training is not None for path in job.training.paths())
+        return tuple(self._directory / path for path in named)
+
+    def hosts_of(self, job: Job, placement: Mapping[str, tuple[str, ...]] | None = None) -> tuple[str, ...]:
+        """Where `job` runs on the fabric: where `placement` puts it, else its own, else on every GPU.
+
+        A server stands for its GPUs.
+        """
+        assert self.fabric is not None, "only on a fabric have jobs hosts"
+        places = (placement or {}).get(job.name) or job.placement
+        return self.fabric.gpus() if places is None else self.fabric.hosts_at(places)
 
     @property
     def precision_deg(self) -> float:
@@ -72,7 +94,7 @@ class Plan(Table):
         """The rate of each link by its name; the one link that all share is called `link`."""
         if self.fabric is None:
             return {"link": self.link.capacity_bps} if self.link else {}
-        return {link.label: link.rate_bps for link in self.fabric.links}
+        return {cable.label: cable.rate_bps for cable in self.fabric.topology.cables}
 
     @property
     def priority_queues(self) -> int:
@@ -97,7 +119,8 @@ class Plan(Table):
         written: dict[str, Any] = self.model_dump(mode="json", by_alias=True, exclude_none=True)
         written["compat"]["precision_deg"] = self.precision_deg
         for job, table in zip(self.jobs, written["jobs"], strict=True):
-            table["profiles"] = [_written_profile(each) for each in job.profiles()]
+            if job.training is None:
+                table["profiles"] = [_written_profile(each) for each in job.profiles()]
         written["defaults"] = list(_defaults((), self))
         if self.run.iterations is None and self.iterations is not None:
             written["run"]["iterations"] = self.iterations
@@ -106,7 +129,8 @@ class Plan(Table):
         return written
 
     @model_validator(mode="after")
-    def _is_consistent(self) -> Self:
+    def _is_consistent(self, info: ValidationInfo) -> Self:
+        self._directory = Path((info.context or {}).get("directory", ""))
         mistakes = list(plan_mistakes(self))
         if mistakes:
             raise TableError(mistakes)

@@ -25,7 +25,7 @@ def load_plan(path: str | Path) -> Plan:
 
     Raises `InputError`, one line per mistake, each naming file, key, value and limit.
     """
-    return parse_plan(read_tables(path), source=str(path))
+    return parse_plan(read_tables(path), source=str(path), directory=Path(path).parent)
 
 
 def read_tables(path: str | Path) -> object:
@@ -44,8 +44,10 @@ def read_tables(path: str | Path) -> object:
         raise InputError(f"{path}: {error}") from None
 
 
-def parse_plan(tables: object, source: str = "plan") -> Plan:
+def parse_plan(tables: object, source: str = "plan", directory: str | Path = "") -> Plan:
     """The plan in `tables`, as TOML or JSON readers return them; `source` names it in errors.
+
+    Relative paths in it start from `directory`: from where the program runs, if that is not given.
 
     Raises `InputError`, one line per mistake.
 
@@ -60,7 +62,7 @@ def parse_plan(tables: object, source: str = "plan") -> Plan:
     if not isinstance(tables, Mapping):
         raise InputError(f"{source}: must be a table of keys: got {shown(tables)}")
     try:
-        return Plan.model_validate(dict(tables))
+        return Plan.model_validate(dict(tables), context={"directory": directory})
     except ValidationError as error:
         mistakes = [mistake for each in error.errors(include_url=False) for mistake in explained(each, Plan)]
     except UnicodeEncodeError:

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt
 
 from hocket.errors import InputError
-from hocket.plan.network import PrecisionDeg
+from hocket.plan.link import PrecisionDeg
 from hocket.schema import Count, Number, Table, default
-from hocket.units import DurationPs, PositiveDurationPs, parse_duration, shown
+from hocket.units import LARGEST, DurationPs, PositiveDurationPs, parse_duration, shown
 
 Engine = Literal["flow", "packet"]
 
@@ -55,5 +55,8 @@ class Run(Table):
     until_ps: PositiveDurationPs | None = Field(default=None, alias="until")
     record_rates_until_ps: DurationPs = default(0, "Hocket: rates are many rows", "record_rates_until")
     sample_every_ps: PositiveDurationPs | None = Field(default=None, alias="sample_every")
+    record_operations: Annotated[StrictInt, Field(ge=0, le=LARGEST)] = default(
+        1, "Hocket: operations are many rows, and much alike from iteration to iteration"
+    )
     trace: StrictBool = default(False, "Hocket: a trace is large")
     skip_ahead: Annotated[SkipAhead | None, BeforeValidator(_parse_skip_ahead)] = None

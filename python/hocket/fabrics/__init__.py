@@ -1,0 +1,35 @@
+"""Fabrics of GPU clusters by their parameters, and the nodes and cables that they are made of."""
+
+from hocket.fabrics.shapes import (
+    CASSINI_DELAY_PS,
+    cassini_testbed,
+    clos,
+    dumbbell,
+    fat_tree,
+    rail_optimised,
+)
+from hocket.fabrics.topology import (
+    Cable,
+    NodeKind,
+    ScaleUpNetwork,
+    Topology,
+    from_cables,
+    server_of,
+    with_scale_up,
+)
+
+__all__ = [
+    "CASSINI_DELAY_PS",
+    "Cable",
+    "NodeKind",
+    "ScaleUpNetwork",
+    "Topology",
+    "cassini_testbed",
+    "clos",
+    "dumbbell",
+    "fat_tree",
+    "from_cables",
+    "rail_optimised",
+    "server_of",
+    "with_scale_up",
+]

@@ -1,0 +1,131 @@
+"""Shapes of fabrics: from how many of what to the cables between them.
+
+Servers are `s0`, `s1`, … in the order of their racks; with several GPUs each, the GPUs are `s0:0`, `s0:1`, ….
+Cables of hosts come first, then those between switches from the lowest tier up.
+"""
+
+from collections.abc import Iterator
+
+from hocket.fabrics.topology import Cable, Topology, built
+
+CASSINI_DELAY_PS = 500_000
+"""NSDI'24 gives no delays of its testbed; HOTI'22 Table I has 500 ns per link."""
+
+_CASSINI_RATE_BPS = 50 * 10**9
+
+
+def clos(
+    *,
+    racks: int,
+    servers_per_rack: int,
+    gpus_per_server: int,
+    spines: int,
+    nic_bps: int,
+    uplink_bps: int,
+    cables_per_spine: int,
+    delay_ps: int,
+) -> Topology:
+    """Racks of servers below `tor0`, …, each with cables to all of `spine0`, … (HOTI'22 Fig 2)."""
+    nics: list[Cable] = []
+    trunks: list[Cable] = []
+    for rack in range(racks):
+        servers = range(rack * servers_per_rack, (rack + 1) * servers_per_rack)
+        nics += [Cable((gpu, f"tor{rack}"), nic_bps, delay_ps) for gpu in _gpus(servers, gpus_per_server)]
+        trunks += _uplinks(f"tor{rack}", "spine", range(spines), uplink_bps, cables_per_spine, delay_ps)
+    return built(nics, trunks)
+
+
+def rail_optimised(
+    *,
+    servers: int,
+    gpus_per_server: int,
+    servers_per_unit: int,
+    spines: int,
+    nic_bps: int,
+    uplink_bps: int,
+    cables_per_spine: int,
+    delay_ps: int,
+) -> Topology:
+    """GPU i of every server of a unit at switch i of that unit, and all of these below `spine0`, ….
+
+    The switches are `rail0`, `rail1`, …: those of the second unit follow those of the first.
+    """
+    nics: list[Cable] = []
+    trunks: list[Cable] = []
+    for server in range(servers):
+        first = server // servers_per_unit * gpus_per_server
+        for rail, gpu in enumerate(_gpus(range(server, server + 1), gpus_per_server), first):
+            nics.append(Cable((gpu, f"rail{rail}"), nic_bps, delay_ps))
+    units = -(-servers // servers_per_unit)
+    for rail in range(units * gpus_per_server):
+        trunks += _uplinks(f"rail{rail}", "spine", range(spines), uplink_bps, cables_per_spine, delay_ps)
+    return built(nics, trunks)
+
+
+def fat_tree(*, k: int, gpus_per_server: int, rate_bps: int, delay_ps: int) -> Topology:
+    """The k-ary fat tree (Al-Fares et al., SIGCOMM'08 §3.1) of k³/4 hosts, for an even k.
+
+    Of k pods each has k/2 switches `edge…` with k/2 hosts each, and k/2 switches `agg…`; the j-th of a pod is
+    below cores j·k/2 to (j + 1)·k/2 − 1 of the k²/4 switches `core…`. Switches are numbered pod by pod.
+    """
+    half = k // 2
+    # Servers stand below one edge switch: `gpus_per_server` divides k/2.
+    per_edge = half // gpus_per_server
+    nics: list[Cable] = []
+    trunks: list[Cable] = []
+    for edge in range(k * half):
+        servers = range(edge * per_edge, (edge + 1) * per_edge)
+        nics += [Cable((gpu, f"edge{edge}"), rate_bps, delay_ps) for gpu in _gpus(servers, gpus_per_server)]
+        first = edge // half * half
+        trunks += _uplinks(f"edge{edge}", "agg", range(first, first + half), rate_bps, 1, delay_ps)
+    for agg in range(k * half):
+        first = agg % half * half
+        trunks += _uplinks(f"agg{agg}", "core", range(first, first + half), rate_bps, 1, delay_ps)
+    return built(nics, trunks)
+
+
+def dumbbell(
+    *, left: int, right: int, gpus_per_server: int, nic_bps: int, bottleneck_bps: int, delay_ps: int
+) -> Topology:
+    """Servers at the switch `left`, further ones at the switch `right`, and one cable between the two."""
+    sides = (("left", range(left)), ("right", range(left, left + right)))
+    nics = [
+        Cable((gpu, switch), nic_bps, delay_ps)
+        for switch, servers in sides
+        for gpu in _gpus(servers, gpus_per_server)
+    ]
+    return built(nics, [Cable(("left", "right"), bottleneck_bps, delay_ps)])
+
+
+def cassini_testbed() -> Topology:
+    """The testbed of NSDI'24 §5.1: 24 servers with one NIC of 50 Gbps, 13 switches, 48 links, 2:1.
+
+    The text prints these numbers and Fig 10 draws the rest, which we do not have. This is the one regular
+    tree that we find with all of them: six ToRs of four servers with two uplinks each (2:1); two pods of
+    three ToRs and two aggregation switches (12 links); each of these four to each of three cores (12 links).
+    """
+    rate_bps, delay_ps = _CASSINI_RATE_BPS, CASSINI_DELAY_PS
+    nics = [Cable((f"s{server}", f"tor{server // 4}"), rate_bps, delay_ps) for server in range(24)]
+    trunks: list[Cable] = []
+    for tor in range(6):
+        aggs = range(2) if tor < 3 else range(2, 4)
+        trunks += _uplinks(f"tor{tor}", "agg", aggs, rate_bps, 1, delay_ps)
+    for agg in range(4):
+        trunks += _uplinks(f"agg{agg}", "core", range(3), rate_bps, 1, delay_ps)
+    return built(nics, trunks)
+
+
+def _gpus(servers: range, gpus_per_server: int) -> Iterator[str]:
+    for server in servers:
+        if gpus_per_server == 1:
+            yield f"s{server}"
+        else:
+            yield from (f"s{server}:{gpu}" for gpu in range(gpus_per_server))
+
+
+def _uplinks(
+    switch: str, above: str, numbers: range, rate_bps: int, cables: int, delay_ps: int
+) -> Iterator[Cable]:
+    for number in numbers:
+        for copy in range(1, cables + 1):
+            yield Cable((switch, f"{above}{number}"), rate_bps, delay_ps, copy=copy)

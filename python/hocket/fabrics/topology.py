@@ -1,0 +1,173 @@
+"""A fabric as nodes and cables: GPUs, switches, and the scale-up switches inside servers.
+
+A GPU is a host of the fabric. It is named after its server and its number there, `s0:3`, or after the server
+alone where that has one GPU.
+"""
+
+import re
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+NodeKind = Literal["host", "switch", "scale-up"]
+
+_GPU_OF_SERVER = re.compile(r"(?P<server>.+):(?P<gpu>[0-9]{1,4})")
+
+
+class Cable(NamedTuple):
+    """A bidirectional link between two nodes, the `copy`-th between them."""
+
+    ends: tuple[str, str]
+    rate_bps: int
+    delay_ps: int
+    name: str | None = None
+    copy: int = 1
+
+    @property
+    def label(self) -> str:
+        """Its name, or its ends joined by a hyphen, with `/2` and so on for further cables.
+
+        >>> Cable(("tor0", "spine1"), 200 * 10**9, 500_000, copy=2).label
+        'tor0-spine1/2'
+        """
+        if self.name is not None:
+            return self.name
+        ends = "-".join(self.ends)
+        return ends if self.copy == 1 else f"{ends}/{self.copy}"
+
+
+class ScaleUpNetwork(NamedTuple):
+    """What joins the GPUs of a server: one switch, to which each has a link."""
+
+    rate_bps: int
+    """Of each GPU's link, in each direction."""
+    delay_ps: int
+
+
+def server_of(host: str) -> str:
+    """The server that a host is in: what stands before its GPU's number, or the host itself.
+
+    >>> server_of("s0:3"), server_of("s0")
+    ('s0', 's0')
+    """
+    match = _GPU_OF_SERVER.fullmatch(host)
+    return match["server"] if match else host
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Nodes by name with their kinds, and the cables between them, both in the order of their numbers.
+
+    Every end of a cable is a node.
+    """
+
+    nodes: Mapping[str, NodeKind]
+    cables: tuple[Cable, ...]
+
+    @cached_property
+    def gpus(self) -> tuple[str, ...]:
+        """The hosts, server by server in the order in which servers come first, by number within each."""
+        return tuple(gpu for gpus in self.servers.values() for gpu in gpus)
+
+    @cached_property
+    def servers(self) -> Mapping[str, tuple[str, ...]]:
+        """The hosts in each server."""
+        found: dict[str, list[tuple[int, str]]] = {}
+        for node, kind in self.nodes.items():
+            if kind == "host":
+                match = _GPU_OF_SERVER.fullmatch(node)
+                server, gpu = (match["server"], int(match["gpu"])) if match else (node, 0)
+                found.setdefault(server, []).append((gpu, node))
+        return {server: tuple(gpu for _, gpu in sorted(gpus)) for server, gpus in found.items()}
+
+    @cached_property
+    def nic_rates_bps(self) -> Mapping[str, int]:
+        """The rate of each host's slowest link to a switch, in the order of the cables.
+
+        A host that has none is not in it, nor are links within servers looked at.
+        """
+        rates: dict[str, int] = {}
+        for cable in self.cables:
+            one, other = cable.ends
+            if "scale-up" not in (self.nodes[one], self.nodes[other]):
+                for end in cable.ends:
+                    if self.nodes[end] == "host":
+                        rates[end] = min(cable.rate_bps, rates.get(end, cable.rate_bps))
+        return rates
+
+    @cached_property
+    def islands(self) -> Mapping[str, int]:
+        """For each node the number of the island it is on: nodes with a path between them share one."""
+        neighbours = self.neighbours
+        island: dict[str, int] = {}
+        for start in self.nodes:
+            reached = [start] if start not in island else []
+            while reached:
+                node = reached.pop()
+                if node not in island:
+                    island[node] = len(island) if node == start else island[start]
+                    reached.extend(neighbours[node])
+        return island
+
+    @cached_property
+    def neighbours(self) -> Mapping[str, Sequence[str]]:
+        """The other end of each cable of a node, in the order of the cables."""
+        found: dict[str, list[str]] = {node: [] for node in self.nodes}
+        for cable in self.cables:
+            one, other = cable.ends
+            found[one].append(other)
+            found[other].append(one)
+        return found
+
+    @cached_property
+    def tiers(self) -> Mapping[str, int]:
+        """How far each switch of the fabric is from its nearest host: 1 for a ToR, 2 for what is above it.
+
+        A switch that no host reaches is not in it.
+        """
+        distance = {node: 0 for node, kind in self.nodes.items() if kind == "host"}
+        reached = deque(distance)
+        while reached:
+            node = reached.popleft()
+            for other in self.neighbours[node]:
+                if other not in distance and self.nodes[other] == "switch":
+                    distance[other] = distance[node] + 1
+                    reached.append(other)
+        return {node: tier for node, tier in distance.items() if tier}
+
+
+def built(nics: Sequence[Cable], trunks: Sequence[Cable]) -> Topology:
+    """Hosts, which are the first ends of `nics`, at switches, and these joined by `trunks`."""
+    nodes: dict[str, NodeKind] = {cable.ends[0]: "host" for cable in nics}
+    for cable in (*nics, *trunks):
+        for end in cable.ends:
+            nodes.setdefault(end, "switch")
+    return Topology(nodes, (*nics, *trunks))
+
+
+def from_cables(cables: Iterable[Cable], hosts: Iterable[str] = ()) -> Topology:
+    """The fabric of `cables`, whose nodes are numbered in the order in which they are first an end.
+
+    A node with one cable is a host; a node with several a switch, unless it is one of `hosts`.
+    """
+    found = tuple(cables)
+    degrees = Counter(end for cable in found for end in cable.ends)
+    named = set(hosts)
+    kinds: dict[str, NodeKind] = {
+        node: "host" if degree == 1 or node in named else "switch" for node, degree in degrees.items()
+    }
+    return Topology(kinds, found)
+
+
+def with_scale_up(topology: Topology, network: ScaleUpNetwork) -> Topology:
+    """`topology` with a switch `NAME:nvswitch` in each server NAME of several hosts, each linked to it."""
+    nodes = dict(topology.nodes)
+    cables = list(topology.cables)
+    for server, gpus in topology.servers.items():
+        if len(gpus) > 1:
+            switch = f"{server}:nvswitch"
+            nodes[switch] = "scale-up"
+            cables.extend(Cable((gpu, switch), network.rate_bps, network.delay_ps) for gpu in gpus)
+    return Topology(nodes, tuple(cables))

@@ -1,0 +1,350 @@
+"""`[fabric]`: a shape with its parameters or links one by one, and the scale-up networks inside servers."""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, StrictInt
+
+from hocket.errors import InputError
+from hocket.fabrics import (
+    Cable,
+    ScaleUpNetwork,
+    Topology,
+    cassini_testbed,
+    clos,
+    dumbbell,
+    fat_tree,
+    from_cables,
+    rail_optimised,
+    server_of,
+    with_scale_up,
+)
+from hocket.plan.mistakes import closest
+from hocket.schema import KeyPath, Mistake, Name, Table, default, size_within
+from hocket.units import (
+    DurationPs,
+    PositiveRateBps,
+    parse_duration,
+    parse_rate,
+    shown,
+)
+
+MAX_CABLES = 1_000_000
+"""The most links of a fabric."""
+
+LARGEST_SCALE_UP_PAYLOAD = 32_768
+"""The most bytes of data in a packet of a scale-up network: the packet engine counts a packet in 16 bits."""
+
+_HOTI = "HOTI'22 Table I"
+_HOTI_RACK = "HOTI'22 §III-B"
+_500_NS = parse_duration("500 ns")
+_200_GBPS = parse_rate("200 Gbps")
+
+Servers = Annotated[StrictInt, Field(ge=1, le=MAX_CABLES)]
+Spines = Annotated[StrictInt, Field(ge=0, le=MAX_CABLES)]
+GpusPerServer = Annotated[StrictInt, Field(ge=1, le=1_024)]
+
+
+def _delay() -> Any:
+    return default(_500_NS, f"{_HOTI}: 500 ns per link", "delay")
+
+
+def _one_gpu() -> Any:
+    return default(1, "NSDI'24 §5.1: servers of one GPU")
+
+
+class FabricLink(Table):
+    """A bidirectional link between two nodes of the fabric."""
+
+    ends: Annotated[tuple[Name, ...], Field(min_length=2, max_length=2)]
+    rate_bps: PositiveRateBps = Field(alias="rate")
+    delay_ps: DurationPs = _delay()
+    name: Name | None = None
+
+    def cable(self) -> Cable:
+        """As it is in the fabric."""
+        one, other = self.ends
+        return Cable((one, other), self.rate_bps, self.delay_ps, self.name)
+
+
+def _fewest_for_full_bisection(below: Callable[[Mapping[str, Any]], int]) -> Callable[[dict[str, Any]], int]:
+    """The fewest cables to each spine that carry what the NICs below a switch do; `below` counts the NICs."""
+
+    def fewest(given: dict[str, Any]) -> int:
+        uplinks_bps = max(given["spines"], 1) * given["uplink_bps"]
+        needed: int = -(-below(given) * given["nic_bps"] // uplinks_bps)
+        return max(needed, 1)
+
+    return fewest
+
+
+class Clos(Table):
+    """Servers in racks, a ToR in each, spines above."""
+
+    racks: Servers
+    servers_per_rack: Servers = default(2, f"{_HOTI_RACK}: two server nodes within a rack")
+    gpus_per_server: GpusPerServer = default(8, f"{_HOTI_RACK}: each server node hosts 8 GPUs")
+    spines: Spines = default(8, f"{_HOTI_RACK}: eight spine switches")
+    nic_bps: PositiveRateBps = default(_200_GBPS, f"{_HOTI}: NIC to ToR", "nic")
+    uplink_bps: PositiveRateBps = default(_200_GBPS, f"{_HOTI}: ToR to spine", "uplink")
+    cables_per_spine: Servers = Field(
+        default_factory=_fewest_for_full_bisection(
+            lambda given: given["servers_per_rack"] * given["gpus_per_server"]
+        ),
+        json_schema_extra={"source": f"{_HOTI_RACK}: no over-subscription; the fewest that give that"},
+    )
+    delay_ps: DurationPs = _delay()
+
+    def cables(self) -> int:
+        """How many it has."""
+        nics = self.servers_per_rack * self.gpus_per_server
+        return self.racks * (nics + self.spines * self.cables_per_spine)
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """What is wrong between its keys."""
+        if self.racks > 1 and self.spines == 0:
+            yield ("spines",), f"{self.racks} racks need at least one spine between them: got 0"
+
+    def topology(self) -> Topology:
+        """Its nodes and cables."""
+        return clos(
+            racks=self.racks,
+            servers_per_rack=self.servers_per_rack,
+            gpus_per_server=self.gpus_per_server,
+            spines=self.spines,
+            nic_bps=self.nic_bps,
+            uplink_bps=self.uplink_bps,
+            cables_per_spine=self.cables_per_spine,
+            delay_ps=self.delay_ps,
+        )
+
+
+class Rail(Table):
+    """GPU i of each server at rail switch i, spines above the rail switches."""
+
+    servers: Servers
+    gpus_per_server: GpusPerServer = default(8, f"{_HOTI_RACK}: each server node hosts 8 GPUs")
+    servers_per_unit: Servers = Field(
+        default_factory=lambda given: given["servers"],
+        json_schema_extra={"source": "Hocket: one unit; NVIDIA's DGX SuperPOD has 32 servers in each"},
+    )
+    spines: Spines = default(8, f"{_HOTI_RACK}: eight spine switches")
+    nic_bps: PositiveRateBps = default(_200_GBPS, f"{_HOTI}: NIC to ToR", "nic")
+    uplink_bps: PositiveRateBps = default(_200_GBPS, f"{_HOTI}: ToR to spine", "uplink")
+    cables_per_spine: Servers = Field(
+        default_factory=_fewest_for_full_bisection(lambda given: given["servers_per_unit"]),
+        json_schema_extra={"source": f"{_HOTI_RACK}: no over-subscription; the fewest that give that"},
+    )
+    delay_ps: DurationPs = _delay()
+
+    def cables(self) -> int:
+        """How many it has."""
+        units = -(-self.servers // self.servers_per_unit)
+        return self.gpus_per_server * (self.servers + units * self.spines * self.cables_per_spine)
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """What is wrong between its keys."""
+        if self.servers_per_unit > self.servers:
+            yield (
+                ("servers_per_unit",),
+                f"{self.servers_per_unit} is above servers, {self.servers}",
+            )
+        elif self.servers_per_unit < self.servers and self.spines == 0:
+            yield ("spines",), "several units need at least one spine between them: got 0"
+
+    def topology(self) -> Topology:
+        """Its nodes and cables."""
+        return rail_optimised(
+            servers=self.servers,
+            gpus_per_server=self.gpus_per_server,
+            servers_per_unit=self.servers_per_unit,
+            spines=self.spines,
+            nic_bps=self.nic_bps,
+            uplink_bps=self.uplink_bps,
+            cables_per_spine=self.cables_per_spine,
+            delay_ps=self.delay_ps,
+        )
+
+
+class FatTree(Table):
+    """The k-ary fat tree: k³/4 GPUs, all links alike."""
+
+    k: Annotated[StrictInt, Field(ge=2, le=128)]
+    gpus_per_server: GpusPerServer = _one_gpu()
+    rate_bps: PositiveRateBps = default(_200_GBPS, f"{_HOTI}: all links", "rate")
+    delay_ps: DurationPs = _delay()
+
+    def cables(self) -> int:
+        """How many it has."""
+        return 3 * self.k**3 // 4
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """What is wrong between its keys."""
+        if self.k % 2:
+            yield ("k",), f"must be even: got {self.k}"
+        elif self.k // 2 % self.gpus_per_server:
+            yield (
+                ("gpus_per_server",),
+                f"{self.gpus_per_server} does not divide the {self.k // 2} GPUs below each edge switch",
+            )
+
+    def topology(self) -> Topology:
+        """Its nodes and cables."""
+        return fat_tree(
+            k=self.k, gpus_per_server=self.gpus_per_server, rate_bps=self.rate_bps, delay_ps=self.delay_ps
+        )
+
+
+class Dumbbell(Table):
+    """Servers on either side of one link."""
+
+    left: Servers
+    right: Servers
+    gpus_per_server: GpusPerServer = _one_gpu()
+    nic_bps: PositiveRateBps = default(_200_GBPS, f"{_HOTI}: NIC to ToR", "nic")
+    bottleneck_bps: PositiveRateBps = default(_200_GBPS, f"{_HOTI}: ToR to spine", "bottleneck")
+    delay_ps: DurationPs = _delay()
+
+    def cables(self) -> int:
+        """How many it has."""
+        return (self.left + self.right) * self.gpus_per_server + 1
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """What is wrong between its keys: nothing can be."""
+        return iter(())
+
+    def topology(self) -> Topology:
+        """Its nodes and cables."""
+        return dumbbell(
+            left=self.left,
+            right=self.right,
+            gpus_per_server=self.gpus_per_server,
+            nic_bps=self.nic_bps,
+            bottleneck_bps=self.bottleneck_bps,
+            delay_ps=self.delay_ps,
+        )
+
+
+Shape = Clos | Rail | FatTree | Dumbbell
+"""A fabric by its parameters."""
+
+
+class ScaleUp(Table):
+    """What joins the GPUs inside each server: a switch, and a link to it from each GPU."""
+
+    rate_bps: PositiveRateBps = default(
+        parse_rate("1600 Gbps"), f"{_HOTI}: NVLink, 200 GB/s in total", "rate"
+    )
+    delay_ps: DurationPs = default(parse_duration("25 ns"), f"{_HOTI}: NVLink, 25 ns", "delay")
+    payload_bytes: Annotated[int, *size_within(64, LARGEST_SCALE_UP_PAYLOAD)] = default(
+        16_384, "Hocket: 82 ns at 1600 Gbps; NVLink's own packets are far smaller, and more work", "payload"
+    )
+
+
+def _parse_scale_up(value: object) -> object:
+    if isinstance(value, bool):
+        return {} if value else None
+    if not isinstance(value, Mapping | ScaleUp):
+        raise InputError(f"must be true, false or a table of rate, delay and payload: got {shown(value)}")
+    return value
+
+
+class Fabric(Table):
+    """The network that jobs are placed on: exactly one of a shape, a known testbed, and links one by one.
+
+    Of `links`, a node with one link is a host; a node with several a switch unless it is one of `hosts`.
+    """
+
+    clos: Clos | None = None
+    rail: Rail | None = None
+    fat_tree: FatTree | None = None
+    dumbbell: Dumbbell | None = None
+    testbed: Literal["cassini"] | None = None
+    links: Annotated[tuple[FabricLink, ...], Field(min_length=1, max_length=MAX_CABLES)] | None = None
+    hosts: Annotated[tuple[Name, ...], Field(max_length=MAX_CABLES)] = ()
+    scale_up: Annotated[ScaleUp | None, BeforeValidator(_parse_scale_up)] = None
+    priority_queues: Annotated[StrictInt, Field(ge=1, le=256)] = default(
+        8, "IEEE 802.1Q has eight traffic classes"
+    )
+
+    @property
+    def shape(self) -> Shape | None:
+        """The parameters that it is built from, if it is."""
+        return self.clos or self.rail or self.fat_tree or self.dumbbell
+
+    @cached_property
+    def topology(self) -> Topology:
+        """Its nodes and cables."""
+        if self.shape is not None:
+            found = self.shape.topology()
+        elif self.testbed is not None:
+            found = cassini_testbed()
+        else:
+            assert self.links is not None, "a checked fabric has a shape, a testbed or links"
+            found = from_cables((link.cable() for link in self.links), self.hosts)
+        if self.scale_up is None:
+            return found
+        return with_scale_up(found, ScaleUpNetwork(self.scale_up.rate_bps, self.scale_up.delay_ps))
+
+    def gpus(self) -> tuple[str, ...]:
+        """The names of all hosts, server by server, by number within each."""
+        return self.topology.gpus
+
+    def server_of(self, host: str) -> str:
+        """The name of the server that `host` is in."""
+        return server_of(host)
+
+    def hosts_at(self, places: tuple[str, ...]) -> tuple[str, ...]:
+        """The hosts at `places`, in their order: each is a host, or a server that stands for its GPUs."""
+        nodes, servers = self.topology.nodes, self.topology.servers
+        return tuple(host for place in places for host in ([place] if place in nodes else servers[place]))
+
+    def nic_rates_bps(self) -> Mapping[str, int]:
+        """The rate of each host's slowest NIC, in bits per second."""
+        return self.topology.nic_rates_bps
+
+
+def fabric_mistakes(fabric: Fabric) -> Iterator[Mistake]:
+    """What is wrong between the keys of `fabric`."""
+    ways = ("clos", "rail", "fat_tree", "dumbbell", "testbed", "links")
+    given = [key for key in ways if getattr(fabric, key) is not None]
+    if len(given) != 1:
+        yield (), f"has exactly one of {', '.join(ways)}: got {' and '.join(given) or 'none'}"
+        return
+    if fabric.hosts and fabric.links is None:
+        yield ("hosts",), f"belongs to links; of {given[0]}, hosts are known"
+    if fabric.shape is not None:
+        found = [((given[0], *path), text) for path, text in fabric.shape.mistakes()]
+        if not found and fabric.shape.cables() > MAX_CABLES:
+            found = [((given[0],), f"has {fabric.shape.cables():,} links, above the limit of {MAX_CABLES:,}")]
+        yield from found
+        if found:
+            return
+    yield from _link_mistakes(fabric)
+    topology = fabric.topology
+    if fabric.scale_up is not None and "scale-up" not in topology.nodes.values():
+        yield (
+            ("scale_up",),
+            "joins GPUs of one server, such as 's0:0' and 's0:1', and no server has several",
+        )
+
+
+def _link_mistakes(fabric: Fabric) -> Iterator[Mistake]:
+    labels: dict[str, int] = {}
+    for index, link in enumerate(fabric.links or ()):
+        path: KeyPath = ("links", index)
+        label = link.cable().label
+        if link.ends[0] == link.ends[1]:
+            yield (*path, "ends"), f"{shown(link.ends[0])} is linked to itself"
+        if label in labels:
+            yield (
+                path,
+                f"{shown(label)} already names fabric.links[{labels[label]}]; "
+                "parallel links need a name each",
+            )
+        labels.setdefault(label, index)
+    nodes = fabric.topology.nodes
+    for index, host in enumerate(fabric.hosts if fabric.links else ()):
+        if host not in nodes:
+            yield ("hosts", index), f"{shown(host)} is at the end of no link{closest(host, list(nodes))}"

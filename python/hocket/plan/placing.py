@@ -1,0 +1,174 @@
+"""What is wrong with where a plan puts its jobs."""
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hocket.errors import InputError
+from hocket.fabrics import server_of
+from hocket.plan.fabric import Fabric
+from hocket.plan.job import Job
+from hocket.plan.mistakes import closest
+from hocket.schema import KeyPath, Mistake
+from hocket.units import format_rate, shown
+
+if TYPE_CHECKING:
+    # A plan checks itself by this module.
+    from hocket.plan.plan import Plan
+
+
+_GPU = re.compile(r"(?P<host>[^:]+):[0-9]{1,4}")
+_MOST_HINTS = 20
+
+
+def placement_mistakes(plan: "Plan") -> Iterator[Mistake]:
+    """What is wrong with the placements of jobs and candidates, on a fabric that is as it must be."""
+    yield from repeated("candidates", [candidate.name for candidate in plan.candidates])
+    for index, job in enumerate(plan.jobs):
+        yield from _gpu_mistakes(plan, job, ("jobs", index))
+    if plan.fabric is None:
+        for index, job in enumerate(plan.jobs):
+            if job.placement is not None:
+                yield ("jobs", index, "placement"), "needs a [fabric]; on one shared [link] nothing is placed"
+        if plan.candidates:
+            yield ("candidates",), "need a [fabric]; on one shared [link] nothing is placed"
+        return
+    ground = _Ground(plan.fabric)
+    jobs = {job.name: job for job in plan.jobs}
+    for index, job in enumerate(plan.jobs):
+        path: KeyPath = ("jobs", index, "placement")
+        if job.placement is not None:
+            yield from ground.mistakes(job, job.placement, path)
+        elif job.training is not None:
+            hosts = plan.fabric.gpus()
+            yield from ground.reach_mistakes(hosts, path)
+            yield from _rank_mistakes(job, hosts, path)
+        elif not plan.candidates or any(job.name not in each.placement for each in plan.candidates):
+            yield path, "is missing; on a [fabric] each job needs the hosts of its workers"
+    for index, candidate in enumerate(plan.candidates):
+        for name, places in candidate.placement.items():
+            path = ("candidates", index, "placement", name)
+            if name not in jobs:
+                yield path, f"{shown(name)} is not a job{closest(name, list(jobs))}"
+            else:
+                yield from ground.mistakes(jobs[name], places, path)
+
+
+class _Ground:
+    """What placements are checked against: the fabric's hosts, and which of them can reach each other."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self.fabric = fabric
+        self.topology = fabric.topology
+
+    def mistakes(self, job: Job, places: tuple[str, ...], path: KeyPath) -> Iterator[Mistake]:
+        """What is wrong with `job` at `places`."""
+        unknown = list(self._unknown(job, places))
+        yield from (((*path, *rest), text) for rest, text in unknown)
+        if job.training is None and job.worker_count() not in (None, len(places)):
+            yield path, f"places {len(places)} workers, and the job has {job.worker_count()}"
+        if unknown:
+            return
+        hosts = self.fabric.hosts_at(places)
+        yield from self.reach_mistakes(hosts, path)
+        if job.training is None:
+            yield from self._rate_mistakes(job, hosts, path)
+        else:
+            yield from _rank_mistakes(job, hosts, path)
+
+    def reach_mistakes(self, hosts: tuple[str, ...], path: KeyPath) -> Iterator[Mistake]:
+        """Hosts that the first of `hosts` cannot reach."""
+        islands = self.topology.islands
+        for index, host in enumerate(hosts):
+            if islands[host] != islands[hosts[0]]:
+                yield (*path, index), f"{shown(host)} has no path to {shown(hosts[0])}"
+
+    def _unknown(self, job: Job, places: tuple[str, ...]) -> Iterator[Mistake]:
+        nodes, servers = self.topology.nodes, self.topology.servers
+        hints = 0
+        for index, place in enumerate(places):
+            if nodes.get(place) == "host" or (job.training is not None and place in servers):
+                continue
+            if place in nodes:
+                yield (index,), self._not_a_host(place)
+            elif place in servers:
+                yield (
+                    (index,),
+                    f"{shown(place)} is a server of {len(servers[place])} GPUs; "
+                    f"name those, such as {shown(servers[place][0])}",
+                )
+            else:
+                # Looking for the closest of many names takes a while, and no more mistakes are shown.
+                hint = self._hint(place) if hints < _MOST_HINTS else ""
+                hints += 1
+                yield (index,), f"{shown(place)} is not a host of the fabric{hint}"
+
+    def _not_a_host(self, node: str) -> str:
+        if self.fabric.links is None or self.topology.nodes[node] == "scale-up":
+            return f"{shown(node)} is a switch"
+        links = len(self.topology.neighbours[node])
+        return f"{shown(node)} is a switch: it has {links} links, a host has 1 or is named in fabric.hosts"
+
+    def _hint(self, place: str) -> str:
+        server = server_of(place)
+        if server in self.topology.servers and server != place:
+            gpus = self.topology.servers[server]
+            return f"; {shown(server)} has {len(gpus)}, {shown(gpus[0])} to {shown(gpus[-1])}"
+        return closest(place, list(self.topology.gpus))
+
+    def _rate_mistakes(self, job: Job, hosts: tuple[str, ...], path: KeyPath) -> Iterator[Mistake]:
+        nics = self.topology.nic_rates_bps
+        slowest = min(hosts, key=lambda host: nics[host])
+        demand_bps = _highest_rate_bps(job)
+        if demand_bps > nics[slowest]:
+            yield (
+                path,
+                (
+                    f"the job's demand of {format_rate(demand_bps)} is above the link's capacity "
+                    f"of {format_rate(nics[slowest])} at {shown(slowest)}"
+                ),
+            )
+
+
+def _rank_mistakes(job: Job, hosts: tuple[str, ...], path: KeyPath) -> Iterator[Mistake]:
+    """Ranks of a training job that share a GPU, and stragglers that are none of its ranks."""
+    for index, straggler in enumerate(job.stragglers):
+        if straggler.rank >= len(hosts):
+            text = f"{straggler.rank} is not a rank: the job has {len(hosts)}, counted from 0"
+            yield (*path[:2], "stragglers", index, "rank"), text
+    ranks: dict[str, int] = {}
+    for rank, host in enumerate(hosts):
+        if host in ranks:
+            yield path, f"{shown(host)} has rank {ranks[host]} of the job, and cannot have rank {rank} too"
+        ranks.setdefault(host, rank)
+
+
+def _highest_rate_bps(job: Job) -> int:
+    try:
+        return max((phase.rate_bps for each in job.profiles() for phase in each.phases), default=0)
+    except InputError:
+        # The job's own keys are wrong, and said to be.
+        return 0
+
+
+def _gpu_mistakes(plan: "Plan", job: Job, path: KeyPath) -> Iterator[Mistake]:
+    hosts = plan.fabric.nic_rates_bps() if plan.fabric and job.gpus else {}
+    for index, gpu in enumerate(job.gpus):
+        match = _GPU.fullmatch(gpu)
+        if match is None or not gpu.isprintable():
+            yield (*path, "gpus", index), f'must be a host and a number such as "s1:0": got {shown(gpu)}'
+        elif job.placement and match["host"] not in job.placement:
+            yield (*path, "gpus", index), f"{shown(match['host'])} is not in the job's placement"
+        elif plan.fabric and match["host"] not in hosts:
+            yield (*path, "gpus", index), f"{shown(match['host'])} is not a host of the fabric"
+        if gpu in job.gpus[:index]:
+            yield (*path, "gpus", index), f"{shown(gpu)} is named twice"
+
+
+def repeated(table: str, names: list[str]) -> Iterator[Mistake]:
+    """Names that an entry of `table` has already."""
+    first: dict[str, int] = {}
+    for index, name in enumerate(names):
+        if name in first:
+            yield (table, index, "name"), f"{shown(name)} is already the name of {table}[{first[name]}]"
+        first.setdefault(name, index)

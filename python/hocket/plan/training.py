@@ -1,0 +1,187 @@
+"""`[jobs.training]`, `[jobs.collectives]` and stragglers: jobs given as what their GPUs do.
+
+What a model, a trace or a workload file means is checked by `hocket.training`; here only that they are named.
+"""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, PlainSerializer, StrictInt, StrictStr
+
+from hocket.errors import InputError
+from hocket.plan.mistakes import closest
+from hocket.schema import Count, KeyPath, Mistake, Name, Number, Table, default
+from hocket.training.workload import CollectiveKind
+from hocket.units import Bytes, DurationPs, PositiveRateBps, shown
+
+MAX_LAYERS = 10_000
+"""The most layers of a training loop: ten times those of the deepest models that are trained."""
+
+MAX_OPERATIONS = 100_000
+"""The most operations of a program that a plan spells out."""
+
+Algorithm = Literal["ring", "tree", "halving-doubling", "direct"]
+PositiveBytes = Annotated[Bytes, Field(ge=1)]
+
+
+def _as_list(value: object) -> object:
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+def _one_or_all(values: tuple[Any, ...]) -> Any:
+    return values[0] if len(values) == 1 else list(values)
+
+
+def _path(value: object) -> object:
+    if isinstance(value, str) and not (value and value.isprintable()):
+        raise InputError(f"must be the path of a file or a directory: got {shown(value)}")
+    return value
+
+
+Path = Annotated[StrictStr, BeforeValidator(_path)]
+Algorithms = Annotated[
+    tuple[Algorithm, ...],
+    BeforeValidator(_as_list),
+    Field(min_length=1, max_length=8),
+    PlainSerializer(_one_or_all),
+]
+"""One algorithm over all ranks, or one for each level from inside the server outwards."""
+
+
+class Parallel(Table):
+    """Over how many GPUs a model is split in each way; their product is the job's GPUs."""
+
+    data: Count | None = None
+    tensor: Count | None = None
+    pipeline: Count | None = None
+
+
+class LayerTable(Table):
+    """One layer of a data-parallel training loop: compute times, and the weights with gradients to add up."""
+
+    name: Name
+    forward_ps: DurationPs = Field(alias="forward")
+    input_gradient_ps: DurationPs = Field(alias="input_gradient")
+    weight_gradient_ps: DurationPs = Field(alias="weight_gradient")
+    weights_bytes: Bytes = Field(alias="weights")
+
+
+class OperationTable(Table):
+    """An operation of the program that all ranks run: a compute, or a collective among all of them."""
+
+    name: Name
+    compute_ps: DurationPs | None = Field(default=None, alias="compute")
+    collective: CollectiveKind | None = None
+    size_bytes: PositiveBytes | None = Field(default=None, alias="bytes")
+    after: Annotated[tuple[Name, ...], Field(max_length=MAX_OPERATIONS)] = ()
+
+
+class Training(Table):
+    """What the GPUs of a job do in each iteration, given in exactly one of six ways."""
+
+    model: Name | None = None
+    batch_size: Count | None = None
+    parallel: Parallel | None = None
+    microbatches: Count | None = None
+    schedule: Literal["1f1b", "gpipe"] | None = None
+    gpu: Literal["V100", "A100", "H100"] | None = None
+    layers: Annotated[tuple[LayerTable, ...], Field(min_length=1, max_length=MAX_LAYERS)] | None = None
+    collective: CollectiveKind | None = None
+    size_bytes: PositiveBytes | None = Field(default=None, alias="bytes")
+    operations: (
+        Annotated[tuple[OperationTable, ...], Field(min_length=1, max_length=MAX_OPERATIONS)] | None
+    ) = None
+    chakra: (
+        Annotated[
+            tuple[Path, ...],
+            BeforeValidator(_as_list),
+            Field(min_length=1, max_length=100_000),
+            PlainSerializer(_one_or_all),
+        ]
+        | None
+    ) = None
+    simai: Path | None = None
+
+    def paths(self) -> tuple[str, ...]:
+        """The files and directories that it names, as written."""
+        return (*(self.chakra or ()), *((self.simai,) if self.simai is not None else ()))
+
+
+class Straggler(Table):
+    """A rank whose computes take `slowdown` times as long."""
+
+    rank: Annotated[StrictInt, Field(ge=0)]
+    slowdown: Annotated[Number, Field(ge=1, le=1_000)]
+
+
+class Collectives(Table):
+    """How the collectives of a job are carried out."""
+
+    all_reduce: Algorithms = default(("ring",), "NCCL: rings carry large messages")
+    reduce_scatter: Algorithms = default(("ring",), "NCCL: rings carry large messages")
+    all_gather: Algorithms = default(("ring",), "NCCL: rings carry large messages")
+    all_to_all: Algorithms = default(("direct",), "NCCL: a send to and a receive from every rank")
+    broadcast: Algorithms = default(("ring",), "NCCL: a chain along the ring")
+    chunks: Annotated[StrictInt, Field(ge=1, le=65_536)] = default(
+        4, "HOTI'22 §III-D: four equally sized chunks, processed in a pipeline"
+    )
+    in_flight: Annotated[StrictInt, Field(ge=1, le=65_536)] = Field(
+        default_factory=lambda given: given["chunks"],
+        json_schema_extra={"source": "Hocket: all chunks"},
+    )
+    endpoint_delay_ps: DurationPs = default(
+        0, "Hocket: receivers pass messages on at once, as HOTI'22 has them", "endpoint_delay"
+    )
+    reduction_rate_bps: PositiveRateBps | None = Field(default=None, alias="reduction_rate")
+
+
+_WAYS = ("model", "layers", "collective", "operations", "chakra", "simai")
+_BELONG = {
+    "model": ("batch_size", "parallel", "microbatches", "schedule", "gpu"),
+    "collective": ("bytes",),
+}
+
+
+def training_mistakes(training: Training) -> Iterator[Mistake]:
+    """What is wrong between the keys of `training`."""
+    given = [way for way in _WAYS if getattr(training, way) is not None]
+    if len(given) != 1:
+        yield (), f"has exactly one of {', '.join(_WAYS)}: got {' and '.join(given) or 'none'}"
+        return
+    for way, keys in _BELONG.items():
+        for key in keys if way not in given else ():
+            if getattr(training, "size_bytes" if key == "bytes" else key) is not None:
+                yield (key,), f"belongs to a {way}, and this job has {given[0]}"
+    if training.collective is not None and training.size_bytes is None:
+        yield ("bytes",), f"is missing; the collective {shown(training.collective)} needs it"
+    yield from _operation_mistakes(training.operations or ())
+
+
+def _operation_mistakes(operations: tuple[OperationTable, ...]) -> Iterator[Mistake]:
+    places: dict[str, int] = {}
+    for index, each in enumerate(operations):
+        if each.name in places:
+            yield (
+                ("operations", index, "name"),
+                f"{shown(each.name)} is already the name of operations[{places[each.name]}]",
+            )
+        places.setdefault(each.name, index)
+    for index, each in enumerate(operations):
+        path: KeyPath = ("operations", index)
+        if (each.compute_ps is None) == (each.collective is None):
+            found = "neither" if each.collective is None else "both"
+            yield path, f"has either a compute or a collective: got {found}"
+        elif each.collective is not None and each.size_bytes is None:
+            yield (*path, "bytes"), f"is missing; the collective {shown(each.collective)} needs it"
+        elif each.collective is None and each.size_bytes is not None:
+            yield (*path, "bytes"), "belongs to a collective, and this operation is a compute"
+        for number, name in enumerate(each.after):
+            if name not in places:
+                hint = closest(name, list(places))
+                yield (*path, "after", number), f"{shown(name)} is not an operation of the job{hint}"
+            elif places[name] >= index:
+                # So no program can have a cycle.
+                yield (
+                    (*path, "after", number),
+                    f"{shown(name)} does not come before {shown(each.name)} in the program",
+                )
