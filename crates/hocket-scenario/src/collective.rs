@@ -76,6 +76,26 @@ pub struct Level {
 ///
 /// A collective of one rank has no steps. Of a buffer with fewer bytes than blocks × chunks some messages are empty. They are still
 /// due: an engine sends the least message it knows.
+///
+/// ```
+/// use hocket_des::Bytes;
+/// use hocket_scenario::{Algorithm, Collective, CollectiveKind, Level};
+///
+/// // 4 servers of 8 GPUs: reduce-scatter inside, then across; all-gather across, then inside.
+/// let inside = Level { ranks: 8, algorithm: Algorithm::Direct };
+/// let across = Level { ranks: 4, algorithm: Algorithm::Direct };
+/// let bytes = Bytes::new(32_000_000);
+/// let all_reduce = Collective::new(CollectiveKind::AllReduce, bytes, &[inside, across], 1)?;
+/// assert_eq!((all_reduce.ranks(), all_reduce.steps()), (32, 4));
+///
+/// // In the second step GPU 5 of server 0 sends to GPU 5 of each other server, its next first.
+/// let sends: Vec<_> = all_reduce.sends(1, 5).collect();
+/// assert_eq!(sends.iter().map(|send| send.to).collect::<Vec<_>>(), [13, 21, 29]);
+/// assert_eq!(all_reduce.message_bytes(0, 1, 5, &sends[0]), Bytes::new(1_000_000));
+/// assert_eq!(all_reduce.due(1, 5), 3);
+/// assert!(all_reduce.reduces(1));
+/// # Ok::<(), hocket_scenario::CollectiveError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collective {
     kind: CollectiveKind,
@@ -249,6 +269,22 @@ impl Collective {
         stage.due(step, rank)
     }
 
+    /// The first step from `step` on in which `rank` sends or is due anything, or [`steps`](Self::steps). In a chain of n ranks each
+    /// has two of n − 1 steps; an engine passes over the others.
+    pub fn active_from(&self, step: u32, rank: u32) -> u32 {
+        let mut first = 0;
+        for stage in &self.stages {
+            let end = first + stage.steps();
+            if step < end
+                && let Some(active) = stage.active_from(step.saturating_sub(first), rank)
+            {
+                return first + active;
+            }
+            first = end;
+        }
+        self.steps
+    }
+
     /// Whether what arrives in `step` is added to what is there. Otherwise it takes its place, at the same blocks; in an
     /// all-to-all it goes to a second buffer.
     pub fn reduces(&self, step: u32) -> bool {
@@ -281,10 +317,10 @@ impl Collective {
         for rank in 0..self.ranks {
             let first = pairs.len();
             for stage in &self.stages {
-                let mut step = 0;
-                while step < stage.steps() {
+                let mut next = stage.active_from(0, rank);
+                while let Some(step) = next {
                     pairs.extend(stage.sends(step, rank).map(|send| (rank, send.to)));
-                    step += stage.repeats(step);
+                    next = stage.active_from(step + stage.repeats(step), rank);
                 }
             }
             pairs[first..].sort_unstable();

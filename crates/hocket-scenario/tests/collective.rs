@@ -269,6 +269,15 @@ proptest! {
                 prop_assert_eq!(any.due(step, rank), due);
             }
         }
+        for rank in 0..any.ranks() {
+            let mut active = any.steps();
+            for step in (0..any.steps()).rev() {
+                if any.due(step, rank) > 0 || any.sends(step, rank).len() > 0 {
+                    active = step;
+                }
+                prop_assert_eq!(any.active_from(step, rank), active);
+            }
+        }
         prop_assert_eq!(any.pairs(), pairs.into_iter().collect::<Vec<_>>());
     }
 

@@ -70,6 +70,19 @@ impl Stage {
         }
     }
 
+    /// The first step from `step` on in which `rank` sends or is due anything.
+    pub(super) fn active_from(&self, step: u32, rank: u32) -> Option<u32> {
+        if !self.takes_part(rank) {
+            return None;
+        }
+        let (i, steps) = (self.digit(rank), self.steps());
+        let mut left = match self.pattern {
+            Pattern::Chain => step.max(i.saturating_sub(1))..steps.min(i + 1),
+            _ => step..steps,
+        };
+        left.find(|&step| self.due(step, rank) > 0 || self.sends(step, rank).len() > 0)
+    }
+
     pub(super) fn sends(&self, step: u32, rank: u32) -> Sends {
         if !self.takes_part(rank) {
             return Sends::none();
