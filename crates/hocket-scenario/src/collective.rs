@@ -41,7 +41,8 @@ pub enum CollectiveKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
     /// Each rank sends to the next one: n − 1 steps to reduce-scatter, as many to all-gather. A broadcast is a chain
-    /// from rank 0. An all-to-all is the pairwise exchange, in which each rank sends to the one s after it in its step s.
+    /// from rank 0. An all-to-all is the pairwise exchange, in which each rank sends to its next first, then
+    /// to the one after that.
     Ring,
     /// NCCL's double binary tree, half of the buffer up and down each. All-reduce and broadcast only; in
     /// an all-reduce of several levels only the outermost.
@@ -64,18 +65,20 @@ pub struct Level {
 
 /// A collective over a buffer that is cut into chunks, which all go the same way and need nothing of each other.
 ///
-/// It goes in steps, for each chunk alone. A rank enters step s + 1 when every message due to it in the steps up to s has arrived,
-/// and was reduced where the step reduces; then it posts what it sends in that step. After the last step it is done. A message of a
-/// later step may arrive before one of an earlier step from elsewhere, so arrivals are counted by step; it may be taken
-/// in at once, for it touches nothing that the rank has still to send in earlier steps.
+/// It goes in steps, for each chunk alone. A rank enters step s + 1 when every message due to it in the steps up to s
+/// has arrived, and was reduced where the step reduces; then it posts what it sends in that step. After the last step
+/// it is done. A message of a later step may arrive before one of an earlier step from elsewhere, so arrivals are
+/// counted by step; it may be taken in at once, for it touches nothing that the rank has still to send in earlier
+/// steps.
 ///
-/// Over several levels (HOTI'22 section II-B) ranks are numbered with the first level fastest: of levels of m₀ and m₁ ranks,
-/// rank i₀ + m₀·i₁ is GPU i₀ of server i₁. Reduce-scatter goes from the first level outwards, all-gather from the
-/// last inwards, all-reduce out and back, so that 1/m₀ of the buffer leaves the server through each rank. All-to-all collects inside first, so that each rank
-/// then only exchanges with its counterparts in other servers (NCCL calls it PXN). Broadcast goes across first, then inside.
+/// Over several levels (HOTI'22 section II-B) ranks are numbered with the first level fastest: of levels of m₀ and m₁
+/// ranks, rank i₀ + m₀·i₁ is GPU i₀ of server i₁. Reduce-scatter goes from the first level outwards, all-gather from
+/// the last inwards, all-reduce out and back, so that 1/m₀ of the buffer leaves the server through each rank.
+/// All-to-all collects inside first, so that each rank then only exchanges with its counterparts in other servers
+/// (NCCL calls it PXN). Broadcast goes across first, then inside.
 ///
-/// A collective of one rank has no steps. Of a buffer with fewer bytes than blocks × chunks some messages are empty. They are still
-/// due: an engine sends the least message it knows.
+/// A collective of one rank has no steps. Of a buffer with fewer bytes than blocks × chunks some messages are empty.
+/// They are still due: an engine sends the least message it knows.
 ///
 /// ```
 /// use hocket_des::Bytes;
@@ -183,8 +186,8 @@ impl CollectiveKind {
         }
     }
 
-    /// busbw ÷ algbw over `ranks` ranks, as in the `PERFORMANCE.md` of nccl-tests: what each link must carry at least, in units
-    /// of the collective's bytes. One rank moves nothing: 0, but for a broadcast, where it is always 1.
+    /// busbw ÷ algbw over `ranks` ranks, as in the `PERFORMANCE.md` of nccl-tests: what each link must carry at
+    /// least, in units of the collective's bytes. One rank moves nothing: 0, but for a broadcast, where it is 1.
     pub fn factor(self, ranks: u32) -> f64 {
         let others = f64::from(ranks.saturating_sub(1)) / f64::from(ranks.max(1));
         match self {
@@ -196,8 +199,8 @@ impl CollectiveKind {
 }
 
 impl Collective {
-    /// A collective over the product of all `levels`' ranks, given from inside the server outwards. A level of one rank
-    /// counts for nothing.
+    /// A collective over the product of all `levels`' ranks, given from inside the server outwards. A level of one
+    /// rank counts for nothing.
     ///
     /// # Errors
     /// If there are no or too many ranks or chunks, or an algorithm cannot do it over that many.
@@ -250,8 +253,8 @@ impl Collective {
         self.steps
     }
 
-    /// How many steps from `step` on, itself included, have the same pairs with messages of the same size up to rounding, each
-    /// step depending on the one before: all that are left of a ring's n − 1, else 1.
+    /// How many steps from `step` on, itself included, have the same pairs with messages of the same size up to
+    /// rounding, each step depending on the one before: all that are left of a ring's n − 1, else 1.
     pub fn repeats(&self, step: u32) -> u32 {
         let (stage, step) = self.stage(step);
         stage.repeats(step)
@@ -269,8 +272,8 @@ impl Collective {
         stage.due(step, rank)
     }
 
-    /// The first step from `step` on in which `rank` sends or is due anything, or [`steps`](Self::steps). In a chain of n ranks each
-    /// has two of n − 1 steps; an engine passes over the others.
+    /// The first step from `step` on in which `rank` sends or is due anything, or [`steps`](Self::steps). In a chain
+    /// of n ranks each has two of n − 1 steps; an engine passes over the others.
     pub fn active_from(&self, step: u32, rank: u32) -> u32 {
         let mut first = 0;
         for stage in &self.stages {
@@ -285,8 +288,8 @@ impl Collective {
         self.steps
     }
 
-    /// Whether what arrives in `step` is added to what is there. Otherwise it takes its place, at the same blocks; in an
-    /// all-to-all it goes to a second buffer.
+    /// Whether what arrives in `step` is added to what is there. Otherwise it takes its place, at the same blocks; in
+    /// an all-to-all it goes to a second buffer.
     pub fn reduces(&self, step: u32) -> bool {
         self.stage(step).0.reduces
     }
@@ -299,8 +302,8 @@ impl Collective {
         Bytes::new(self.layout.part_bytes(chunk, part) * u64::from(stage.sources))
     }
 
-    /// The blocks that one of the `sends` of `rank` in `step` carries, in order. In an all-to-all block b is what goes to
-    /// rank b, from the sender and all whose blocks for b it has collected.
+    /// The blocks that one of the `sends` of `rank` in `step` carries, in order. In an all-to-all block b is what
+    /// goes to rank b, from the sender and all whose blocks for b it has collected.
     pub fn blocks_of(&self, step: u32, rank: u32, send: &Send) -> impl Iterator<Item = u32> {
         let (stage, _) = self.stage(step);
         stage.part(rank, *send).blocks(self.blocks)

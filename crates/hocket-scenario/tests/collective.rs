@@ -73,7 +73,8 @@ enum Next {
     Arrives { from: u32, to: u32 },
 }
 
-/// One chunk on its way: ranks start when they like, messages between two ranks keep their order and overtake all others.
+/// One chunk on its way: ranks start when they like, messages between two ranks keep their order and overtake all
+/// others.
 struct Movement<'a> {
     collective: &'a Collective,
     ranks: Vec<Rank>,
@@ -119,7 +120,8 @@ impl<'a> Movement<'a> {
         self.ranks.into_iter().map(|rank| rank.blocks).collect()
     }
 
-    /// Anything that can happen; half of the time what comes last in an order of our own, so that some lag far behind.
+    /// Anything that can happen; half of the time what comes last in an order of our own, so that some lag far
+    /// behind.
     fn next(&self, random: &mut Stream) -> Option<Next> {
         let starts = (0..).zip(&self.ranks).filter(|(_, rank)| !rank.started);
         let starts = starts.map(|(rank, _)| Next::Starts(rank));
@@ -331,8 +333,8 @@ proptest! {
 
     #[test]
     fn together_ranks_receive_no_more_than_they_lack(any in any_collective()) {
-        // An all-to-all over several levels passes blocks on and moves more; a tree reduces and
-        // spreads what a ring does, divided otherwise. So the sum over all ranks is the same for all algorithms of one level.
+        // An all-to-all over several levels passes blocks on and moves more; a tree reduces and spreads what a ring
+        // does, divided otherwise. So the sum over all ranks is the same for all algorithms of one level.
         let (n, bytes) = (u64::from(any.ranks()), any.bytes().get());
         let total: u64 = (0..any.ranks()).map(|rank| sent(&any, rank, |_| true)).sum();
         match any.kind() {
@@ -393,8 +395,8 @@ fn a_double_binary_tree_is_as_deep_as_a_logarithm_and_loads_no_rank_with_more_th
         let of = [(ranks, Algorithm::Tree)];
         let tree = collective(CollectiveKind::AllReduce, 1_000, &of, 1);
         assert_eq!(tree.steps(), 2 * depth);
-        // Half a buffer up in both trees and half a buffer to each of two children in one of them; of an odd number rank 0
-        // passes on in both trees, to one child in one of them.
+        // Half a buffer up in both trees and half a buffer to each of two children in one of them; of an odd number
+        // rank 0 passes on in both trees, to one child in one of them.
         let most = if ranks % 2 == 0 { 2_000 } else { 2_500 };
         assert!((0..ranks).all(|rank| sent(&tree, rank, |_| true) <= most));
         let broadcast = collective(CollectiveKind::Broadcast, 1_000, &of, 1);

@@ -11,8 +11,8 @@ pub(super) struct Stage {
     pub(super) pattern: Pattern,
     pub(super) ranks: u32,
     pub(super) rank_stride: u32,
-    /// The blocks that a rank has to do with here are those `b` with `b mod block_stride = rank mod block_stride`; the
-    /// digit `b / block_stride mod radix` says who they are for.
+    /// The blocks that a rank has to do with here are those `b` with `b mod block_stride = rank mod block_stride`;
+    /// the digit `b / block_stride mod radix` says who they are for.
     pub(super) block_stride: u32,
     pub(super) radix: u32,
     /// Whether what arrives is added.

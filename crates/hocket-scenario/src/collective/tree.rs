@@ -17,7 +17,8 @@ pub(super) struct DoubleTree {
 pub(super) enum Tree {
     /// Labels are ranks.
     First,
-    /// Labels are ranks mirrored or shifted, whichever turns even ranks odd, as NCCL's `ncclGetDtree` does it.
+    /// Labels are ranks mirrored or shifted, whichever turns even ranks odd, as NCCL's `ncclGetDtree` does it. Of an
+    /// odd number shifted without a fixed root, rank 0 alone stays even and passes data on in both trees.
     Second,
 }
 
@@ -146,7 +147,6 @@ mod tests {
     fn who_passes_on_in_one_tree_is_a_leaf_of_the_other() {
         for ranks in 2..=70 {
             let rooted = DoubleTree::new(ranks, true);
-            // With an odd number of ranks NCCL's shift leaves the last rank, and rank 0, without a leaf's place.
             let plain = DoubleTree::new(ranks, false);
             for rank in 0..ranks {
                 let leaf =
