@@ -1,0 +1,210 @@
+"""`[fabric]`: shapes by their parameters, scale-up networks, and placements by server or by GPU."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hocket import InputError, compatibility, parse_plan
+from hocket.network import build_network
+from hocket.plan import Fabric, Plan
+
+Tables = dict[str, Any]
+Mistakes = Callable[[object], list[str]]
+
+
+def benchmark(**changes: object) -> Tables:
+    """A job of one All-Reduce, with `changes`."""
+    return {"name": "a", "training": {"collective": "all-reduce", "bytes": "1 MB"}, **changes}
+
+
+def plan_on(*jobs: Tables, **fabric: object) -> Tables:
+    return {"fabric": fabric, "jobs": list(jobs) or [benchmark()]}
+
+
+def checked(*jobs: Tables, **fabric: object) -> tuple[Plan, Fabric]:
+    plan = parse_plan(plan_on(*jobs, **fabric))
+    assert plan.fabric is not None
+    return plan, plan.fabric
+
+
+SMALL = {"racks": 2, "servers_per_rack": 1, "gpus_per_server": 2, "spines": 1}
+
+
+def test_a_clos_with_nothing_but_racks_is_the_platform_of_hoti22() -> None:
+    plan, fabric = checked(clos={"racks": 8}, scale_up=True)
+    assert len(fabric.gpus()) == 128
+    assert fabric.server_of("s15:7") == "s15"
+    assert len(fabric.topology.cables) == 128 + 8 * 8 * 2 + 128
+    resolved = plan.resolved()
+    assert resolved["fabric"]["scale_up"]["rate"] == "1.6 Tbps", "200 GB/s"
+    sources = {each["key"]: each["source"] for each in resolved["defaults"]}
+    assert sources["fabric.clos.nic"].startswith("HOTI'22 Table I")
+    assert sources["fabric.scale_up.delay"].startswith("HOTI'22 Table I")
+
+
+def test_unless_told_otherwise_there_are_as_many_cables_as_carry_what_the_nics_do() -> None:
+    for uplink, cables in (("200 Gbps", 2), ("400 Gbps", 1), ("150 Gbps", 3)):
+        _, fabric = checked(clos={"racks": 2, "uplink": uplink})
+        assert fabric.clos is not None
+        assert fabric.clos.cables_per_spine == cables, "16 GPUs of 200 Gbps, 8 spines"
+    _, fabric = checked(rail={"servers": 64, "servers_per_unit": 32, "spines": 4})
+    assert fabric.rail is not None
+    assert fabric.rail.cables_per_spine == 8
+
+
+@pytest.mark.parametrize(
+    ("shape", "gpus"),
+    [
+        ({"clos": SMALL}, 4),
+        ({"rail": {"servers": 3, "gpus_per_server": 4}}, 12),
+        ({"fat_tree": {"k": 4}}, 16),
+        ({"dumbbell": {"left": 2, "right": 1}}, 3),
+        ({"testbed": "cassini"}, 24),
+    ],
+)
+def test_a_fabric_is_built_resolved_and_read_again_the_same(shape: Tables, gpus: int) -> None:
+    plan, fabric = checked(**shape)
+    assert len(fabric.gpus()) == gpus
+    network = build_network(plan)
+    assert set(network.nodes) == set(fabric.topology.nodes)
+    again = plan.resolved()
+    assert parse_plan({"fabric": again["fabric"], "jobs": [benchmark()]}).fabric is not None
+
+
+def test_8192_gpus_are_built_while_one_waits() -> None:
+    started = time.process_time()
+    plan, fabric = checked(clos={"racks": 512}, scale_up=True)
+    build_network(plan)
+    assert len(fabric.gpus()) == 8192
+    # Half a second where this was written; the limit is for a change that makes it quadratic.
+    assert time.process_time() - started < 10
+
+
+def test_a_server_stands_for_its_gpus_and_no_placement_for_all() -> None:
+    plan, _ = checked(benchmark(placement=["s1", "s0:1"]), benchmark(name="b"), clos=SMALL)
+    assert plan.hosts_of(plan.jobs[0]) == ("s1:0", "s1:1", "s0:1")
+    assert plan.hosts_of(plan.jobs[1]) == ("s0:0", "s0:1", "s1:0", "s1:1")
+    assert plan.hosts_of(plan.jobs[1], {"b": ("s0",)}) == ("s0:0", "s0:1")
+
+
+def test_jobs_of_phases_run_on_gpus_of_a_shape_by_name() -> None:
+    up = [{"start": "0 ms", "duration": "60 ms", "rate": "30 Gbps"}]
+    job = {"name": "a", "period": "180 ms", "up": up, "placement": ["s0:0", "s1:0"]}
+    plan, _ = checked(job, clos=SMALL)
+    network = build_network(plan)
+    (crossed,) = network.crossings(plan, None)
+    assert len(crossed) == 8, "NIC, uplink, downlink and NIC, both ways"
+
+
+def test_a_link_of_a_shape_can_fail_by_its_label() -> None:
+    tables = plan_on(clos={**SMALL, "cables_per_spine": 2})
+    changes = [{"at": "1 ms", "link": "tor1-spine0/2", "down": True}]
+    assert parse_plan({**tables, "changes": changes}).changes[0].link == "tor1-spine0/2"
+
+
+def test_links_one_by_one_have_a_scale_up_network_where_hosts_are_gpus_of_one_server() -> None:
+    links = [{"ends": [host, "t"], "rate": "100 Gbps"} for host in ("a:0", "a:1", "b:0")]
+    _, fabric = checked(links=links, scale_up={"rate": "900 Gbps"})
+    assert fabric.topology.neighbours["a:nvswitch"] == ["a:0", "a:1"]
+    assert "b:nvswitch" not in fabric.topology.nodes
+
+
+def test_compat_refuses_a_job_whose_phases_only_a_run_shows() -> None:
+    with pytest.raises(
+        InputError, match=r"job 'a': \[jobs.training\] says what its GPUs do, not when it sends"
+    ):
+        compatibility(plan_on(clos=SMALL))
+
+
+@pytest.mark.parametrize(
+    ("tables", "line"),
+    [
+        (
+            plan_on(),
+            "fabric: has exactly one of clos, rail, fat_tree, dumbbell, testbed, links: got none",
+        ),
+        (
+            plan_on(clos=SMALL, testbed="cassini"),
+            "fabric: has exactly one of clos, rail, fat_tree, dumbbell, testbed, links: got clos and testbed",
+        ),
+        (plan_on(clso=SMALL), "fabric.clso: is not a known key; did you mean 'clos'?"),
+        (plan_on(clos={}), "fabric.clos.racks: is missing"),
+        (plan_on(clos={"racks": 0}), "fabric.clos.racks: 0 is below the smallest, 1"),
+        (
+            plan_on(clos={"racks": 2, "nic": "fast"}),
+            '''plan: fabric.clos.nic: a rate is a finite number and a unit, such as "10 Gbps": got 'fast'''',
+        ),
+        (
+            plan_on(clos={"racks": 2, "spines": 0}),
+            "fabric.clos.spines: 2 racks need at least one spine between them: got 0",
+        ),
+        (
+            plan_on(clos={"racks": 100_000, "servers_per_rack": 2}),
+            "fabric.clos: has 3,200,000 links, above the limit of 1,000,000",
+        ),
+        (
+            plan_on(rail={"servers": 2, "servers_per_unit": 3}),
+            "fabric.rail.servers_per_unit: 3 is above servers, 2",
+        ),
+        (
+            plan_on(rail={"servers": 4, "servers_per_unit": 2, "spines": 0}),
+            "fabric.rail.spines: several units need at least one spine between them: got 0",
+        ),
+        (plan_on(fat_tree={"k": 3}), "fabric.fat_tree.k: must be even: got 3"),
+        (
+            plan_on(fat_tree={"k": 4, "gpus_per_server": 8}),
+            "fabric.fat_tree.gpus_per_server: 8 does not divide the 2 GPUs below each edge switch",
+        ),
+        (plan_on(testbed="casini"), "fabric.testbed: must be 'cassini': got 'casini'"),
+        (plan_on(clos=SMALL, hosts=["s0:0"]), "fabric.hosts: belongs to links; of clos, hosts are known"),
+        (
+            plan_on(clos=SMALL, scale_up=1),
+            "fabric.scale_up: must be true, false or a table of rate, delay and payload: got 1",
+        ),
+        (
+            plan_on(clos=SMALL, scale_up={"payload": "1 MB"}),
+            "fabric.scale_up.payload: must be from 64 B to 32 KiB: got '1 MB'",
+        ),
+        (
+            plan_on(testbed="cassini", scale_up=True),
+            "fabric.scale_up: joins GPUs of one server, such as 's0:0' and 's0:1', and no server has several",
+        ),
+        (
+            plan_on(benchmark(placement=["s0:2"]), clos=SMALL),
+            "jobs[0].placement[0]: 's0:2' is not a host of the fabric; 's0' has 2, 's0:0' to 's0:1'",
+        ),
+        (
+            plan_on(benchmark(placement=["s0", "tor1"]), clos=SMALL),
+            "jobs[0].placement[1]: 'tor1' is a switch",
+        ),
+        (
+            plan_on(benchmark(placement=["s0:nvswitch"]), clos=SMALL, scale_up=True),
+            "jobs[0].placement[0]: 's0:nvswitch' is a switch",
+        ),
+        (
+            plan_on(benchmark(placement=["s0", "s0:1"]), clos=SMALL),
+            "jobs[0].placement: 's0:1' has rank 1 of the job, and cannot have rank 2 too",
+        ),
+        (
+            plan_on({"name": "a", "period": "1 s", "up": [], "placement": ["s0"]}, clos=SMALL),
+            "jobs[0].placement[0]: 's0' is a server of 2 GPUs; name those, such as 's0:0'",
+        ),
+        (
+            plan_on({"name": "a", "period": "1 s", "up": []}, clos=SMALL),
+            "jobs[0].placement: is missing; on a [fabric] each job needs the hosts of its workers",
+        ),
+    ],
+)
+def test_a_mistake_names_its_key_value_and_limit(tables: Tables, line: str, mistakes: Mistakes) -> None:
+    assert line in mistakes(tables)
+
+
+def test_what_follows_from_a_wrong_key_is_not_told_too(mistakes: Mistakes) -> None:
+    assert mistakes(plan_on(clos={"racks": 2, "spines": -1})) == [
+        "fabric.clos.spines: -1 is below the smallest, 0"
+    ]
+    assert mistakes(plan_on(benchmark(placement=["x"]), fat_tree={"k": 5})) == [
+        "fabric.fat_tree.k: must be even: got 5"
+    ]
