@@ -1,0 +1,110 @@
+"""How GPUs are divided among data, tensor and pipeline parallelism: who stands where and talks to whom."""
+
+from dataclasses import dataclass, fields
+
+from hocket.errors import InputError
+from hocket.training.workload import Rank
+from hocket.units import shown
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel:
+    """How many replicas there are, and into how many parts each layer and the chain of layers are cut.
+
+    `data=None` means as many replicas as there are GPUs for.
+    """
+
+    data: int | None = None
+    tensor: int = 1
+    pipeline: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Degrees:
+    """A `Parallel` whose replicas are counted.
+
+    Ranks are numbered as Megatron-LM does: tensor fastest, then data, then pipeline.
+    """
+
+    data: int
+    tensor: int
+    pipeline: int
+
+    def rank(self, tensor: int, data: int, stage: int) -> int:
+        """The rank of part `tensor` of the layers of `stage`, in replica `data`."""
+        return tensor + self.tensor * (data + self.data * stage)
+
+
+def divide(gpus: int, parallel: Parallel) -> Degrees:
+    """`parallel` on `gpus` GPUs.
+
+    Raises `InputError` if a degree is below 1 or their product is not `gpus`.
+
+    >>> divide(16, Parallel(tensor=4, pipeline=2))
+    Degrees(data=2, tensor=4, pipeline=2)
+    """
+    if gpus < 1:
+        raise InputError(f"gpus: {shown(gpus)} is below 1")
+    for each in fields(parallel):
+        degree = getattr(parallel, each.name)
+        if degree is not None and degree < 1:
+            raise InputError(f"parallel: {each.name} = {shown(degree)} is below 1")
+    replica = parallel.tensor * parallel.pipeline
+    data = parallel.data if parallel.data is not None else max(gpus // replica, 1)
+    if data * replica != gpus:
+        raise InputError(
+            f"parallel: data = {data} × tensor = {parallel.tensor} × pipeline = {parallel.pipeline} is "
+            f"{data * replica} GPUs; the job has {gpus}"
+        )
+    return Degrees(data, parallel.tensor, parallel.pipeline)
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """The places of a rank's communicators in its list; `None` for a group of one, which has none.
+
+    `embedding` links the first and the last stage, where both hold the token embedding; only they have it.
+    """
+
+    tensor: int | None
+    data: int | None
+    pipeline: int | None
+    embedding: int | None
+
+
+def slots(degrees: Degrees, *, tied: bool) -> Slots:
+    """The communicators of `degrees`; `tied` says whether the first and the last stage share weights."""
+    needed = (degrees.tensor > 1, degrees.data > 1, degrees.pipeline > 1, tied and degrees.pipeline > 1)
+    return Slots(*(sum(needed[:i]) if each else None for i, each in enumerate(needed)))
+
+
+def layout(degrees: Degrees, places: Slots) -> tuple[tuple[tuple[int, ...], ...], tuple[Rank, ...]]:
+    """All groups and all ranks, in order; a rank's program is that of its stage.
+
+    A pipeline's group is in the order of its stages, so that a peer's place is its stage.
+    """
+    numbers: dict[tuple[str, tuple[int, ...]], int] = {}
+    ranks = []
+    for stage in range(degrees.pipeline):
+        for data in range(degrees.data):
+            for tensor in range(degrees.tensor):
+                groups = _groups(degrees, places, tensor, data, stage)
+                ranks.append(Rank(stage, tuple(numbers.setdefault(each, len(numbers)) for each in groups)))
+    return tuple(members for _, members in numbers), tuple(ranks)
+
+
+def _groups(
+    degrees: Degrees, places: Slots, tensor: int, data: int, stage: int
+) -> list[tuple[str, tuple[int, ...]]]:
+    """What a rank belongs to, in the order of its communicators."""
+    stages = [degrees.rank(tensor, data, each) for each in range(degrees.pipeline)]
+    groups = []
+    if places.tensor is not None:
+        groups.append(("tensor", tuple(degrees.rank(each, data, stage) for each in range(degrees.tensor))))
+    if places.data is not None:
+        groups.append(("data", tuple(degrees.rank(tensor, each, stage) for each in range(degrees.data))))
+    if places.pipeline is not None:
+        groups.append(("pipeline", tuple(stages)))
+    if places.embedding is not None and stage in (0, degrees.pipeline - 1):
+        groups.append(("embedding", (stages[0], stages[-1])))
+    return groups
