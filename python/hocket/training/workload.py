@@ -1,6 +1,6 @@
 """What the ranks of a training job do in one iteration: operations and what they wait for.
 
-Plain data on its way to the engines, which check it: `hocket_scenario::workload` says what a workload must be.
+Plain data on its way to the engines, which check it: `hocket_scenario::workload` says what it must be.
 """
 
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ class Operation:
     """One operation of a program.
 
     It starts when those at the positions `after`, all before it in the program, are done. A compute lasts
-    `duration_ps`. All others move `bytes` (of a collective as nccl-tests counts them) within the group that the
-    rank has at place `communicator` of its list; a send goes to, and a recv comes from, the member at place
-    `peer` of that group, and they match by `tag` in the order of the programs.
+    `duration_ps`. All others move `bytes` (of a collective as nccl-tests counts them) within the group that
+    the rank has at place `communicator` of its list; a send goes to, and a recv comes from, the member at
+    place `peer` of that group, and they match by `tag` in the order of the programs.
     """
 
     name: str
