@@ -134,7 +134,7 @@ def test_compat_refuses_a_job_whose_phases_only_a_run_shows() -> None:
         (plan_on(clos={"racks": 0}), "fabric.clos.racks: 0 is below the smallest, 1"),
         (
             plan_on(clos={"racks": 2, "nic": "fast"}),
-            '''plan: fabric.clos.nic: a rate is a finite number and a unit, such as "10 Gbps": got 'fast'''',
+            "fabric.clos.nic: a rate is a finite number and a unit, such as \"10 Gbps\": got 'fast'",
         ),
         (
             plan_on(clos={"racks": 2, "spines": 0}),
