@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
-from hocket import cli
+from hocket import Run, cli
 
 
 @dataclass(frozen=True)
@@ -63,3 +64,161 @@ def hocket_process(tmp_path: Path) -> Command:
         return Outcome(done.returncode, done.stdout, done.stderr)
 
     return run
+
+
+TrainingRun = Callable[..., Run]
+
+
+@pytest.fixture
+def training_run() -> TrainingRun:
+    """Runs of a training job as the engines leave them, with times that can be checked by hand."""
+    return _training_run
+
+
+def _training_run(
+    *,
+    all_reduce_ms: int = 4,
+    engine: str = "packet",
+    policy: str = "dcqcn",
+    algorithm: str = "ring",
+    ranks: int = 4,
+    iterations: int = 2,
+    pauses: int = 7,
+    status: str = "complete",
+) -> Run:
+    """A job `dlrm`: in each iteration every rank computes `forward` for 1 ms and then `backward` for 2 ms,
+    while an all-reduce of 100 MB, `gradients`, goes on beside `backward` for `all_reduce_ms`.
+    """
+    ms = 10**9
+    length_ms = 1 + max(2, all_reduce_ms)
+    exposed_s = (length_ms - 3) / 1e3
+    starts = [number * length_ms * ms for number in range(iterations)]
+    algbw_bps = 8 * 100e6 / (all_reduce_ms / 1e3)
+    tables = {
+        "iterations": pl.DataFrame(
+            {
+                "job": "dlrm",
+                "iteration": list(range(iterations)),
+                "start_ps": starts,
+                "end_ps": [start + length_ms * ms for start in starts],
+                "iteration_s": length_ms / 1e3,
+                "communication_s": exposed_s,
+                "compute_s": 3e-3,
+                "delayed_s": 0.0,
+            }
+        ),
+        "ranks": pl.DataFrame(
+            [
+                {
+                    "job": "dlrm",
+                    "iteration": number,
+                    "rank": rank,
+                    "host": f"s0:{rank}",
+                    "start_ps": start,
+                    "end_ps": start + length_ms * ms,
+                    "compute_s": 3e-3,
+                    "exposed_s": exposed_s,
+                }
+                for number, start in enumerate(starts)
+                for rank in range(ranks)
+            ]
+        ),
+        "operations": pl.DataFrame(
+            [
+                {
+                    "job": "dlrm",
+                    "iteration": 0,
+                    "rank": rank,
+                    "operation": operation,
+                    "name": name,
+                    "kind": kind,
+                    "start_ps": start_ms * ms,
+                    "end_ps": (start_ms + span_ms) * ms,
+                }
+                for rank in range(ranks)
+                for operation, (name, kind, start_ms, span_ms) in enumerate(
+                    [
+                        ("forward", "compute", 0, 1),
+                        ("backward", "compute", 1, 2),
+                        ("gradients", "all-reduce", 1, all_reduce_ms),
+                    ]
+                )
+            ]
+        ),
+        "collectives": pl.DataFrame(
+            {
+                "job": "dlrm",
+                "iteration": list(range(iterations)),
+                "name": "gradients",
+                "kind": "all-reduce",
+                "algorithm": algorithm,
+                "ranks": ranks,
+                "group": 0,
+                "bytes": 100_000_000,
+                "start_ps": [start + ms for start in starts],
+                "end_ps": [start + (1 + all_reduce_ms) * ms for start in starts],
+                "time_s": all_reduce_ms / 1e3,
+                "algbw_bps": algbw_bps,
+                "busbw_bps": algbw_bps * 2 * (ranks - 1) / ranks,
+            }
+        ),
+        "jobs": pl.DataFrame(
+            {
+                "job": ["dlrm"],
+                "iterations": iterations,
+                "mean_iteration_s": length_ms / 1e3,
+                "p50_iteration_s": length_ms / 1e3,
+                "p90_iteration_s": length_ms / 1e3,
+                "p99_iteration_s": length_ms / 1e3,
+                "mean_communication_s": exposed_s,
+                "mean_delayed_s": 0.0,
+                "time_shift_s": 0.0,
+                "adjustments": 0,
+                "policy_acted": 12,
+            }
+        ),
+    }
+    plan = {"jobs": [{"name": "dlrm", "congestion": policy, "share": "fair"}]}
+    manifest = {
+        "hocket_version": "0.1.0",
+        "engine": engine,
+        "seed": 1,
+        "candidate": None,
+        "status": status,
+        "simulated_s": iterations * length_ms / 1e3,
+        "run_s": 0.5,
+        "peak_rss_mb": 100.0,
+        "ignored": [],
+        "counts": {"events": 1000},
+        "plan": plan,
+    }
+    if engine == "packet":
+        tables["flows"] = pl.DataFrame(
+            {
+                "flow": [0, 1],
+                "job": "dlrm",
+                "src": ["s0:0", "s0:1"],
+                "dst": ["s0:1", "s0:2"],
+                "bytes": 25_000_000,
+                "start_ps": [ms, ms],
+                "end_ps": [2 * ms, 4 * ms],
+                "fct_s": [1e-3, 3e-3],
+                "marks": [20, 30],
+                "cnps": [4, 5],
+                "rate_cuts": [5, 7],
+                "retransmissions": 0,
+            }
+        )
+        tables["ports"] = pl.DataFrame(
+            {"link": ["a->b", "b->a"], "peak_bytes": [2_000, 64_000], "paused_s": [1e-3, 2e-3]}
+        )
+        manifest |= {
+            "packet_hops": 1_000_000,
+            "skip_ahead": None,
+            "counts": {"pauses": pauses, "marks": 50, "cnps": 9, "retransmissions": 0, "losses": 0},
+            "parameters": {
+                "model": {"mtu_bytes": {"value": 4096, "source": "InfiniBand"}},
+                "jobs": {"dlrm": {"policy": {"value": policy, "source": "plan"}}},
+            },
+        }
+    return Run(tables, manifest)

@@ -49,6 +49,39 @@ def pauses(*rows: tuple[int, str, int]) -> pl.DataFrame:
     )
 
 
+def operations(*rows: tuple[str, int, str, str, int, int]) -> pl.DataFrame:
+    """Operations of the first iteration: job, rank, name, kind, start and end in µs."""
+    columns = ("job", "rank", "name", "kind", "start_ps", "end_ps")
+    scaled = [(*of, start_us * US, end_us * US) for *of, start_us, end_us in rows]
+    frame = pl.DataFrame(scaled, schema=columns, orient="row")
+    return frame.with_columns(iteration=0, operation=pl.int_range(pl.len()))
+
+
+def collectives(*rows: tuple[int, str, int, int]) -> pl.DataFrame:
+    """All-reduces of the job `dlrm` in its first iteration: group, name, start and end in µs."""
+    scaled = [(group, name, start_us * US, end_us * US) for group, name, start_us, end_us in rows]
+    frame = pl.DataFrame(scaled, schema=("group", "name", "start_ps", "end_ps"), orient="row")
+    return frame.with_columns(
+        job=pl.lit("dlrm"),
+        iteration=0,
+        kind=pl.lit("all-reduce"),
+        algorithm=pl.lit("ring"),
+        ranks=2,
+        bytes=1_000,
+        algbw_bps=8e9,
+        busbw_bps=8e9,
+    )
+
+
+def arrows(events: list[dict[str, Any]]) -> list[tuple[str, str, float]]:
+    """From which group of tracks to which, and when."""
+    groups = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+    ends = {event["id"]: event for event in events if event["ph"] == "f"}
+    begins = [event for event in events if event["ph"] == "s"]
+    assert len(ends) == len(begins)
+    return [(groups[each["pid"]], groups[ends[each["id"]]["pid"]], each["ts"]) for each in begins]
+
+
 def traced(directory: Path, **tables: pl.DataFrame) -> list[dict[str, Any]]:
     path = perfetto(Run(tables, {"status": "complete"}), directory / "trace.json")
     trace = json.loads(path.read_text(encoding="utf-8"))
@@ -151,14 +184,86 @@ def test_slices_of_one_track_never_overlap(
         assert all(before[1] <= after[0] for before, after in pairwise(each))
 
 
+def test_a_rank_has_a_track_for_its_compute_and_one_for_each_kind_of_communication(tmp_path: Path) -> None:
+    rows = [
+        ("dlrm", 3, "a2a", "all-to-all", 1, 4),
+        ("dlrm", 3, "forward", "compute", 0, 2),
+        ("dlrm", 3, "ar1", "all-reduce", 2, 9),
+        ("dlrm", 3, "ar2", "all-reduce", 4, 6),
+        ("dlrm", 3, "backward", "compute", 2, 5),
+    ]
+    ranks = pl.DataFrame({"job": ["dlrm"], "iteration": [0], "rank": [3], "host": ["s0:3"]})
+    events = traced(tmp_path, operations=operations(*rows), ranks=ranks)
+    assert slices(events) == [
+        ("compute", "forward", 0.0, 2.0),
+        ("all-to-all", "a2a", 1.0, 4.0),
+        ("compute", "backward", 2.0, 5.0),
+        ("all-reduce", "ar1", 2.0, 9.0),
+        ("all-reduce (2)", "ar2", 4.0, 6.0),
+    ]
+    names = [event["args"]["name"] for event in events if event["name"] == "process_name"]
+    assert names == ["dlrm rank 3 (s0:3)"]
+
+
+def test_ranks_are_sorted_by_number_and_have_groups_of_their_own(tmp_path: Path) -> None:
+    rows = [("dlrm", rank, "forward", "compute", 0, 1) for rank in (10, 2, 0)]
+    rows += [("bert", 1, "forward", "compute", 0, 1)]
+    events = traced(tmp_path, operations=operations(*rows), flows=flows(("h0", "h1", 5, 8)))
+    groups = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+    order = {
+        event["args"]["sort_index"]: groups[event["pid"]] for event in events if "sort_index" in event["args"]
+    }
+    assert [order[index] for index in sorted(order)] == [
+        "bert rank 1",
+        "dlrm rank 0",
+        "dlrm rank 2",
+        "dlrm rank 10",
+    ]
+    assert len(set(groups)) == 5
+
+
+def test_arrows_go_from_the_rank_that_was_last_to_those_that_waited(tmp_path: Path) -> None:
+    posted = [("dlrm", rank, "ar", "all-reduce", start, 9) for rank, start in enumerate((1, 5, 2))]
+    events = traced(tmp_path, operations=operations(*posted), collectives=collectives((0, "ar", 1, 9)))
+    assert arrows(events) == [("dlrm rank 1", "dlrm rank 0", 5.0), ("dlrm rank 1", "dlrm rank 2", 5.0)]
+
+
+def test_ranks_that_are_in_time_or_done_before_wait_for_nobody(tmp_path: Path) -> None:
+    posted = [
+        ("dlrm", rank, "ar", "all-reduce", start, end)
+        for rank, start, end in ((0, 1, 3), (1, 3, 9), (2, 3, 9))
+    ]
+    events = traced(tmp_path, operations=operations(*posted), collectives=collectives((0, "ar", 1, 9)))
+    assert arrows(events) == []
+
+
+def test_collectives_of_one_name_in_several_groups_have_no_arrows(tmp_path: Path) -> None:
+    posted = [("dlrm", rank, "ar", "all-reduce", 1 + rank, 9) for rank in range(4)]
+    found = collectives((0, "ar", 1, 9), (1, "ar", 3, 9))
+    events = traced(tmp_path, operations=operations(*posted), collectives=found)
+    assert arrows(events) == []
+    tracks = [each[0] for each in slices(events) if "group" in each[0]]
+    assert tracks == ["dlrm, group 0", "dlrm, group 1"]
+
+
+def test_a_collective_of_no_time_has_no_bandwidth_and_the_trace_is_json(tmp_path: Path) -> None:
+    instant = collectives((0, "ar", 1, 1)).with_columns(algbw_bps=pl.lit(float("inf")))
+    [event] = [event for event in traced(tmp_path, collectives=instant) if event["ph"] == "X"]
+    assert (event["dur"], event["args"]["algbw_bps"], event["args"]["busbw_bps"]) == (0.0, None, 8e9)
+
+
 def test_every_event_has_what_the_format_asks_for(tmp_path: Path) -> None:
     frames = pauses((1, "a->s", 1), (2, "a->s", 0))
     queues = pl.DataFrame({"time_ps": [1], "link": ["s->h0"], "bytes": [1_082]})
-    events = traced(tmp_path, flows=flows(("h0", "h1", 5, 8)), pauses=frames, queues=queues)
+    shown = {"flows": flows(("h0", "h1", 5, 8)), "pauses": frames, "queues": queues}
+    late = operations(("dlrm", 0, "ar", "all-reduce", 1, 4), ("dlrm", 1, "ar", "all-reduce", 2, 4))
+    events = traced(tmp_path, **shown, operations=late, collectives=collectives((0, "ar", 1, 4)))
     needed = {
         "M": {"name", "pid", "args"},
         "X": {"name", "pid", "tid", "ts", "dur"},
         "C": {"name", "pid", "ts", "args"},
+        "s": {"name", "cat", "id", "pid", "tid", "ts"},
+        "f": {"name", "cat", "id", "pid", "tid", "ts", "bp"},
     }
     assert {event["ph"] for event in events} == set(needed)
     for event in events:

@@ -217,6 +217,44 @@ def _end_interrupted(run: Run) -> None:
         raise typer.Exit(INTERRUPTED)
 
 
+@app.command("compare")
+def compare_command(
+    directories: Annotated[
+        list[Path], typer.Argument(metavar="RUN…", help="Directories of runs; ratios are to the first.")
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE.csv|parquet", help="Write all measurements as one table."),
+    ] = None,
+    figure: Annotated[
+        Path | None, typer.Option("--figure", metavar="FILE.svg|png", help="Draw the comparison.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Put runs side by side: iterations, collectives, the network, and what differs in their plans."""
+    from hocket.compare import compare, read_runs, report
+
+    if output is not None:
+        report.check_table(output)
+    if figure is not None:
+        from hocket.figures import check_format
+
+        check_format(figure)
+    comparison = compare(read_runs(directories))
+    if as_json:
+        print_json(report.as_json(comparison))
+    else:
+        report.print_comparison(comparison)
+    if output is not None:
+        err.print(f"measurements: {report.write_measurements(comparison, output)}")
+    if figure is not None:
+        from hocket.figures import save
+        from hocket.figures.runs import runs_figure
+
+        save(runs_figure(comparison), figure)
+        err.print(f"figure: {figure}")
+
+
 @app.command("profile")
 def profile_command(
     counters: Annotated[

@@ -17,6 +17,7 @@ from hocket.compatibility import Compatibility
 from hocket.hpcc import Study, peak_queue_bytes
 from hocket.profile import JobProfile
 from hocket.results import Run
+from hocket.summary import collective_summary, job_summary
 
 # A terminal has its own width; what goes into a file or a pipe is never cut to a guess of 80 columns.
 out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 200)
@@ -208,6 +209,26 @@ def print_run(title: str, run: Run, directory: Path) -> None:
         f"{manifest['peak_rss_mb']:.0f} MB"
     )
     out.print()
+    summary = job_summary(run)
+    _print_profiles(run, summary.filter(pl.col("ranks").is_null())["job"])
+    _print_training(summary.drop_nulls("ranks"))
+    _print_collectives(run)
+    if by_packets:
+        _print_packets(run)
+        out.print()
+        _print_skipped(run)
+    elif "ranks" in run.tables:
+        _print_shares(summary)
+        out.print()
+    _print_ignored((each["key"], each["why"]) for each in manifest["ignored"])
+    tables = ", ".join(f"{name} ({table.height:,})" for name, table in run.tables.items())
+    out.print(f"written to {escape(str(directory))}: manifest.json and Parquet tables {tables}")
+
+
+def _print_profiles(run: Run, jobs: pl.Series) -> None:
+    """The jobs that are profiles of Up phases."""
+    if jobs.is_empty():
+        return
     rows = (
         (
             row["job"],
@@ -219,18 +240,74 @@ def print_run(title: str, run: Run, directory: Path) -> None:
             _ms(row["mean_delayed_s"]),
             f"{row['adjustments']:,}",
         )
-        for row in run.tables["jobs"].to_dicts()
+        for row in run.tables["jobs"].filter(pl.col("job").is_in(jobs.implode())).to_dicts()
     )
     header = ("job", "iterations", "mean (ms)", "p50", "p99", "communication", "waited", "adjustments")
     print_table(header, rows)
     out.print()
-    if by_packets:
-        _print_packets(run)
-        out.print()
-        _print_skipped(run)
-    _print_ignored((each["key"], each["why"]) for each in manifest["ignored"])
-    tables = ", ".join(f"{name} ({table.height:,})" for name, table in run.tables.items())
-    out.print(f"written to {escape(str(directory))}: manifest.json and Parquet tables {tables}")
+
+
+def _print_training(jobs: pl.DataFrame) -> None:
+    """The jobs that are programs of operations, and how much of their communication is exposed."""
+    if jobs.is_empty():
+        return
+    rows = (
+        (
+            row["job"],
+            count(row["ranks"]),
+            count(row["iterations"]),
+            *(
+                milliseconds(row[f"{name}_s"])
+                for name in ("mean_iteration", "p50_iteration", "p99_iteration", "compute", "communication")
+            ),
+            percent(row["communication_s"], row["mean_iteration_s"]),
+            milliseconds(row["delayed_s"]),
+        )
+        for row in jobs.to_dicts()
+    )
+    header = ("job", "ranks", "iterations", "mean (ms)", "p50", "p99", "compute", "exposed", "exposed %")
+    print_table((*header, "waited"), rows)
+    out.print()
+
+
+def _print_collectives(run: Run) -> None:
+    """Collectives by size, in the columns of nccl-tests."""
+    collectives = collective_summary(run)
+    if collectives.is_empty():
+        return
+    rows = (
+        (
+            row["job"],
+            row["kind"],
+            row["algorithm"],
+            f"{row['bytes']:,}",
+            count(row["count"]),
+            count(row["ranks"]),
+            microseconds(row["time_s"]),
+            gigabytes_per_s(row["algbw_bps"]),
+            gigabytes_per_s(row["busbw_bps"]),
+        )
+        for row in collectives.to_dicts()
+    )
+    header = (
+        "job",
+        "type",
+        "algorithm",
+        "size (B)",
+        "count",
+        "ranks",
+        "time (µs)",
+        "algbw (GB/s)",
+        "busbw (GB/s)",
+    )
+    print_table(header, rows, left=3)
+    out.print()
+
+
+def _print_shares(jobs: pl.DataFrame) -> None:
+    """What decided on full links of the flow engine."""
+    rows = ((row["job"], row["policy"] or "–", count(row["policy_acted"])) for row in jobs.to_dicts())
+    print_table(("job", "share", "decided on a full link"), rows, left=2)
 
 
 def _print_packets(run: Run) -> None:
@@ -328,6 +405,60 @@ def print_study(title: str, study: Study, run: Run, directory: Path) -> None:
     out.print(
         f"written to {escape(str(directory))}: {escape(files)}, manifest.json and Parquet tables {tables}"
     )
+
+
+def count(number: int | None) -> str:
+    """A number of things, or a dash.
+
+    >>> count(12345), count(None)
+    ('12,345', '–')
+    """
+    return "–" if number is None else f"{number:,}"
+
+
+def milliseconds(seconds: float | None) -> str:
+    """Seconds in milliseconds with three decimals, or a dash.
+
+    >>> milliseconds(1.2345678)
+    '1,234.568'
+    """
+    return "–" if seconds is None else f"{seconds * 1e3:,.3f}"
+
+
+def microseconds(seconds: float | None) -> str:
+    """Seconds in microseconds with two decimals, or a dash.
+
+    >>> microseconds(1.23456e-3)
+    '1,234.56'
+    """
+    return "–" if seconds is None else f"{seconds * 1e6:,.2f}"
+
+
+def gigabytes_per_s(rate_bps: float | None) -> str:
+    """Bits per second in gigabytes per second with two decimals, or a dash.
+
+    >>> gigabytes_per_s(200e9)
+    '25.00'
+    """
+    return "–" if rate_bps is None else f"{rate_bps / 8e9:,.2f}"
+
+
+def percent(part: float | None, whole: float | None) -> str:
+    """A share of a whole with one decimal, or a dash.
+
+    >>> percent(1.0, 8.0), percent(0.0, 0.0)
+    ('12.5', '–')
+    """
+    return "–" if part is None or not whole else f"{100 * part / whole:.1f}"
+
+
+def ratio(value: float | None) -> str:
+    """A ratio with three decimals, or a dash.
+
+    >>> ratio(0.98765)
+    '0.988'
+    """
+    return "–" if value is None else f"{value:.3f}"
 
 
 def _ms(seconds: float | None) -> str:

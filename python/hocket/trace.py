@@ -1,23 +1,25 @@
 """A run as a trace that the Perfetto UI (ui.perfetto.dev) and `chrome://tracing` open.
 
 Read from the tables of a run alone, so it can be made of any run at any time. The format is the Trace Event
-Format in JSON: complete events (`X`), counters (`C`) and names of tracks (`M`).
+Format in JSON: complete events (`X`), counters (`C`), arrows (`s` to `f`) and names of tracks (`M`).
 """
 
-import heapq
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from hocket.errors import InputError
+from hocket.lanes import Lanes
 from hocket.results import Run
 
 Event = dict[str, Any]
 
-_SLICES = ("flows", "iterations", "phases", "pauses")
+_SLICES = ("flows", "iterations", "phases", "operations", "collectives", "pauses")
 # Group, table, its columns of time, of whose the value is, and of the value, and the name of a track.
 _COUNTERS = (
     ("queues", "queues", "time_ps", "link", "bytes", "queue of {}"),
@@ -27,14 +29,38 @@ _COUNTERS = (
 )
 
 
+# Job, iteration, name and kind.
+_Collective = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class _Post:
+    """A rank's part in a collective: the slice that shows it, in the group of the rank."""
+
+    process: int
+    event: Event
+
+    @property
+    def start(self) -> float:
+        return float(self.event["ts"])
+
+    @property
+    def end(self) -> float:
+        return float(self.event["ts"] + self.event["dur"])
+
+
 def perfetto(run: Run, path: str | Path) -> Path:
     """Writes `run` as a trace to `path` and returns it.
 
     There is a group of tracks for the jobs (iterations, and within them phases of communication), one for
-    the hosts (each message that a host sends, beside each other where they overlap), one for the ports that
-    were paused, and counters of the queues and rates that were recorded. Times are microseconds of simulated
-    time. A port that is still paused when the run ends is shown as paused until then. The same run gives the
-    same bytes.
+    the collectives, by job and group, one for the hosts (each message that a host sends, beside each other
+    where they overlap), one for the ports that were paused, and counters of the queues and rates that were
+    recorded. Each rank of a training job has a group of its own with a track for its compute and one for each
+    kind of communication; arrows go from the rank that was last to post a collective to those that waited for
+    it, where the collective's name tells it from others of its iteration.
+
+    Times are microseconds of simulated time. A port that is still paused when the run ends is shown as paused
+    until then. The same run gives the same bytes.
 
     Raises `InputError` if the run has no table that a trace shows, or if the file cannot be written.
     """
@@ -58,7 +84,13 @@ def perfetto(run: Run, path: str | Path) -> Path:
 
 def _events(run: Run) -> Iterator[Event]:
     counters = [(group, _counters(run, *columns)) for group, *columns in _COUNTERS]
-    groups = [("jobs", _jobs(run)), ("hosts", _messages(run)), ("paused ports", _pauses(run)), *counters]
+    groups = [
+        ("jobs", _jobs(run)),
+        ("collectives", _collectives(run)),
+        ("hosts", _messages(run)),
+        ("paused ports", _pauses(run)),
+        *counters,
+    ]
     for process, (name, group) in enumerate(groups, start=1):
         first = True
         for event in group:
@@ -66,6 +98,7 @@ def _events(run: Run) -> Iterator[Event]:
                 yield {"ph": "M", "pid": process, "name": "process_name", "args": {"name": name}}
                 first = False
             yield {**event, "pid": process}
+    yield from _training(run, first_process=len(groups) + 1)
 
 
 def _jobs(run: Run) -> Iterator[Event]:
@@ -89,12 +122,12 @@ def _messages(run: Run) -> Iterator[Event]:
     table = run.tables.get("flows")
     if table is None:
         return
-    lanes: dict[str, _Lanes] = {}
+    lanes: dict[str, Lanes] = {}
     ordered = table.cast({"src": pl.String}).sort("src", "start_ps", "end_ps", "flow")
     columns = ("src", "dst", "start_ps", "end_ps", *facts)
     for src, dst, start_ps, end_ps, *values in ordered.select(columns).iter_rows():
-        lane = lanes.setdefault(src, _Lanes()).take(start_ps, end_ps)
-        name = src if lane == 0 else f"{src} ({lane + 1})"
+        lane = lanes.setdefault(src, Lanes()).take(start_ps, end_ps)
+        name = _lane_name(src, lane)
         yield from _new_thread(threads, name)
         about = dict(zip(facts, values, strict=True))
         yield _slice(threads[name], f"to {dst}", start_ps, end_ps, about)
@@ -124,19 +157,79 @@ def _counters(run: Run, table: str, time: str, of: str, value: str, track: str) 
         yield {"ph": "C", "tid": 0, "name": track.format(name), "ts": _us(time_ps), "args": {value: number}}
 
 
-class _Lanes:
-    """Tracks of one host: a slice takes the first on which the slices before it have ended."""
+def _training(run: Run, first_process: int) -> Iterator[Event]:
+    """The ranks of training jobs, from `first_process` on, and who waited for whom."""
+    if "operations" not in run.tables:
+        return
+    operations = run.tables["operations"].sort("job", "rank", "start_ps", "end_ps", "operation")
+    hosts = {(job, rank): host for job, rank, host in _rows(run, "ranks", "job", "rank", "host")}
+    posts: dict[_Collective, list[_Post]] = {}
+    of_rank = operations.partition_by("job", "rank", as_dict=True, maintain_order=True)
+    for process, ((job, rank), rows) in enumerate(of_rank.items(), start=first_process):
+        host = hosts.get((job, rank))
+        name = f"{job} rank {rank}" if host is None else f"{job} rank {rank} ({host})"
+        yield {"ph": "M", "pid": process, "name": "process_name", "args": {"name": name}}
+        # As they are numbered: the names of ten and more would sort before that of the second.
+        yield {"ph": "M", "pid": process, "name": "process_sort_index", "args": {"sort_index": process}}
+        for event in _operations(rows):
+            yield {**event, "pid": process}
+            if event["ph"] == "X" and event["cat"] not in ("compute", "send", "recv"):
+                collective = (job, event["args"]["iteration"], event["name"], event["cat"])
+                posts.setdefault(collective, []).append(_Post(process, event))
+    yield from _waits(run, posts)
 
-    def __init__(self) -> None:
-        self._busy: list[tuple[int, int]] = []
-        self._free: list[int] = []
 
-    def take(self, start_ps: int, end_ps: int) -> int:
-        while self._busy and self._busy[0][0] <= start_ps:
-            heapq.heappush(self._free, heapq.heappop(self._busy)[1])
-        lane = heapq.heappop(self._free) if self._free else len(self._busy)
-        heapq.heappush(self._busy, (end_ps, lane))
-        return lane
+def _operations(rows: pl.DataFrame) -> Iterator[Event]:
+    """One rank: a track for its compute, and for each kind of communication as many as overlap."""
+    threads: dict[str, int] = {}
+    yield from _new_thread(threads, "compute")
+    lanes: dict[str, Lanes] = {}
+    columns = ("kind", "name", "start_ps", "end_ps", "iteration", "operation")
+    for kind, name, start_ps, end_ps, iteration, operation in rows.select(columns).iter_rows():
+        track = _lane_name(kind, lanes.setdefault(kind, Lanes()).take(start_ps, end_ps))
+        yield from _new_thread(threads, track)
+        about = {"iteration": iteration, "operation": operation}
+        yield {**_slice(threads[track], name, start_ps, end_ps, about), "cat": kind}
+
+
+def _waits(run: Run, posts: "dict[_Collective, list[_Post]]") -> Iterator[Event]:
+    """Arrows from the rank that was last to post a collective to each of those that waited for it."""
+    columns = ("job", "iteration", "name", "kind")
+    found: Counter[tuple[Any, ...]] = Counter(_rows(run, "collectives", *columns))
+    number = 0
+    for collective, ranks in posts.items():
+        # Several groups may run collectives of one name; the table of operations does not tell them apart.
+        if found[collective] != 1:
+            continue
+        last = max(ranks, key=lambda post: post.start)
+        for post in ranks:
+            if post.start < last.start < post.end:
+                number += 1
+                arrow = {"cat": "waited for", "name": "waited for", "id": number, "ts": last.start}
+                yield {"ph": "s", "pid": last.process, "tid": last.event["tid"], **arrow}
+                yield {"ph": "f", "bp": "e", "pid": post.process, "tid": post.event["tid"], **arrow}
+
+
+def _collectives(run: Run) -> Iterator[Event]:
+    if "collectives" not in run.tables:
+        return
+    threads: dict[str, int] = {}
+    lanes: dict[str, Lanes] = {}
+    facts = ("iteration", "kind", "algorithm", "ranks", "bytes", "algbw_bps", "busbw_bps")
+    ordered = run.tables["collectives"].sort("job", "group", "start_ps", "end_ps")
+    # JSON has no infinite bandwidth, which a collective of no time has.
+    finite = pl.when(pl.col("algbw_bps", "busbw_bps").is_finite()).then(pl.col("algbw_bps", "busbw_bps"))
+    ordered = ordered.with_columns(finite)
+    columns = ("job", "group", "name", "start_ps", "end_ps", *facts)
+    for job, group, name, start_ps, end_ps, *values in ordered.select(columns).iter_rows():
+        whose = f"{job}, group {group}"
+        track = _lane_name(whose, lanes.setdefault(whose, Lanes()).take(start_ps, end_ps))
+        yield from _new_thread(threads, track)
+        yield _slice(threads[track], name, start_ps, end_ps, dict(zip(facts, values, strict=True)))
+
+
+def _lane_name(track: str, lane: int) -> str:
+    return track if lane == 0 else f"{track} ({lane + 1})"
 
 
 def _rows(run: Run, table: str, *columns: str) -> Iterable[tuple[Any, ...]]:

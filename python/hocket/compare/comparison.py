@@ -1,0 +1,203 @@
+"""The tables of several runs, each with the run that a row is of and how it relates to the first run."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from hocket.compare.differences import Difference, differences
+from hocket.errors import InputError
+from hocket.results import Run
+from hocket.summary import (
+    COLLECTIVE_COLUMNS,
+    JOB_COLUMNS,
+    NETWORK_COLUMNS,
+    collective_summary,
+    job_summary,
+    network_summary,
+)
+
+_ASKED_COLUMNS = pl.Schema(
+    {"engine": pl.String, "status": pl.String, "seed": pl.Int64, "simulated_s": pl.Float64}
+)
+_RUN_COLUMNS = pl.Schema({**_ASKED_COLUMNS, **NETWORK_COLUMNS})
+# Whose collectives are the same but for the algorithm.
+_SAME = ["job", "kind", "bytes", "ranks"]
+# What measurements are of; all other columns of numbers are measures.
+_OF: dict[str, type[pl.DataType]] = {
+    "run": pl.String,
+    "job": pl.String,
+    "kind": pl.String,
+    "algorithm": pl.String,
+    "bytes": pl.Int64,
+    "ranks": pl.Int64,
+}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Several runs side by side; rows come job by job, and within a job in the order of the runs."""
+
+    names: tuple[str, ...]
+    """Of the runs; they are in the columns `run`."""
+    runs: pl.DataFrame
+    """A row per run: `run, engine, status, seed, simulated_s`, and the columns of `network_summary`."""
+    jobs: pl.DataFrame
+    """A row per job and run: `run`, the columns of `job_summary`, and `ratio`: the mean iteration ÷ that of
+    the same job in the first run, null where there is none."""
+    collectives: pl.DataFrame
+    """A row per run, job and collective: `run`, the columns of `collective_summary`, and `ratio`: the time ÷
+    that of the same kind, ranks and bytes in the same job of the first run, whatever its algorithm."""
+    differences: tuple[Difference, ...]
+    """What differs in their plans and parameters."""
+    notes: tuple[str, ...]
+    """What keeps the runs from being compared in full, a sentence each."""
+
+    def measurements(self) -> pl.DataFrame:
+        """All of it as one long table, a row per run and measure.
+
+        Columns: `run`, `job` (null for what is of the whole run), `kind`, `algorithm`, `bytes`, `ranks` (null
+        but for collectives), `measure` (its name, with the unit at its end), `value`, `ratio` (to the first
+        run, null where that has none or 0), and a column of text for each key of the plans that differs.
+        """
+        # The ranks of a job are no part of what its times are of, as those of a collective are.
+        of_jobs = self.jobs.rename({"ranks": "job_ranks"})
+        long = pl.concat(_long(frame) for frame in (of_jobs, self.collectives, self.runs))
+        first = (
+            long.filter(pl.col("run") == self.names[0])
+            .group_by(*_SAME, "measure")
+            .agg(first=pl.col("value").mean())
+        )
+        ratio = pl.when(pl.col("first") != 0).then(pl.col("value") / pl.col("first"))
+        related = (
+            long.join(first, on=[*_SAME, "measure"], how="left", nulls_equal=True, maintain_order="left")
+            .with_columns(ratio=ratio)
+            .drop("first")
+        )
+        return related.join(self._settings(set(related.columns)), on="run", how="left", maintain_order="left")
+
+    def _settings(self, taken: set[str]) -> pl.DataFrame:
+        columns = {
+            each.key: each.values
+            for each in self.differences
+            if not each.is_parameter and each.key not in taken
+        }
+        return pl.DataFrame(
+            {"run": self.names, **columns}, schema={"run": pl.String, **dict.fromkeys(columns, pl.String)}
+        )
+
+
+def read_runs(directories: Sequence[str | Path]) -> dict[str, Run]:
+    """The runs in `directories`, each by as much of the end of its path as tells it from the others.
+
+    Raises `InputError` for a directory that is no run or is given twice.
+    """
+    paths = [Path(directory).resolve() for directory in directories]
+    for place, path in enumerate(paths):
+        if path in paths[:place]:
+            raise InputError(f"{directories[place]}: is given twice")
+    runs = [Run.read(directory) for directory in directories]
+    return dict(zip(_short_names(paths), runs, strict=True))
+
+
+def _short_names(paths: Sequence[Path]) -> list[str]:
+    def ending(path: Path, parts: int) -> str:
+        return "/".join(path.parts[-parts:])
+
+    names = []
+    for path in paths:
+        parts = 1
+        while sum(ending(other, parts) == ending(path, parts) for other in paths) > 1:
+            parts += 1
+        names.append(ending(path, parts))
+    return names
+
+
+def compare(runs: Mapping[str, Run]) -> Comparison:
+    """`runs`, by name, side by side; what they measured is related to the first.
+
+    Runs of different engines, of different jobs and interrupted ones can be compared as far as they go:
+    `notes` says what is missing. Raises `InputError` for fewer than two runs.
+    """
+    if len(runs) < 2:
+        raise InputError(f"compare: needs two runs at least: got {len(runs)}")
+    names = tuple(runs)
+    jobs = _beside(names, [job_summary(run) for run in runs.values()], JOB_COLUMNS)
+    collectives = _beside(names, [collective_summary(run) for run in runs.values()], COLLECTIVE_COLUMNS)
+    return Comparison(
+        names=names,
+        runs=_beside(names, [_overview(run) for run in runs.values()], _RUN_COLUMNS),
+        jobs=_in_order(_related(jobs, names[0], ["job"], "mean_iteration_s"), ["job"]),
+        collectives=_in_order(_related(collectives, names[0], _SAME, "time_s"), _SAME),
+        differences=tuple(differences(runs)),
+        notes=tuple(_notes(runs)),
+    )
+
+
+def _beside(names: Sequence[str], frames: Sequence[pl.DataFrame], columns: Mapping[str, Any]) -> pl.DataFrame:
+    empty = pl.DataFrame(schema={"run": pl.String, **columns})
+    named = (
+        frame.select(pl.lit(name).alias("run"), *columns) for name, frame in zip(names, frames, strict=True)
+    )
+    return pl.concat([empty, *named])
+
+
+def _related(frame: pl.DataFrame, first: str, same: list[str], measure: str) -> pl.DataFrame:
+    """`frame` with `ratio`: `measure` ÷ its mean in run `first` over rows with the same values in `same`."""
+    of_first = frame.filter(pl.col("run") == first).group_by(same).agg(first=pl.col(measure).mean())
+    ratio = pl.when(pl.col("first") > 0).then(pl.col(measure) / pl.col("first"))
+    joined = frame.join(of_first, on=same, how="left", maintain_order="left")
+    return joined.with_columns(ratio=ratio).drop("first")
+
+
+def _in_order(frame: pl.DataFrame, same: Sequence[str]) -> pl.DataFrame:
+    """Rows with the same job together, jobs as they first appear; the rest of `same` ascending."""
+    return (
+        frame.with_row_index("row")
+        .with_columns(pl.col("row").min().over("job"))
+        .sort("row", *same[1:], maintain_order=True)
+        .drop("row")
+    )
+
+
+def _overview(run: Run) -> pl.DataFrame:
+    about = {name: run.manifest.get(name) for name in _ASKED_COLUMNS}
+    asked = pl.DataFrame([about], schema=_ASKED_COLUMNS)
+    return asked.hstack(network_summary(run))
+
+
+def _notes(runs: Mapping[str, Run]) -> Iterator[str]:
+    for name, run in runs.items():
+        status, simulated_s = run.manifest["status"], run.manifest.get("simulated_s")
+        if status != "complete":
+            after = "" if simulated_s is None else f" after {simulated_s:.6g} s of simulated time"
+            why = f": {run.manifest['failure']}" if "failure" in run.manifest else ""
+            yield f"{name}: {status}{after}{why}; what it says is of what was finished by then"
+    without = [
+        ("jobs", "says nothing of jobs"),
+        ("collectives", "says nothing of collectives"),
+        ("ports", "says nothing of queues, PAUSE frames, marks and CNPs"),
+    ]
+    for table, what in without:
+        lacking = [name for name, run in runs.items() if table not in run.tables]
+        if 0 < len(lacking) < len(runs):
+            yield from (f"{name}: has no table {table!r}, so it {what}" for name in lacking)
+
+
+def _long(frame: pl.DataFrame) -> pl.DataFrame:
+    measures = [
+        name
+        for name, kind in frame.schema.items()
+        if kind.is_numeric() and name not in _OF and name not in ("ratio", "seed")
+    ]
+    missing = [
+        pl.lit(None, dtype=kind).alias(name) for name, kind in _OF.items() if name not in frame.columns
+    ]
+    return (
+        frame.with_columns(*missing)
+        .select(*_OF, pl.col(measures).cast(pl.Float64))
+        .unpivot(measures, index=list(_OF), variable_name="measure", value_name="value")
+        .drop_nulls("value")
+    )

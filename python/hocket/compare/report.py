@@ -1,0 +1,197 @@
+"""What a comparison of runs prints, and the files that it leaves."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from rich.markup import escape
+
+from hocket.compare.comparison import Comparison
+from hocket.compare.differences import Difference
+from hocket.console import (
+    count,
+    gigabytes_per_s,
+    microseconds,
+    milliseconds,
+    out,
+    percent,
+    print_table,
+    ratio,
+)
+from hocket.errors import InputError
+
+# A model has a collective for each of a hundred layers: those printed take the most time.
+_MOST_COLLECTIVES = 16
+# A placement of a thousand GPUs is a long value.
+_LONGEST_VALUE = 40
+_SUFFIXES = (".csv", ".parquet")
+
+
+def print_comparison(comparison: Comparison) -> None:
+    """Jobs, collectives and network, run by run, then what differs in what was asked of the runs."""
+    for section in (_print_jobs, _print_collectives, _print_network, _print_differences):
+        section(comparison)
+    if comparison.notes:
+        out.print()
+    for note in comparison.notes:
+        out.print(f"note: {escape(note)}")
+
+
+def _print_jobs(comparison: Comparison) -> None:
+    jobs = comparison.jobs
+    if jobs.is_empty():
+        return
+    training = jobs["ranks"].null_count() == 0
+    communication = ("exposed", "exposed %") if training else ("communication", "comm. %")
+    header = ("job", "run", "policy", "iterations", "mean (ms)", "ratio", "p99", "compute", *communication)
+    by_packets = jobs["marks"].null_count() < jobs.height
+    signals = ("marks", "CNPs", "acted") if by_packets else ("acted",)
+    rows = (
+        (
+            row["job"],
+            row["run"],
+            row["policy"] or "–",
+            count(row["iterations"]),
+            milliseconds(row["mean_iteration_s"]),
+            ratio(row["ratio"]),
+            milliseconds(row["p99_iteration_s"]),
+            milliseconds(row["compute_s"]),
+            milliseconds(row["communication_s"]),
+            percent(row["communication_s"], row["mean_iteration_s"]),
+            *((count(row["marks"]), count(row["cnps"])) if by_packets else ()),
+            count(row["policy_acted"]),
+        )
+        for row in jobs.to_dicts()
+    )
+    print_table((*header, *signals), _said_once(rows), left=3)
+    out.print()
+
+
+def _print_collectives(comparison: Comparison) -> None:
+    same = ["job", "kind", "bytes", "ranks"]
+    spent = comparison.collectives.with_columns(spent=(pl.col("time_s") * pl.col("count")).sum().over(same))
+    each = spent.unique(same).sort("spent", *same, descending=[True, False, False, False, False])
+    shown = spent.join(each.head(_MOST_COLLECTIVES), on=same, how="semi", maintain_order="left")
+    if shown.is_empty():
+        return
+    rows = (
+        (
+            row["job"],
+            f"{row['kind']}, {row['bytes']:,} B, {row['ranks']:,} ranks",
+            row["run"],
+            row["algorithm"],
+            count(row["count"]),
+            microseconds(row["time_s"]),
+            ratio(row["ratio"]),
+            gigabytes_per_s(row["algbw_bps"]),
+            gigabytes_per_s(row["busbw_bps"]),
+        )
+        for row in shown.to_dicts()
+    )
+    header = ("job", "collective", "run", "algorithm", "count", "time (µs)", "ratio", "algbw (GB/s)", "busbw")
+    print_table(header, _said_once(rows, 2), left=4)
+    if each.height > _MOST_COLLECTIVES:
+        more = each.height - _MOST_COLLECTIVES
+        out.print(f"and {more:,} more that take less time; --out FILE.csv has all")
+    out.print()
+
+
+def _print_network(comparison: Comparison) -> None:
+    runs = comparison.runs
+    by_flows = comparison.jobs.height == 0
+    header = ["run", "engine", "status", "simulated (ms)", "PAUSE frames", "paused (ms)", "marks", "CNPs"]
+    header += ["lost", "longest queue (kB)", *(("flows", "mean FCT (µs)", "p99") if by_flows else ())]
+    rows = (
+        (
+            row["run"],
+            row["engine"] or "–",
+            row["status"],
+            milliseconds(row["simulated_s"]),
+            count(row["pauses"]),
+            milliseconds(row["paused_s"]),
+            count(row["marks"]),
+            count(row["cnps"]),
+            count(row["losses"]),
+            "–" if row["peak_bytes"] is None else f"{row['peak_bytes'] / 1e3:,.1f}",
+            *(
+                (count(row["flows"]), microseconds(row["mean_fct_s"]), microseconds(row["p99_fct_s"]))
+                if by_flows
+                else ()
+            ),
+        )
+        for row in runs.to_dicts()
+    )
+    print_table(header, rows, left=3)
+    out.print()
+
+
+def _print_differences(comparison: Comparison) -> None:
+    if not comparison.differences:
+        out.print("their plans and parameters are the same")
+        return
+    rows = ((each.key, *map(_value, each.values)) for each in comparison.differences)
+    print_table(("what differs", *comparison.names), rows, left=len(comparison.names) + 1)
+
+
+def _value(value: str | None) -> str:
+    if value is None:
+        return "–"
+    return value if len(value) <= _LONGEST_VALUE else f"{value[: _LONGEST_VALUE - 1]}…"
+
+
+def _said_once(rows: Iterable[tuple[str, ...]], leading: int = 1) -> Iterator[tuple[str, ...]]:
+    """The rows, without those of their first `leading` cells that only repeat the row above."""
+    above: tuple[str, ...] = ()
+    for row in rows:
+        same = 0
+        while same < leading and row[: same + 1] == above[: same + 1]:
+            same += 1
+        yield (*("",) * same, *row[same:])
+        above = row
+
+
+def write_measurements(comparison: Comparison, path: str | Path) -> Path:
+    """Writes `comparison.measurements()` as CSV or Parquet, by the suffix of `path`, and returns it.
+
+    Raises `InputError` for any other suffix, or if the file cannot be written.
+    """
+    path = check_table(path)
+    measurements = comparison.measurements()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".csv":
+            measurements.write_csv(path)
+        else:
+            measurements.write_parquet(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+    return path
+
+
+def check_table(path: str | Path) -> Path:
+    """`path`, if its suffix says how a table is written: to ask before the work is done.
+
+    Raises `InputError` if not.
+    """
+    path = Path(path)
+    if path.suffix not in _SUFFIXES:
+        raise InputError(
+            f"{path}: a table is one of {', '.join(_SUFFIXES)}: got {path.suffix or 'no suffix'!r}"
+        )
+    return path
+
+
+def as_json(comparison: Comparison) -> dict[str, Any]:
+    """The comparison as JSON takes it: its tables as lists of rows."""
+    return {
+        "runs": comparison.runs.to_dicts(),
+        "jobs": comparison.jobs.to_dicts(),
+        "collectives": comparison.collectives.to_dicts(),
+        "differences": [_as_json(comparison.names, each) for each in comparison.differences],
+        "notes": list(comparison.notes),
+    }
+
+
+def _as_json(names: tuple[str, ...], difference: Difference) -> dict[str, Any]:
+    return {"key": difference.key, "values": dict(zip(names, difference.values, strict=True))}

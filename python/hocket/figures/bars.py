@@ -1,0 +1,156 @@
+"""Bars side by side and on top of each other: runs, policies or algorithms against what they took."""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from hocket.figures.style import JOB_COLOURS, LINE_COLOUR, TOTAL_COLOUR, label, new_figure
+
+_WIDTH_IN = 4.8
+_BAR_IN = 0.2
+_MARGINS_IN = 0.8
+# Between groups, in bars.
+_ROOM = 1.0
+# Beyond the longest bar, for its number, relative to it.
+_ROOM_FOR_NUMBERS = 0.18
+
+
+@dataclass(frozen=True)
+class GroupedBars:
+    """A panel of bars in groups: in each of `groups` one bar per series, of `values[series][k]` in group `k`.
+
+    None stands for what was not measured. A logarithmic axis is for counts. Where there is but one group,
+    without a name, its bars have the names of their series instead.
+    """
+
+    title: str
+    quantity: str
+    """Names the axis, with its unit."""
+    groups: Sequence[str]
+    values: Mapping[str, Sequence[float | None]]
+    log: bool = False
+
+    @property
+    def names_its_bars(self) -> bool:
+        """Whether bars have the names of their series beside them and need no legend."""
+        return list(self.groups) == [""]
+
+
+@dataclass(frozen=True)
+class StackedBars:
+    """A panel of bars in parts: the bar `k` of `bars` has the parts `values[part][k]`, in this order."""
+
+    title: str
+    quantity: str
+    bars: Sequence[str]
+    values: Mapping[str, Sequence[float | None]]
+
+
+Panel = GroupedBars | StackedBars
+
+
+def bars_figure(panels: Sequence[Panel], title: str = "", columns: int = 2) -> Figure:
+    """The panels in rows of `columns`, bars from left to right with their values at their ends.
+
+    A series, or a part, has the same colour in all panels.
+    """
+    columns = min(columns, len(panels))
+    rows = -(-len(panels) // columns)
+    heights = [max(map(_height_in, panels[row * columns : (row + 1) * columns])) for row in range(rows)]
+    series = _colours(panels, GroupedBars, JOB_COLOURS)
+    parts = _colours(panels, StackedBars, (TOTAL_COLOUR, LINE_COLOUR, *JOB_COLOURS))
+    figure = new_figure(_WIDTH_IN * columns, sum(heights) + (0.8 if title else 0.5))
+    if title:
+        figure.suptitle(title)
+    grid = figure.subplots(rows, columns, squeeze=False, height_ratios=heights)
+    for place, axes in enumerate(grid.flat):
+        if place >= len(panels):
+            axes.set_axis_off()
+            continue
+        panel = panels[place]
+        match panel:
+            case GroupedBars():
+                _draw_groups(axes, panel, series)
+            case StackedBars():
+                _draw_stacks(axes, panel, parts)
+        axes.invert_yaxis()
+        label(axes, panel.quantity, "", panel.title)
+    legend_needed = any(isinstance(panel, GroupedBars) and not panel.names_its_bars for panel in panels)
+    named = {**parts, **(series if legend_needed and len(series) > 1 else {})}
+    if named:
+        patches = [Patch(color=colour, label=name) for name, colour in named.items()]
+        figure.legend(
+            handles=patches,
+            loc="outside lower center",
+            ncols=min(len(patches), 3 * columns),
+            frameon=False,
+            fontsize="small",
+        )
+    return figure
+
+
+def _colours(panels: Sequence[Panel], kind: type[Panel], palette: Sequence[str]) -> dict[str, str]:
+    names = dict.fromkeys(name for panel in panels if isinstance(panel, kind) for name in panel.values)
+    return dict(zip(names, itertools.cycle(palette), strict=False))
+
+
+def _height_in(panel: Panel) -> float:
+    match panel:
+        case GroupedBars():
+            return _MARGINS_IN + _BAR_IN * len(panel.groups) * (len(panel.values) + _ROOM)
+        case StackedBars():
+            return _MARGINS_IN + _BAR_IN * len(panel.bars) * (1 + _ROOM)
+
+
+def _draw_groups(axes: Axes, panel: GroupedBars, colours: Mapping[str, str]) -> None:
+    height = 1 / (len(panel.values) + _ROOM)
+    middles = np.arange(len(panel.groups), dtype=float)
+    ticks: list[float] = []
+    for place, (name, values) in enumerate(panel.values.items()):
+        rows = middles + height * (place - (len(panel.values) - 1) / 2)
+        ticks.extend(rows)
+        lengths = [math.nan if value is None else value for value in values]
+        axes.barh(rows, lengths, 0.9 * height, color=colours[name])
+        for row, value in zip(rows, values, strict=True):
+            _write(axes, 0.0 if value is None else value, row, "–" if value is None else _number(value))
+    if panel.names_its_bars:
+        axes.set_yticks(ticks, panel.values)
+    else:
+        axes.set_yticks(middles, panel.groups)
+    axes.set_ylim(-0.5, len(panel.groups) - 0.5)
+    if panel.log:
+        # Counts: zero has its place, and what is below one does not occur.
+        axes.set_xscale("symlog", linthresh=1.0, linscale=0.3)
+    axes.margins(x=_ROOM_FOR_NUMBERS)
+    axes.set_xlim(0, None if any(filter(None, itertools.chain(*panel.values.values()))) else 1)
+
+
+def _draw_stacks(axes: Axes, panel: StackedBars, colours: Mapping[str, str]) -> None:
+    rows = np.arange(len(panel.bars), dtype=float)
+    ends = np.zeros(len(panel.bars))
+    for name, values in panel.values.items():
+        lengths = np.array([0.0 if value is None else value for value in values])
+        axes.barh(rows, lengths, 0.9 / (1 + _ROOM), left=ends, color=colours[name])
+        ends += lengths
+    for row, end, place in zip(rows, ends, range(len(panel.bars)), strict=True):
+        unknown = any(values[place] is None for values in panel.values.values())
+        _write(axes, end, row, "–" if unknown else _number(end))
+    axes.set_yticks(rows, panel.bars)
+    axes.set_ylim(-0.5, len(panel.bars) - 0.5)
+    axes.margins(x=_ROOM_FOR_NUMBERS)
+    axes.set_xlim(left=0)
+
+
+def _write(axes: Axes, x: float, y: float, text: str) -> None:
+    axes.annotate(text, (x, y), (3, 0), textcoords="offset points", va="center", fontsize="x-small")
+
+
+def _number(value: float) -> str:
+    """Four digits of it: enough to tell bars apart that look alike."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -1,0 +1,112 @@
+"""What ranks do in an iteration, operation by operation: how compute and communication overlap."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from hocket.errors import InputError
+from hocket.figures.style import PS_PER_MS, TOTAL_COLOUR, job_colour, label, new_figure
+from hocket.lanes import Lanes
+from hocket.results import Run
+
+_WIDTH_IN = 10.0
+_LANE_IN = 0.2
+# Of the width of the axes that a letter takes, about: a name is written where it fits into its bar.
+_LETTER = 0.009
+
+
+@dataclass(frozen=True)
+class _Bar:
+    lane: int
+    name: str
+    kind: str
+    start_ms: float
+    end_ms: float
+
+
+def operations_figure(
+    run: Run, job: str, iteration: int = 0, ranks: Sequence[int] | None = None, title: str = ""
+) -> Figure:
+    """The operations of `ranks` of `job`, the first four if none are given, in one iteration.
+
+    A rank has a lane for its compute, in grey, and below it as many as its communication needs, coloured by
+    kind. Time (ms) is from the start of the iteration. Raises `InputError` if the run recorded no operations
+    of that job in that iteration, or none of one of the ranks.
+    """
+    recorded = _operations(run, job, iteration)
+    present = recorded["rank"].unique().sort().to_list()
+    chosen = present[:4] if ranks is None else list(ranks)
+    for rank in chosen:
+        if rank not in present:
+            raise InputError(
+                f"job {job!r}: no operations of rank {rank} were recorded in iteration {iteration}"
+            )
+    begin_ps = recorded.select(pl.col("start_ps").min()).item()
+    lanes = [list(_bars(recorded.filter(pl.col("rank") == rank), begin_ps)) for rank in chosen]
+    depths = [1 + max(bar.lane for bar in bars) for bars in lanes]
+    figure = new_figure(_WIDTH_IN, 1.2 + _LANE_IN * sum(depth + 0.5 for depth in depths))
+    if title:
+        figure.suptitle(title)
+    panels = figure.subplots(len(chosen), 1, squeeze=False, sharex=True, height_ratios=depths)[:, 0]
+    kinds = recorded.filter(pl.col("kind") != "compute")["kind"].unique(maintain_order=True)
+    colours = {"compute": TOTAL_COLOUR, **{kind: job_colour(place) for place, kind in enumerate(kinds)}}
+    end_ms = max(bar.end_ms for bars in lanes for bar in bars)
+    for axes, rank, bars, depth in zip(panels, chosen, lanes, depths, strict=True):
+        _draw(axes, bars, end_ms, colours)
+        axes.set_ylim(depth - 0.5, -0.5)
+        axes.set_yticks([])
+        label(axes, "time (ms)" if axes is panels[-1] else "", f"rank {rank}")
+    patches = [Patch(color=colour, label=kind) for kind, colour in colours.items()]
+    figure.legend(
+        handles=patches, loc="outside lower center", ncols=len(patches), frameon=False, fontsize="small"
+    )
+    return figure
+
+
+def _operations(run: Run, job: str, iteration: int) -> pl.DataFrame:
+    table = run.tables.get("operations")
+    of = None if table is None else table.filter(pl.col("job") == job, pl.col("iteration") == iteration)
+    if of is None or of.is_empty():
+        raise InputError(
+            f"job {job!r}: no operations of iteration {iteration} were recorded; "
+            "run.record_operations says of how many iterations they are"
+        )
+    return of.sort("rank", "start_ps", "end_ps", "operation")
+
+
+def _bars(operations: pl.DataFrame, begin_ps: int) -> Iterator[_Bar]:
+    beside = Lanes()
+    columns = ("name", "kind", "start_ps", "end_ps")
+    for name, kind, start_ps, end_ps in operations.select(columns).iter_rows():
+        lane = 0 if kind == "compute" else 1 + beside.take(start_ps, end_ps)
+        yield _Bar(lane, name, kind, (start_ps - begin_ps) / PS_PER_MS, (end_ps - begin_ps) / PS_PER_MS)
+
+
+def _draw(axes: Axes, bars: Sequence[_Bar], end_ms: float, colours: dict[str, str]) -> None:
+    axes.set_xlim(0, end_ms)
+    for bar in bars:
+        length_ms = bar.end_ms - bar.start_ms
+        axes.barh(
+            bar.lane,
+            length_ms,
+            0.86,
+            left=bar.start_ms,
+            color=colours[bar.kind],
+            edgecolor="white",
+            linewidth=0.4,
+        )
+        if length_ms > _LETTER * end_ms * len(bar.name):
+            axes.text(
+                bar.start_ms + length_ms / 2,
+                bar.lane,
+                bar.name,
+                ha="center",
+                va="center",
+                fontsize="xx-small",
+                color="black" if bar.kind == "compute" else "white",
+                clip_on=True,
+            )

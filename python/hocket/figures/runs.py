@@ -1,0 +1,81 @@
+"""Runs side by side: where iterations spend their time, what collectives take, and how often PFC acts.
+
+In the manner of HOTI'22 Figures 10, 8 and 9.
+"""
+
+from matplotlib.figure import Figure
+
+from hocket.compare import Comparison
+from hocket.errors import InputError
+from hocket.figures.bars import GroupedBars, Panel, StackedBars, bars_figure
+
+# Beyond so many bars in a group, a panel no longer fits a page.
+_MOST_COLLECTIVES = 6
+
+
+def runs_figure(comparison: Comparison, title: str = "") -> Figure:
+    """A panel for each job's mean iteration (ms), one for the collectives (ms), and for runs of the packet
+    engine one each for PAUSE frames and, where no run has jobs, flow completion times (ms).
+
+    Of more than six collectives those are shown that take the most time. Raises `InputError` if the runs have
+    none of these.
+    """
+    panels = [*_iterations(comparison), *_collectives(comparison), *_network(comparison)]
+    if not panels:
+        raise InputError("a figure: the runs have no jobs, collectives or flows to draw")
+    return bars_figure(panels, title)
+
+
+def _iterations(comparison: Comparison) -> list[Panel]:
+    return [
+        StackedBars(
+            title=f"{rows['job'][0]}: mean iteration",
+            quantity="time (ms)",
+            bars=rows["run"].to_list(),
+            values={
+                "compute": (1e3 * rows["compute_s"]).to_list(),
+                _communication(rows["ranks"][0]): (1e3 * rows["communication_s"]).to_list(),
+            },
+        )
+        for rows in comparison.jobs.partition_by("job", maintain_order=True)
+    ]
+
+
+def _communication(ranks: int | None) -> str:
+    """A job that is a profile of Up phases communicates in them, whether it computes meanwhile or not."""
+    return "communication" if ranks is None else "exposed communication"
+
+
+def _collectives(comparison: Comparison) -> list[Panel]:
+    same = ["job", "kind", "bytes", "ranks"]
+    groups = comparison.collectives.partition_by(same, maintain_order=True)
+    if not groups:
+        return []
+    groups.sort(key=lambda rows: -float((rows["time_s"] * rows["count"]).sum()))
+    shown = groups[:_MOST_COLLECTIVES]
+    several = comparison.collectives["job"].n_unique() > 1
+    names = []
+    times: dict[str, list[float | None]] = {run: [] for run in comparison.names}
+    for rows in shown:
+        first = rows.row(0, named=True)
+        whose = f"{first['job']}: " if several else ""
+        names.append(f"{whose}{first['kind']}\n{first['bytes'] / 1e6:,.4g} MB, {first['ranks']} ranks")
+        for run in comparison.names:
+            took_s = rows.filter(run=run)["time_s"].mean()
+            times[run].append(1e3 * took_s if isinstance(took_s, float) else None)
+    return [GroupedBars("collectives", "mean time (ms)", names, times)]
+
+
+def _network(comparison: Comparison) -> list[Panel]:
+    runs = comparison.runs
+    panels: list[Panel] = []
+    if comparison.jobs.is_empty() and runs["mean_fct_s"].null_count() < runs.height:
+        times = {
+            run: [None if time_s is None else 1e3 * time_s for time_s in (mean_s, p99_s)]
+            for run, mean_s, p99_s in runs.select("run", "mean_fct_s", "p99_fct_s").iter_rows()
+        }
+        panels.append(GroupedBars("flow completion time", "time (ms)", ("mean", "p99"), times))
+    if runs["pauses"].null_count() < runs.height:
+        counts = {run: [pauses] for run, pauses in runs.select("run", "pauses").iter_rows()}
+        panels.append(GroupedBars("PFC", "PAUSE frames", ("",), counts, log=True))
+    return panels
