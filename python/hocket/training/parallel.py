@@ -104,7 +104,7 @@ def _check(model: Model, recipe: Recipe, degrees: Degrees) -> None:
 
 def _stages(model: Model, recipe: Recipe, degrees: Degrees, places: Slots) -> list[Stage]:
     samples = recipe.batch_size // recipe.microbatches
-    ends = _stage_ends(model, degrees.pipeline)
+    ends = _stage_ends(model, recipe.gpu, samples, degrees.pipeline)
     stages = []
     for number, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
         first, last = number == 0, number == degrees.pipeline - 1
@@ -133,10 +133,16 @@ def _boundary(model: Model, layer: int, samples: int, places: Slots) -> Boundary
     return Boundary(size, places.pipeline)
 
 
-def _stage_ends(model: Model, stages: int) -> list[int]:
+def _stage_ends(model: Model, gpu: Gpu, samples: int, stages: int) -> list[int]:
     """For each stage, the number of layers up to its end."""
     if model.blocks is None:
-        return _even_ends([layer.forward_flops for layer in model.layers], stages)
+        timed = [
+            _timed(model, layer, gpu, samples, 1, first=position == 0)
+            for position, layer in enumerate(model.layers)
+        ]
+        return _even_ends(
+            [layer.forward_ps + layer.input_gradient_ps + layer.weight_gradient_ps for layer in timed], stages
+        )
     # A block is two layers, attention and feed-forward, between embedding and output.
     ends = [1 + 2 * model.blocks.count * stage // stages for stage in range(1, stages + 1)]
     return [*ends[:-1], len(model.layers)]
