@@ -27,6 +27,17 @@ def test_a_training_job_has_its_exposed_communication_beside_its_compute(
     assert "adjustments" not in [word for line in lines for word in line]
 
 
+def test_a_straggler_is_named_and_ranks_in_balance_are_not(
+    training_run: TrainingRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = training_run()
+    assert "computes" not in [word for line in printed(run, capsys) for word in line]
+    slow = pl.when(rank=2).then(5e-3).otherwise("compute_s").alias("compute_s")
+    uneven = Run({**run.tables, "ranks": run.tables["ranks"].with_columns(slow)}, run.manifest)
+    line = "dlrm: rank 2 (s0:2) computes 1.43 times as long as the ranks do on average"
+    assert line.split() in printed(uneven, capsys)
+
+
 def test_collectives_are_printed_as_nccl_tests_does(
     training_run: TrainingRun, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -20,17 +20,21 @@ MEASURED = re.compile(
 
 @dataclass(frozen=True)
 class Shown:
-    """A command of a page, what the page says that it prints, and the plan shown before it."""
+    """A command of a page, what the page says that it prints, the plan shown before it, and the runs that it
+    reads: commands further up.
+    """
 
     page: str
     command: str
     output: str
     plan: str | None
+    reads: tuple["Shown", ...]
 
 
 def shown_commands() -> Iterator[Shown]:
     for page in PAGES:
         plan = None
+        above: list[Shown] = []
         for block in BLOCK.finditer((ROOT / page).read_text(encoding="utf-8")):
             if block["language"] == "toml":
                 plan = block["text"]
@@ -38,7 +42,17 @@ def shown_commands() -> Iterator[Shown]:
                 for part in re.split(r"^\$ ", block["text"], flags=re.MULTILINE)[1:]:
                     command, _, output = part.partition("\n")
                     if command.startswith("hocket "):
-                        yield Shown(page, command, output, plan)
+                        reads = tuple(each for each in above if reads_run_of(command, each))
+                        above.append(Shown(page, command, output, plan, reads))
+                        yield above[-1]
+
+
+def reads_run_of(command: str, other: Shown) -> bool:
+    """Whether `command` compares what `other` writes."""
+    directory = re.search(r"^written to (\S+):", other.output, re.MULTILINE)
+    return (
+        command.startswith("hocket compare ") and directory is not None and directory[1] in command.split(" ")
+    )
 
 
 def without_measurements(text: str) -> list[str]:
@@ -53,17 +67,23 @@ def test_the_pages_show_commands() -> None:
 def test_a_command_prints_what_its_page_shows(shown: Shown, tmp_path: Path) -> None:
     for folder in ("examples", "experiments"):
         (tmp_path / folder).symlink_to(ROOT / folder)
+    for run in shown.reads:
+        printed_by(run, tmp_path)
+    assert without_measurements(printed_by(shown, tmp_path)) == without_measurements(shown.output)
+
+
+def printed_by(shown: Shown, directory: Path) -> str:
     # A plan that the page asks its reader to write down is the block before the command.
     written = re.match(r"hocket (?:compat|run) (\w+\.toml)", shown.command)
     if written is not None and shown.plan is not None:
-        (tmp_path / written[1]).write_text(shown.plan, encoding="utf-8")
+        (directory / written[1]).write_text(shown.plan, encoding="utf-8")
     arguments = re.findall(r'"([^"]*)"|(\S+)', shown.command.removeprefix("hocket "))
     run = subprocess.run(
         [sys.executable, "-m", "hocket", *(quoted or bare for quoted, bare in arguments)],
-        cwd=tmp_path,
+        cwd=directory,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
     )
-    assert without_measurements(run.stdout) == without_measurements(shown.output)
+    return run.stdout

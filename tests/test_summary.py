@@ -21,7 +21,7 @@ TrainingRun = Callable[..., Run]
 
 def test_compute_and_exposed_communication_add_up_to_the_iteration(training_run: TrainingRun) -> None:
     (job,) = job_summary(training_run(all_reduce_ms=4)).to_dicts()
-    assert (job["ranks"], job["iterations"]) == (4, 2)
+    assert (job["training"], job["ranks"], job["iterations"]) == (True, 4, 2)
     assert job["mean_iteration_s"] == 5e-3
     assert job["compute_s"] == pytest.approx(3e-3)
     assert job["communication_s"] == 2e-3
@@ -32,6 +32,25 @@ def test_compute_and_exposed_communication_add_up_to_the_iteration(training_run:
 def test_a_collective_that_hides_behind_compute_is_not_exposed(training_run: TrainingRun) -> None:
     (job,) = job_summary(training_run(all_reduce_ms=2)).to_dicts()
     assert (job["mean_iteration_s"], job["communication_s"]) == (3e-3, 0.0)
+
+
+def test_a_straggler_is_named_with_how_much_longer_it_computes(training_run: TrainingRun) -> None:
+    run = training_run()
+    slow = pl.when(rank=2).then(5e-3).otherwise("compute_s").alias("compute_s")
+    (job,) = job_summary(
+        Run({**run.tables, "ranks": run.tables["ranks"].with_columns(slow)}, run.manifest)
+    ).to_dicts()
+    # 3, 3, 5 and 3 ms are 3.5 ms on average.
+    assert job["slowest_rank"] == "2 (s0:2)"
+    assert job["imbalance"] == pytest.approx(5 / 3.5)
+
+
+def test_a_training_job_that_finished_no_iteration_is_one_all_the_same(training_run: TrainingRun) -> None:
+    run = training_run()
+    tables = {**run.tables, "ranks": run.tables["ranks"].clear()}
+    plan = {"jobs": [{"name": "dlrm", "training": {"collective": "all-reduce", "bytes": "1 MB"}}]}
+    (job,) = job_summary(Run(tables, {**run.manifest, "plan": plan})).to_dicts()
+    assert (job["training"], job["ranks"], job["imbalance"]) == (True, None, None)
 
 
 def test_the_flow_engine_has_shares_and_no_marks(training_run: TrainingRun) -> None:

@@ -23,6 +23,9 @@ from hocket.summary import collective_summary, job_summary
 out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 200)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
+# Compute times of the same work vary by about a percent.
+_BALANCED = 1.02
+
 
 def print_json(value: Any) -> None:
     """`value` as JSON, readable and never wrapped."""
@@ -210,14 +213,14 @@ def print_run(title: str, run: Run, directory: Path) -> None:
     )
     out.print()
     summary = job_summary(run)
-    _print_profiles(run, summary.filter(pl.col("ranks").is_null())["job"])
-    _print_training(summary.drop_nulls("ranks"))
+    _print_profiles(run, summary.filter(~pl.col("training"))["job"])
+    _print_training(summary.filter("training"))
     _print_collectives(run)
     if by_packets:
         _print_packets(run)
         out.print()
         _print_skipped(run)
-    elif "ranks" in run.tables:
+    elif summary["training"].any():
         _print_shares(summary)
         out.print()
     _print_ignored((each["key"], each["why"]) for each in manifest["ignored"])
@@ -267,6 +270,11 @@ def _print_training(jobs: pl.DataFrame) -> None:
     )
     header = ("job", "ranks", "iterations", "mean (ms)", "p50", "p99", "compute", "exposed", "exposed %")
     print_table((*header, "waited"), rows)
+    for row in jobs.filter(pl.col("imbalance") > _BALANCED).to_dicts():
+        out.print(
+            f"{escape(row['job'])}: rank {escape(row['slowest_rank'])} computes {row['imbalance']:.2f} times "
+            "as long as the ranks do on average"
+        )
     out.print()
 
 

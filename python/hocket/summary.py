@@ -14,6 +14,7 @@ from hocket.results import Run
 JOB_COLUMNS = pl.Schema(
     {
         "job": pl.String,
+        "training": pl.Boolean,
         "ranks": pl.Int64,
         "iterations": pl.Int64,
         "mean_iteration_s": pl.Float64,
@@ -22,6 +23,8 @@ JOB_COLUMNS = pl.Schema(
         "compute_s": pl.Float64,
         "communication_s": pl.Float64,
         "delayed_s": pl.Float64,
+        "slowest_rank": pl.String,
+        "imbalance": pl.Float64,
         "policy": pl.String,
         "policy_acted": pl.Int64,
         "marks": pl.Int64,
@@ -63,6 +66,7 @@ NETWORK_COLUMNS = pl.Schema(
 )
 """The columns of `network_summary`."""
 
+_OF_RANKS = ("ranks", "slowest_rank", "imbalance")
 _TIMES = ("mean_iteration_s", "p50_iteration_s", "p99_iteration_s", "mean_communication_s", "mean_delayed_s")
 
 
@@ -77,9 +81,11 @@ def columns_of(run: Run, table: str, *columns: str) -> pl.DataFrame | None:
 def job_summary(run: Run) -> pl.DataFrame:
     """A row per job in the order of the plan, with the columns `JOB_COLUMNS`.
 
-    `ranks` is null for a job that is a profile of Up phases. `compute_s` and `communication_s` are means and
-    add up to `mean_iteration_s`; of a training job the latter is exposed communication, of a profile the time
-    in Up phases. Times are null where no iteration was finished. `policy` is the congestion control of the
+    `training` says whether a job is a program of operations, and not a profile of Up phases; only such have
+    `ranks`. `compute_s` and `communication_s` are means and add up to `mean_iteration_s`; of a training job
+    the latter is exposed communication, of a profile the time in Up phases. Times are null where no iteration
+    was finished. `slowest_rank` is the one that computes the longest in the mean, as `RANK (HOST)`, and
+    `imbalance` its time ÷ the mean over ranks. `policy` is the congestion control of the
     packet engine, whose `policy_acted` counts rate cuts, or the share of the flow engine, whose
     `policy_acted` counts how often weight or priority decided on a full link; `marks` and `cnps` are of the
     job's messages on the packet engine, null on the other.
@@ -87,10 +93,14 @@ def job_summary(run: Run) -> pl.DataFrame:
     jobs = columns_of(run, "jobs", "job", "iterations", *_TIMES, "policy_acted")
     if jobs is None:
         return pl.DataFrame(schema=JOB_COLUMNS)
-    policies = policies_of(run)
-    policy = pl.Series("policy", [policies.get(job) for job in jobs["job"]], dtype=pl.String)
+    names = jobs["job"].to_list()
+    policies, training = policies_of(run), _training_jobs(run)
     summary = (
-        jobs.with_columns(pl.col(_TIMES).fill_nan(None), policy)
+        jobs.with_columns(
+            pl.col(_TIMES).fill_nan(None),
+            pl.Series("policy", [policies.get(job) for job in names], dtype=pl.String),
+            pl.Series("training", [job in training for job in names], dtype=pl.Boolean),
+        )
         .join(_ranks(run), on="job", how="left", maintain_order="left")
         .join(_signals(run), on="job", how="left", maintain_order="left")
         .with_columns(
@@ -121,11 +131,31 @@ def _share(job: dict[str, Any]) -> str:
     return f"{share}, priority {priority}" if priority else str(share)
 
 
+def _training_jobs(run: Run) -> set[str]:
+    """Those that a plan gives as training, and those of which ranks were recorded."""
+    planned = run.manifest.get("plan", {}).get("jobs", [])
+    ranks = columns_of(run, "ranks", "job")
+    recorded = [] if ranks is None else ranks["job"].unique().to_list()
+    return {job["name"] for job in planned if "training" in job}.union(recorded)
+
+
 def _ranks(run: Run) -> pl.DataFrame:
-    ranks = columns_of(run, "ranks", "job", "rank")
+    ranks = columns_of(run, "ranks", "job", "rank", "host", "compute_s")
     if ranks is None:
-        return pl.DataFrame(schema={"job": pl.String, "ranks": pl.Int64})
-    return ranks.group_by("job").agg(ranks=pl.col("rank").n_unique())
+        return pl.DataFrame(schema={name: JOB_COLUMNS[name] for name in ("job", *_OF_RANKS)})
+    compute = pl.col("compute_s")
+    slowest = pl.format(
+        "{} ({})", pl.col("rank").get(compute.arg_max()), pl.col("host").get(compute.arg_max())
+    )
+    # Ranks that compute nothing are in balance.
+    imbalance = pl.when(compute.max() > 0).then(compute.max() / compute.mean())
+    return (
+        ranks.group_by("job", "rank", "host")
+        .agg(compute.mean())
+        .sort("job", "rank")
+        .group_by("job")
+        .agg(ranks=pl.len(), slowest_rank=slowest, imbalance=imbalance.fill_null(1.0))
+    )
 
 
 def _signals(run: Run) -> pl.DataFrame:

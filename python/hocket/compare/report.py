@@ -42,7 +42,7 @@ def _print_jobs(comparison: Comparison) -> None:
     jobs = comparison.jobs
     if jobs.is_empty():
         return
-    training = jobs["ranks"].null_count() == 0
+    training = jobs["training"].all()
     communication = ("exposed", "exposed %") if training else ("communication", "comm. %")
     header = ("job", "run", "policy", "iterations", "mean (ms)", "ratio", "p99", "compute", *communication)
     by_packets = jobs["marks"].null_count() < jobs.height

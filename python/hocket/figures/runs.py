@@ -34,16 +34,16 @@ def _iterations(comparison: Comparison) -> list[Panel]:
             bars=rows["run"].to_list(),
             values={
                 "compute": (1e3 * rows["compute_s"]).to_list(),
-                _communication(rows["ranks"][0]): (1e3 * rows["communication_s"]).to_list(),
+                _communication(rows["training"][0]): (1e3 * rows["communication_s"]).to_list(),
             },
         )
         for rows in comparison.jobs.partition_by("job", maintain_order=True)
     ]
 
 
-def _communication(ranks: int | None) -> str:
+def _communication(training: bool) -> str:
     """A job that is a profile of Up phases communicates in them, whether it computes meanwhile or not."""
-    return "communication" if ranks is None else "exposed communication"
+    return "exposed communication" if training else "communication"
 
 
 def _collectives(comparison: Comparison) -> list[Panel]:
