@@ -72,7 +72,7 @@ def test_products_take_most_of_dlrms_compute_on_a_v100() -> None:
 def test_a_measured_models_iteration_is_as_long_as_its_profile_says(
     replay: Callable[..., list[Any]], entry: Any
 ) -> None:
-    # Two workers on an idle network: a ring all-reduce sends its buffer once. Of BERT and RoBERTa the gradients
+    # Two workers on an idle network: a ring all-reduce sends its buffer once. Of BERT and RoBERTa gradients
     # of the first block are still under way when those of the embedding are ready.
     executed = replay(workload(entry.name, gpus=2), PS_PER_BYTE_AT_50_GBPS)
     end_ps = max(each.end_ps for each in executed)
