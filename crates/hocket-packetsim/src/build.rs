@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use hocket_des::{Calendar, Duration, Rate, Time, stream};
 use hocket_scenario::{
-    EcmpHash, Fabric, LinkId, NodeId, NodeKind, PathChoice, Routing, WindowRule,
+    EcmpHash, Fabric, Link, LinkId, NodeId, NodeKind, PathChoice, Routing, WindowRule,
 };
 use hocket_transport::congestion::pint::PortLoad;
 use hocket_transport::telemetry::{Format, MAX_HOPS};
@@ -39,9 +39,10 @@ pub struct FlowSpec {
     pub labels: (u64, u64),
     /// Class of traffic, 0 to 7, of data and acknowledgements.
     pub priority: u8,
-    /// Which of the run's policies governs it.
+    /// Which of the run's policies governs it. None governs a flow inside a server, between hosts on one scale-up switch.
     pub policy: usize,
-    /// How much may be under way; not looked at where the policy is a static window.
+    /// How much may be under way; not looked at where the policy is a static window, and inside a server, where that is
+    /// unlimited.
     pub window: WindowRule,
     /// Which way its packets take.
     pub path: PathChoice,
@@ -60,10 +61,30 @@ pub struct Setup<'a> {
     pub flows: &'a [FlowSpec],
     /// How switches choose among equal paths.
     pub hash: EcmpHash,
-    /// Whether every flow takes the longest round-trip time of all pairs of hosts for its own (HPCC's T).
+    /// Whether every flow takes the longest round-trip time of all pairs of hosts for its own (HPCC's T). What goes on inside
+    /// a server has no part in that.
     pub longest_rtt_for_all: bool,
     /// Every random stream comes from this.
     pub seed: u64,
+}
+
+/// What governs a flow inside a server: nothing but the PAUSE frames that stand for credits.
+const INSIDE_SERVERS: Policy = Policy::PfcOnly;
+
+impl Setup<'_> {
+    /// What governs a flow.
+    pub(crate) fn policy_of(&self, flow: &FlowSpec) -> &Policy {
+        if self.is_inside(flow) { &INSIDE_SERVERS } else { &self.policies[flow.policy] }
+    }
+
+    /// Sizes of a flow's frames.
+    pub(crate) fn frames_of(&self, flow: &FlowSpec) -> Frames {
+        if self.is_inside(flow) { self.model.scale_up_frames() } else { self.model.frames }
+    }
+
+    fn is_inside(&self, flow: &FlowSpec) -> bool {
+        self.fabric.scale_up_between(flow.from, flow.to).is_some()
+    }
 }
 
 impl<'a> Engine<'a> {
@@ -91,23 +112,31 @@ impl<'a> Engine<'a> {
         let footprints =
             ways.iter().zip(&spans).map(|((_, back), span)| footprint(&routes, span, *back));
         let crowd = Crowd::new(setup, footprints.enumerate());
-        let longest = longest_way(setup);
-        let mut engine = Self::without_flows(setup, later_rates, routes, longest.base_rtt)?;
+        let uses_load =
+            setup.flows.iter().any(|flow| matches!(setup.policy_of(flow), Policy::Pint(_)));
+        let longest = (setup.longest_rtt_for_all || uses_load).then(|| longest_way(setup));
+        let longest_rtt = longest.map_or(Duration::ZERO, |longest| longest.base_rtt);
+        let mut engine = Self::without_flows(setup, later_rates, routes, longest_rtt)?;
         for (index, (flow, (forth, back))) in setup.flows.iter().zip(ways).enumerate() {
             // All ways of a flow are of one length.
             let last = forth[forth.len() - 1];
             let links = &engine.routes[last as usize..back as usize];
-            let way = way(setup, links.iter().map(|&link| &fabric.links()[link as usize]));
-            let path = if setup.longest_rtt_for_all {
-                Path { line_rate: way.line_rate, ..longest }
-            } else {
-                way
+            let links_forth = links.iter().map(|&link| &fabric.links()[link as usize]);
+            let way = way(setup, &setup.frames_of(flow), links_forth);
+            let path = match longest.filter(|_| setup.longest_rtt_for_all && !setup.is_inside(flow))
+            {
+                Some(longest) => Path { line_rate: way.line_rate, ..longest },
+                None => way,
             };
             let switches = links.len() - 1;
             let links = footprint(&engine.routes, &spans[index], back);
             let ingress = |link: u32| engine.ports[link as usize].ingress;
             let window = crowd.window(setup, index, &path, &links, &engine.buffers, ingress)?;
-            let window = window.map_or(flow.window, WindowRule::Bytes);
+            let window = match window {
+                _ if setup.is_inside(flow) => WindowRule::Unlimited,
+                Some(bytes) => WindowRule::Bytes(bytes),
+                None => flow.window,
+            };
             let last_link = engine.routes[back as usize - 1];
             let way = Way { forth, back, switches, path, window };
             engine.add_flow(setup, index, flow, way)?;
@@ -146,38 +175,20 @@ impl<'a> Engine<'a> {
                 rates.push(*rate);
             }
         }
-        let classes = classes(setup);
-        let host_rate = links.iter().filter(|link| is_host(link.from)).map(|link| link.rate).min();
-        let frames = frames_in_use(setup);
-        let mut buffers = Vec::with_capacity(incoming.len());
-        for (node, into) in incoming.iter().enumerate() {
-            let into: Vec<Incoming> = into
-                .iter()
-                .map(|&link| &links[link as usize])
-                .map(|link| Incoming { rate: link.rate, delay: link.delay })
-                .collect();
-            let host_rate = host_rate.unwrap_or(Rate::ZERO);
-            let buffer = SharedBuffer::new(&model.switching, &frames, &into, host_rate, classes);
-            let name = &fabric.nodes()[node].name;
-            if !is_host(NodeId::from_index(node)) && buffer.pool() <= 0 {
-                return Err(RunError::BufferTooSmall {
-                    switch: name.clone(),
-                    buffer: model.switching.buffer.get(),
-                    ports: into.len(),
-                    needed: model.switching.buffer.get().saturating_add_signed(-buffer.pool()),
-                });
-            }
-            buffers.push(buffer);
-        }
+        let buffers = buffers(setup, &incoming)?;
         let reference = model.arithmetic == Arithmetic::Reference;
-        let largest = usize::from(model.frames.largest().max(model.frames.pause));
+        let mut largest = model.frames.largest().max(model.frames.pause);
+        if fabric.nodes().iter().any(|node| node.kind == NodeKind::ScaleUp) {
+            largest = largest.max(model.scale_up_frames().largest());
+        }
         let rounding = model.arithmetic.rounding();
         let table = |rate: &Rate| {
             let time = |size| rounding.time(size as u32, rate.as_bps()).as_ps();
-            (0..=largest).map(time).collect()
+            (0..=usize::from(largest)).map(time).collect()
         };
         let marking = links.iter().enumerate().map(|(index, link)| {
-            let marking = model.switching.marking_at(link.rate).filter(|_| !is_host(link.from))?;
+            let marks = fabric.nodes()[link.from.index()].kind == NodeKind::Switch;
+            let marking = model.switching.marking_at(link.rate).filter(|_| marks)?;
             Some(Marker {
                 minimum: marking.minimum.get(),
                 maximum: marking.maximum.get(),
@@ -186,7 +197,7 @@ impl<'a> Engine<'a> {
             })
         });
         let uses = |which: fn(&Policy) -> bool| {
-            setup.flows.iter().any(|flow| which(&setup.policies[flow.policy]))
+            setup.flows.iter().any(|flow| which(setup.policy_of(flow)))
         };
         let uses_hops = uses(|policy| matches!(policy, Policy::Hpcc(_)));
         let format = Format::new(
@@ -207,7 +218,7 @@ impl<'a> Engine<'a> {
         };
         Ok(Engine {
             model,
-            policies: setup.policies,
+            policies: setup.policies.iter().cloned().chain([INSIDE_SERVERS]).collect(),
             now: Time::ZERO,
             order: 0,
             calendar: Calendar::new(),
@@ -261,8 +272,8 @@ impl<'a> Engine<'a> {
         way: Way,
     ) -> Result<(), RunError> {
         let Way { forth, back, switches, path, window } = way;
-        let frames = &setup.model.frames;
-        let policy = &setup.policies[spec.policy];
+        let (frames, policy) = (setup.frames_of(spec), setup.policy_of(spec));
+        let governed_by = if setup.is_inside(spec) { setup.policies.len() } else { spec.policy };
         policy.validate(path.line_rate).map_err(|error| {
             let from = setup.fabric.nodes()[spec.from.index()].name.clone();
             RunError::Parameter { flow: index, from, error }
@@ -296,7 +307,8 @@ impl<'a> Engine<'a> {
             route: forth[0],
             nic,
             slot,
-            policy: spec.policy as u16,
+            policy: governed_by as u16,
+            mtu: frames.mtu,
             overhead: frames.data_header + extra,
             last_wire: 0,
             priority: spec.priority,
@@ -365,7 +377,7 @@ fn check_flow(index: usize, flow: &FlowSpec, fabric: &Fabric) -> Result<(), RunE
 // Without what only other policies than those of the flows add to a packet.
 fn frames_in_use(setup: &Setup<'_>) -> Frames {
     let uses = |which: fn(&Policy) -> bool, bytes: u16| {
-        let used = setup.flows.iter().any(|flow| which(&setup.policies[flow.policy]));
+        let used = setup.flows.iter().any(|flow| which(setup.policy_of(flow)));
         if used { bytes } else { 0 }
     };
     let frames = setup.model.frames;
@@ -377,12 +389,53 @@ fn frames_in_use(setup: &Setup<'_>) -> Frames {
     }
 }
 
-fn classes(setup: &Setup<'_>) -> usize {
+fn buffers(setup: &Setup<'_>, incoming: &[Vec<u32>]) -> Result<Vec<SharedBuffer>, RunError> {
+    let (nodes, links) = (setup.fabric.nodes(), setup.fabric.links());
+    let slowest = |links: &mut dyn Iterator<Item = &Link>| {
+        links.map(|link| link.rate).min().unwrap_or(Rate::ZERO)
+    };
+    let from_hosts = links.iter().zip(0..).filter(|(link, id)| {
+        nodes[link.from.index()].kind == NodeKind::Host
+            && !setup.fabric.is_scale_up(LinkId::new(*id))
+    });
+    let nic_rate = slowest(&mut from_hosts.map(|(link, _)| link));
+    let (frames, inside_frames) = (frames_in_use(setup), setup.model.scale_up_frames());
+    let switching = &setup.model.switching;
+    let inside_switching = switching.inside_servers(inside_frames.largest());
+    let [between_classes, inside_classes] = [false, true].map(|inside| classes(setup, inside));
+    let mut buffers = Vec::with_capacity(nodes.len());
+    for (node, into) in nodes.iter().zip(incoming) {
+        let into = || into.iter().map(|&link| &links[link as usize]);
+        let ports: Vec<_> =
+            into().map(|link| Incoming { rate: link.rate, delay: link.delay }).collect();
+        let buffer = if node.kind == NodeKind::ScaleUp {
+            let rate = slowest(&mut into());
+            SharedBuffer::new(&inside_switching, &inside_frames, &ports, rate, inside_classes)
+        } else {
+            SharedBuffer::new(switching, &frames, &ports, nic_rate, between_classes)
+        };
+        if node.kind.is_switch() && buffer.pool() <= 0 {
+            let buffer_bytes = switching.buffer.get();
+            return Err(RunError::BufferTooSmall {
+                switch: node.name.clone(),
+                buffer: buffer_bytes,
+                ports: ports.len(),
+                needed: buffer_bytes.saturating_add_signed(-buffer.pool()),
+            });
+        }
+        buffers.push(buffer);
+    }
+    Ok(buffers)
+}
+
+// Of traffic inside servers, or between them.
+fn classes(setup: &Setup<'_>, inside: bool) -> usize {
     let mut used = [false; PRIORITIES];
-    for flow in setup.flows {
+    for flow in setup.flows.iter().filter(|flow| setup.is_inside(flow) == inside) {
         used[usize::from(flow.priority)] = true;
     }
-    let notifies = setup.policies.iter().any(|policy| matches!(policy, Policy::Dcqcn(_)));
+    let mut policies = setup.policies.iter();
+    let notifies = !inside && policies.any(|policy| matches!(policy, Policy::Dcqcn(_)));
     if let (Notification::Packets { priority, .. }, true) = (setup.model.notification, notifies) {
         used[usize::from(priority)] = true;
     }
@@ -391,8 +444,7 @@ fn classes(setup: &Setup<'_>) -> usize {
 
 // The round trip of a full packet and its acknowledgement on an idle network. HPCC-style simulators count
 // the packet's data alone, and no time for the acknowledgement to leave.
-fn way<'l>(setup: &Setup<'_>, links: impl Iterator<Item = &'l hocket_scenario::Link>) -> Path {
-    let frames = &setup.model.frames;
+fn way<'l>(setup: &Setup<'_>, frames: &Frames, links: impl Iterator<Item = &'l Link>) -> Path {
     let rounding = setup.model.arithmetic.rounding();
     let (data, ack) = match setup.model.arithmetic {
         Arithmetic::Exact => (frames.mtu + frames.data_header, frames.ack),
@@ -423,7 +475,7 @@ fn way<'l>(setup: &Setup<'_>, links: impl Iterator<Item = &'l hocket_scenario::L
     }
 }
 
-// Over all pairs of hosts, by shortest paths; of those of one pair the first is as good as another.
+// Over all pairs of hosts of different servers, by shortest paths; of those of one pair the first is as good as another.
 fn longest_way(setup: &Setup<'_>) -> Path {
     let nodes = setup.fabric.nodes();
     let hosts = (0..nodes.len()).filter(|&node| nodes[node].kind == NodeKind::Host);
@@ -432,9 +484,12 @@ fn longest_way(setup: &Setup<'_>) -> Path {
     let mut longest: Option<Path> = None;
     for &from in &hosts {
         for &to in hosts.iter().filter(|&&to| to != from) {
+            if setup.fabric.scale_up_between(from, to).is_some() {
+                continue;
+            }
             let Ok(links) = routing.route(from, to, 0) else { continue };
             let links = links.iter().map(|link: &LinkId| &setup.fabric.links()[link.index()]);
-            let found = way(setup, links);
+            let found = way(setup, &setup.model.frames, links);
             longest = Some(longest.map_or(found, |longest| Path {
                 base_rtt: longest.base_rtt.max(found.base_rtt),
                 window: longest.window.max(found.window),
@@ -444,4 +499,58 @@ fn longest_way(setup: &Setup<'_>) -> Path {
     }
     let none = Path { line_rate: Rate::ZERO, base_rtt: Duration::ZERO, window: 0 };
     longest.unwrap_or(none)
+}
+
+#[cfg(test)]
+mod tests {
+    use hocket_scenario::{Cable, Node};
+
+    use super::*;
+
+    /// Two servers of two GPUs (0 and 1, 2 and 3) under ToR 4, with scale-up switches 5 and 6.
+    fn servers() -> Fabric {
+        let (host, scale_up) = (NodeKind::Host, NodeKind::ScaleUp);
+        let kinds = [host, host, host, host, NodeKind::Switch, scale_up, scale_up];
+        let node = |(place, kind)| Node { name: format!("n{place}"), kind };
+        let nodes = kinds.into_iter().enumerate().map(node).collect();
+        let cable = |a, b, gbps, ns| Cable {
+            a: NodeId::new(a),
+            b: NodeId::new(b),
+            rate: Rate::from_gbps(gbps),
+            delay: Duration::from_ns(ns),
+        };
+        let nics = (0..4).map(|gpu| cable(gpu, 4, 100, 500));
+        let lanes = (0..4).map(|gpu| cable(gpu, 5 + gpu / 2, 1_600, 25));
+        Fabric::new(nodes, &nics.chain(lanes).collect::<Vec<_>>()).expect("servers are a fabric")
+    }
+
+    #[test]
+    fn the_longest_round_trip_is_one_between_servers_and_not_for_flows_inside() {
+        let fabric = servers();
+        let flow = |from, to| FlowSpec {
+            from: NodeId::new(from),
+            to: NodeId::new(to),
+            labels: (0, 0),
+            priority: 3,
+            policy: 0,
+            window: WindowRule::PathFull { scaled: false },
+            path: PathChoice::Ecmp,
+        };
+        let setup = Setup {
+            fabric: &fabric,
+            model: &Model { scale_up_mtu: 32_768, ..Model::default() },
+            policies: &[Policy::PfcOnly],
+            flows: &[flow(0, 2), flow(0, 1)],
+            hash: EcmpHash::Mixed,
+            longest_rtt_for_all: true,
+            seed: 1,
+        };
+        let engine = Engine::new(&setup, &[]).expect("the setup is valid");
+        let [between, inside] = [0, 1].map(|flow: usize| engine.steering[flow].path.base_rtt);
+        // A packet of 1,082 bytes and an acknowledgement of 86 at 80 ps a byte, each over two links with 500 ns.
+        assert_eq!(between.as_ps(), 2 * (1_082 + 86) * 80 + 4 * 500_000);
+        // One of 32,850 bytes at 5 ps, and 25 ns.
+        assert_eq!(inside.as_ps(), 2 * (32_850 + 86) * 5 + 4 * 25_000);
+        assert_eq!(engine.steering[1].path.line_rate, Rate::from_gbps(1_600));
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hocket_des::{Bytes, Duration, Time};
-use hocket_scenario::{NodeId, PathChoice};
+use hocket_scenario::{LinkId, NodeId, PathChoice};
 
 use crate::RunError;
 use crate::build::Setup;
@@ -138,7 +138,11 @@ fn no_link_above_its_rate(
         let failures = changes
             .iter()
             .filter(|each| each.change == Change::Down && each.link.index() / 2 == index / 2);
-        let cut_off = failures.count() as u64 * u64::from(setup.model.frames.largest());
+        let frames = match setup.fabric.is_scale_up(LinkId::from_index(index)) {
+            true => setup.model.scale_up_frames(),
+            false => setup.model.frames,
+        };
+        let cut_off = failures.count() as u64 * u64::from(frames.largest());
         let until = if port.is_up { port.busy_until } else { engine.now };
         let rounded_ps = match setup.model.arithmetic {
             Arithmetic::Exact => 0,

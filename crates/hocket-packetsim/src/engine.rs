@@ -26,7 +26,8 @@ use crate::switch::{Marker, Telemetry, Waiting};
 /// feeds it; the opposite direction differs in the last bit.
 pub(crate) struct Engine<'a> {
     pub(crate) model: &'a Model,
-    pub(crate) policies: &'a [Policy],
+    /// Those of the run, and that of flows inside servers.
+    pub(crate) policies: Vec<Policy>,
     pub(crate) now: Time,
     /// The place of the present event among those of the same time.
     pub(crate) order: u64,

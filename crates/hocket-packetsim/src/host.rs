@@ -20,6 +20,8 @@ pub(crate) struct Flow {
     pub(crate) nic: u32,
     pub(crate) slot: u32,
     pub(crate) policy: u16,
+    /// Data in a full packet.
+    pub(crate) mtu: u16,
     /// Bytes that a packet has beside its data.
     pub(crate) overhead: u16,
     /// Bytes of the last packet on the wire.
@@ -290,7 +292,7 @@ impl Engine<'_> {
         if control.rate_bps() != before {
             flow.sender.on_rate(control.rate_bps());
         }
-        let payload = flow.sender.next_payload(self.model.frames.mtu);
+        let payload = flow.sender.next_payload(flow.mtu);
         let wire = payload + flow.overhead;
         let route = match course.spray {
             None => flow.route,

@@ -12,6 +12,7 @@ use hocket_transport::Progress;
 use crate::RunError;
 use crate::engine::Engine;
 use crate::event::Work;
+use crate::host::Flow;
 use crate::messages::Owner;
 use crate::records::Owners;
 
@@ -272,9 +273,8 @@ impl<'a> Jobs<'a> {
         }
         state.unfinished = state.flows.len();
         for flow in state.flows.clone() {
-            let overhead = engine.flows[flow].overhead;
-            let sender = &mut engine.flows[flow].sender;
-            sender.set_cap(rate_with_headers(phase, engine.model.frames.mtu, overhead));
+            let Flow { sender, mtu, overhead, .. } = &mut engine.flows[flow];
+            sender.set_cap(rate_with_headers(phase, *mtu, *overhead));
             engine.courses[flow].phase = Progress { sent: sender.posted(), total: bytes };
             engine.post(flow as u32, bytes, Owner::Job(job));
         }

@@ -13,6 +13,10 @@ pub const PRIORITIES: usize = 8;
 pub struct Model {
     /// Sizes of frames.
     pub frames: Frames,
+    /// Data in a full packet of a flow inside a server, between hosts on one scale-up switch; its headers and
+    /// acknowledgements are as elsewhere. NVLink has packets of 256 bytes and less: this is how coarsely its traffic is
+    /// simulated, and what a switch there must have received before it passes it on.
+    pub scale_up_mtu: u16,
     /// What receivers answer.
     pub answering: Answering,
     /// How receivers report marks to DCQCN.
@@ -64,7 +68,9 @@ pub enum Notification {
     },
 }
 
-/// How a switch works.
+/// How a switch works. Scale-up switches differ in three things: they mark nothing; they reserve at least a full packet
+/// of theirs for each ingress port and class; and they take the computed headroom in place of [`Headroom::ThreeDelays`].
+/// The PAUSE frames between them and their hosts stand for NVLink's credits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Switching {
     /// Shared by all ports.
@@ -167,6 +173,10 @@ impl Arithmetic {
     }
 }
 
+/// 82 ns at the 1600 Gbps of HOTI'22 (Table I), a twelfth of the delay from a NIC to its ToR and back; and a sixteenth of the
+/// work that packets of 1,000 bytes would take.
+const SCALE_UP_MTU: u16 = 16_384;
+
 impl Frames {
     /// RoCEv2: Ethernet 14 and check sequence 4, IPv4 20, UDP 8, base transport header 12, invariant CRC 4, AETH 4 in
     /// acknowledgements; preamble and gap between frames 20. Frames have at least 64 bytes, 84 with those.
@@ -196,6 +206,7 @@ impl Default for Model {
         };
         Self {
             frames: Frames::ROCE_V2,
+            scale_up_mtu: SCALE_UP_MTU,
             answering: Answering { ack_every: 1, nack_interval: Duration::from_us(500) },
             notification: Notification::Packets { interval: Duration::from_us(4), priority: 7 },
             pause_holds_acks: true,
@@ -239,6 +250,7 @@ impl Model {
         let switching = &self.switching;
         let largest = f64::from(self.frames.largest());
         within("a packet's data", self.frames.mtu.into(), 64.0, 9_216.0)?;
+        within("a packet's data inside a server", self.scale_up_mtu.into(), 64.0, 32_768.0)?;
         within("a packet's headers", self.frames.data_header.into(), 1.0, 1_000.0)?;
         within("an acknowledgement", self.frames.ack.into(), 1.0, 1_000.0)?;
         within("a PAUSE frame", self.frames.pause.into(), 1.0, 1_000.0)?;
@@ -275,6 +287,14 @@ impl Model {
     }
 }
 
+impl Model {
+    /// The frames of flows inside a server.
+    pub fn scale_up_frames(&self) -> Frames {
+        // What congestion controls add is not there: none governs these flows.
+        Frames { mtu: self.scale_up_mtu, stamp: 0, hops: 0, load: 0, ..self.frames }
+    }
+}
+
 impl Frames {
     /// The most bytes that a packet of data has on the wire.
     pub fn largest(&self) -> u16 {
@@ -283,6 +303,17 @@ impl Frames {
 }
 
 impl Switching {
+    /// How a scale-up switch works that packets of up to `largest` bytes pass: they are longer than what may be reserved
+    /// for one, or than all that three delays inside a server carry.
+    pub(crate) fn inside_servers(&self, largest: u16) -> Self {
+        let headroom = match self.headroom {
+            Headroom::ThreeDelays => Headroom::Computed,
+            rule => rule,
+        };
+        let reserve = self.reserve.max(Bytes::new(largest.into()));
+        Self { headroom, reserve, marking: Vec::new(), ..self.clone() }
+    }
+
     /// Thresholds of a port of `rate`; `None` if it never marks.
     pub fn marking_at(&self, rate: Rate) -> Option<Marking> {
         let lower =

@@ -657,7 +657,10 @@ impl<'a> Run<'a> {
             counters.marks += u64::from(seen.marks);
             counters.cnps += u64::from(seen.cnps);
             counters.retransmissions += u64::from(seen.retransmissions);
-            counters.rate_cuts[usize::from(flow.policy)] += seen.rate_cuts;
+            // Flows inside servers have a policy of their own, which cuts nothing.
+            if let Some(cuts) = counters.rate_cuts.get_mut(usize::from(flow.policy)) {
+                *cuts += seen.rate_cuts;
+            }
         }
         counters
     }

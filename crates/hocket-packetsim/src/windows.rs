@@ -75,7 +75,7 @@ impl Crowd {
         buffers: &[SharedBuffer],
         ingress: impl Fn(u32) -> u16,
     ) -> Result<Option<u64>, RunError> {
-        match &setup.policies[setup.flows[flow].policy] {
+        match setup.policy_of(&setup.flows[flow]) {
             Policy::StaticWindow(Parameters { window: None }) => {}
             Policy::StaticWindow(Parameters { window }) => return Ok(*window),
             _ => return Ok(None),
@@ -112,6 +112,6 @@ impl Crowd {
 }
 
 fn is_to_be_found(setup: &Setup<'_>, flow: usize) -> bool {
-    let policy = &setup.policies[setup.flows[flow].policy];
+    let policy = setup.policy_of(&setup.flows[flow]);
     matches!(policy, Policy::StaticWindow(Parameters { window: None }))
 }

@@ -27,6 +27,7 @@ const ACK_PS: u64 = 6_880;
 fn model() -> Model {
     Model {
         frames: Frames::ROCE_V2,
+        scale_up_mtu: 16_384,
         answering: Answering { ack_every: 1, nack_interval: Duration::from_us(500) },
         notification: Notification::Packets { interval: Duration::from_us(50), priority: 0 },
         pause_holds_acks: true,

@@ -33,6 +33,9 @@ pyo3::create_exception!(
 #[pyo3(from_item_all)]
 pub(crate) struct ModelSpec {
     mtu_bytes: u64,
+    /// Of flows inside a server; `None` for the default.
+    #[pyo3(default)]
+    scale_up_mtu_bytes: Option<u64>,
     data_header_bytes: u64,
     ack_bytes: u64,
     least_ack_bytes: u64,
@@ -287,6 +290,11 @@ impl ModelSpec {
                 ack_every: narrow("packets per acknowledgement", self.ack_every)?,
                 nack_interval: Duration::from_ps(self.nack_interval_ps),
             },
+            scale_up_mtu: self
+                .scale_up_mtu_bytes
+                .map_or(Ok(Model::default().scale_up_mtu), |bytes| {
+                    narrow("a packet's data inside a server", bytes)
+                })?,
             notification: match self.cnp {
                 None => Notification::InAcks,
                 Some((interval_ps, priority)) => Notification::Packets {

@@ -46,11 +46,19 @@ pub(crate) fn cable(a: u32, b: u32) -> Cable {
 
 /// Hosts `h0`, `h1` and so on around switch `s`, each at the end of its cable.
 pub(crate) fn star_of(cables: impl IntoIterator<Item = (Rate, Duration)>) -> Fabric {
+    star_around(NodeKind::Switch, cables)
+}
+
+/// As [`star_of`], around a switch of this kind.
+pub(crate) fn star_around(
+    kind: NodeKind,
+    cables: impl IntoIterator<Item = (Rate, Duration)>,
+) -> Fabric {
     let ends: Vec<_> = cables.into_iter().collect();
     let hosts = ends.len() as u32;
     let mut nodes: Vec<Node> =
         (0..hosts).map(|host| node(format!("h{host}"), NodeKind::Host)).collect();
-    nodes.push(node("s".to_owned(), NodeKind::Switch));
+    nodes.push(node("s".to_owned(), kind));
     let cables = ends.into_iter().zip(0..).map(|((rate, delay), host)| Cable {
         rate,
         delay,

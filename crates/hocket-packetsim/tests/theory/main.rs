@@ -6,4 +6,5 @@ mod controls;
 mod delays;
 mod pfc;
 mod properties;
+mod scale_up;
 mod shares;

@@ -3,67 +3,93 @@
 use hocket_des::{Bytes, Duration};
 use hocket_packetsim::model::{Headroom, Marking, Scheduling};
 use hocket_packetsim::{FlowSpec, RunError, WindowRule};
-use hocket_scenario::Fabric;
+use hocket_scenario::NodeKind;
 
-use crate::common::{ACK_PS, DELAY, LINE, PACKET_PS, Trial, WIRE, at_ps, flow, star, star_of};
+use crate::common::{ACK_PS, DELAY, LINE, PACKET_PS, Trial, WIRE, at_ps, flow, star, star_around};
 
 const PAUSE_PS: u64 = 84 * 80;
-/// Twice this and a PAUSE frame are 2 ps more than 100 packets take.
-const LONG_PS: u64 = (100 * PACKET_PS - PAUSE_PS + 2) / 2;
 
 fn in_class(priority: u8, flow: FlowSpec) -> FlowSpec {
     FlowSpec { priority, ..flow }
 }
 
-/// Host 1 sends over a long link to host 0, which host 2 keeps busy with what goes first. Host 3 sends to host 1, so that a
-/// PAUSE to it can find the link taken; for now, long after.
-fn long_link(headroom: Headroom) -> Trial {
-    let ends = [DELAY, Duration::from_ps(LONG_PS), DELAY, DELAY];
-    let fabric: Fabric = star_of(ends.map(|delay| (LINE, delay)));
-    let flows = vec![in_class(3, flow(1, 0)), in_class(0, flow(2, 0)), in_class(5, flow(3, 1))];
-    let mut trial = Trial::new(fabric, flows, 3_000_000);
-    trial.messages[0].start = at_ps(10_000_000);
-    // The first packet of two is not acknowledged: an acknowledgement would take the place of a packet.
-    trial.messages[2].bytes = 2_000;
-    trial.messages[2].start = at_ps(400_000_000);
-    trial.model.answering.ack_every = 4;
-    trial.model.switching.scheduling = Scheduling::Strict;
-    trial.model.switching.headroom = headroom;
-    trial.model.switching.buffer = Bytes::new(3_000_000);
-    trial
+/// The kind of a switch, and the packets that pass it.
+#[derive(Clone, Copy)]
+struct Passing {
+    kind: NodeKind,
+    data: u64,
 }
 
-/// The worst that can happen to a switch that asks host 1 to stop: a frame has begun to leave for host 1 just before.
-fn worst_case(headroom: Headroom) -> Trial {
-    let mut trial = long_link(headroom);
-    let ran = trial.run();
-    assert!(ran.result.is_ok(), "with nothing in the way of the PAUSE there is room to spare");
-    let first = ran.names("pauses", "link").iter().position(|link| link == "h1->s");
-    let heard_ps = ran.integers("pauses", "time_ps")[first.expect("host 1 is told to stop")];
-    let sent_ps = heard_ps - LONG_PS - PAUSE_PS;
-    trial.messages[2].start = at_ps(sent_ps - 1 - PACKET_PS - DELAY.as_ps());
-    trial
+const BETWEEN_SERVERS: Passing = Passing { kind: NodeKind::Switch, data: 1_000 };
+const INSIDE_SERVERS: Passing = Passing { kind: NodeKind::ScaleUp, data: 16_384 };
+
+impl Passing {
+    /// A full packet on the wire.
+    fn wire(self) -> u64 {
+        self.data + 82
+    }
+
+    fn packet_ps(self) -> u64 {
+        self.wire() * 80
+    }
+
+    /// Twice this and a PAUSE frame are 2 ps more than 100 packets take.
+    fn long_ps(self) -> u64 {
+        (100 * self.packet_ps() - PAUSE_PS + 2) / 2
+    }
+
+    /// Host 1 sends over a long link to host 0, which host 2 keeps busy with what goes first. Host 3 sends to host 1, so
+    /// that a PAUSE to it can find the link taken; for now, long after.
+    fn long_link(self, headroom: Headroom) -> Trial {
+        let ends = [DELAY, Duration::from_ps(self.long_ps()), DELAY, DELAY];
+        let fabric = star_around(self.kind, ends.map(|delay| (LINE, delay)));
+        let flows = vec![in_class(3, flow(1, 0)), in_class(0, flow(2, 0)), in_class(5, flow(3, 1))];
+        let mut trial = Trial::new(fabric, flows, 3_000 * self.data);
+        trial.messages[0].start = at_ps(115 * self.packet_ps());
+        // The first packet of two is not acknowledged: an acknowledgement would take the place of a packet.
+        trial.messages[2].bytes = 2 * self.data;
+        trial.messages[2].start = at_ps(4_600 * self.packet_ps());
+        trial.model.answering.ack_every = 4;
+        trial.model.switching.scheduling = Scheduling::Strict;
+        trial.model.switching.headroom = headroom;
+        trial.model.switching.buffer = Bytes::new(3_000 * self.data);
+        trial
+    }
+
+    /// The worst that can happen to a switch that asks host 1 to stop: a frame has begun to leave for host 1 just before.
+    fn worst_case(self, headroom: Headroom) -> Trial {
+        let mut trial = self.long_link(headroom);
+        let ran = trial.run();
+        assert!(ran.result.is_ok(), "with nothing in the way of the PAUSE there is room to spare");
+        let first = ran.names("pauses", "link").iter().position(|link| link == "h1->s");
+        let heard_ps = ran.integers("pauses", "time_ps")[first.expect("host 1 is told to stop")];
+        let sent_ps = heard_ps - self.long_ps() - PAUSE_PS;
+        trial.messages[2].start = at_ps(sent_ps - 1 - self.packet_ps() - DELAY.as_ps());
+        trial
+    }
 }
 
 #[test]
 fn the_published_headroom_loses_nothing_in_the_worst_case_and_a_byte_less_does() {
-    // After the packet that crosses the threshold, host 1 begins packets until it hears the PAUSE, which waits a packet less
-    // 1 ps, leaves, and travels; and what was on its way when the threshold was crossed comes besides: 1 ps more
-    // than 101 packets, so 102 of them.
-    let needed = 103 * WIRE;
-    let round_trip = 2 * LONG_PS / 80;
-    assert_eq!(round_trip + 3 * WIRE + 84, needed, "the formula gives exactly that");
+    for passing in [BETWEEN_SERVERS, INSIDE_SERVERS] {
+        // After the packet that crosses the threshold, host 1 begins packets until it hears the PAUSE, which waits a
+        // packet less 1 ps, leaves, and travels; and what was on its way when the threshold was crossed comes besides:
+        // 1 ps more than 101 packets, so 102 of them.
+        let needed = 103 * passing.wire();
+        let round_trip = 2 * passing.long_ps() / 80;
+        assert_eq!(round_trip + 3 * passing.wire() + 84, needed, "the formula gives exactly that");
 
-    let ran = worst_case(Headroom::Computed).run();
-    assert_eq!(ran.outcome().counters.losses, 0);
-    let ran = worst_case(Headroom::Fixed(Bytes::new(needed))).run();
-    assert_eq!(ran.outcome().counters.losses, 0);
-    for too_little in [needed - 1, needed - WIRE] {
-        let ran = worst_case(Headroom::Fixed(Bytes::new(too_little))).run();
-        let Err(RunError::LostDespitePfc { link, flow: 0, .. }) = &ran.result else {
-            panic!("{:?}", ran.result)
-        };
-        assert_eq!(link, "h1->s");
+        let ran = passing.worst_case(Headroom::Computed).run();
+        assert_eq!(ran.outcome().counters.losses, 0);
+        let ran = passing.worst_case(Headroom::Fixed(Bytes::new(needed))).run();
+        assert_eq!(ran.outcome().counters.losses, 0);
+        for too_little in [needed - 1, needed - passing.wire()] {
+            let ran = passing.worst_case(Headroom::Fixed(Bytes::new(too_little))).run();
+            let Err(RunError::LostDespitePfc { link, flow: 0, .. }) = &ran.result else {
+                panic!("{:?}", ran.result)
+            };
+            assert_eq!(link, "h1->s");
+        }
     }
 }
 

@@ -1,0 +1,197 @@
+//! Servers of several GPUs: what stays inside goes over their scale-up switches, by itself.
+
+use hocket_des::{Bytes, Duration, Rate};
+use hocket_packetsim::model::{Arithmetic, Headroom, Marking, Notification};
+use hocket_packetsim::{FlowSpec, PathChoice, WindowRule};
+use hocket_scenario::{Cable, Fabric, NodeId, NodeKind};
+use hocket_transport::Policy;
+use hocket_transport::congestion::{
+    dcqcn, dctcp, hpcc, pint, receiver_driven, static_window, timely,
+};
+
+use crate::common::{LINE, Ran, Trial, at_ps, cable, flow, message, node};
+
+/// HOTI'22 Table I.
+const NVLINK: Rate = Rate::from_gbps(1_600);
+const NVLINK_PS: u64 = 25_000;
+/// A full packet inside a server: 16,384 bytes and 82 of headers, at 5 ps a byte; an acknowledgement.
+const INSIDE_PS: u64 = 16_466 * 5;
+const INSIDE_ACK_PS: u64 = 86 * 5;
+
+/// `servers` of four GPUs `h0`, `h1` and so on, each of which has a NIC to the one ToR there is; scale-up switches are
+/// `nv0`, `nv1` and so on.
+fn servers(servers: u32) -> Fabric {
+    let gpus = 4 * servers;
+    let mut nodes: Vec<_> = (0..gpus).map(|gpu| node(format!("h{gpu}"), NodeKind::Host)).collect();
+    nodes.push(node("tor".to_owned(), NodeKind::Switch));
+    nodes.extend((0..servers).map(|server| node(format!("nv{server}"), NodeKind::ScaleUp)));
+    let nics = (0..gpus).map(|gpu| cable(gpu, gpus));
+    let lanes = (0..gpus).map(|gpu| Cable {
+        a: NodeId::new(gpu),
+        b: NodeId::new(gpus + 1 + gpu / 4),
+        rate: NVLINK,
+        delay: Duration::from_ps(NVLINK_PS),
+    });
+    Fabric::new(nodes, &nics.chain(lanes).collect::<Vec<_>>()).expect("servers are a fabric")
+}
+
+#[test]
+fn a_message_inside_a_server_takes_its_size_by_the_rate_of_the_scale_up_network_to_the_picosecond()
+{
+    let mut trial = Trial::new(servers(2), vec![flow(0, 1)], 1);
+    // A shorter one than 100 bytes would arrive before the acknowledgement of the one ahead has left.
+    for (bytes, last) in [(1, 1), (16_384, 16_384), (64 << 20, 16_384), ((64 << 20) + 100, 100)] {
+        trial.messages[0].bytes = bytes;
+        // All packets but the last one after another, the last over both links; but it does not leave the switch before the
+        // one ahead of it has, and so is its acknowledgement.
+        let ahead = bytes.div_ceil(16_384) - 1;
+        let last_ps = (last + 82) * 5;
+        let leaves = ahead * INSIDE_PS + if ahead > 0 { INSIDE_PS } else { last_ps };
+        let arrives = leaves + last_ps + 2 * NVLINK_PS;
+        let expected = arrives + 2 * (INSIDE_ACK_PS + NVLINK_PS);
+        let ended = trial.run().outcome().ended.as_ps();
+        assert_eq!(ended, expected, "{bytes} bytes");
+    }
+    // 64 MiB at 1600 Gbps take 335.5 us, half a percent more with headers.
+    trial.messages[0].bytes = 64 << 20;
+    let ended = trial.run().outcome().ended.as_ps() as f64;
+    assert!((ended / (335.5e6 * 1.005) - 1.0).abs() < 0.001, "{ended}");
+}
+
+#[test]
+fn packets_inside_a_server_have_the_size_that_the_model_says_and_others_theirs() {
+    for mtu in [64, 1_000, 16_384, 32_768] {
+        let mut trial = Trial::new(servers(2), vec![flow(0, 1), flow(0, 4)], 1_000_000);
+        trial.model.scale_up_mtu = mtu;
+        let ran = trial.run();
+        let inside = 1_000_000_u64.div_ceil(mtu.into());
+        for link in ["h0->nv0", "nv0->h1"] {
+            assert_eq!(ran.port(link, "packets"), inside);
+            assert_eq!(ran.port(link, "bytes"), 1_000_000 + 82 * inside);
+        }
+        for link in ["h0->tor", "tor->h4"] {
+            assert_eq!(ran.port(link, "packets"), 1_000);
+        }
+        assert_eq!(ran.port("h1->tor", "bytes") + ran.port("tor->h1", "bytes"), 0);
+    }
+}
+
+/// All pairs inside server 0, and what each of its GPUs sends to server 1: a flow each.
+fn both_networks() -> (Vec<FlowSpec>, Vec<FlowSpec>) {
+    let inside = (0..4).flat_map(|from| (0..4).map(move |to| (from, to)));
+    let inside = inside.filter(|(from, to)| from != to).map(|(from, to)| flow(from, to)).collect();
+    (inside, (0..4).map(|gpu| flow(gpu, 4)).collect())
+}
+
+#[test]
+fn the_two_networks_of_a_server_do_not_disturb_each_other() {
+    let (inside, between) = both_networks();
+    let trial = |flows: Vec<FlowSpec>| Trial::new(servers(2), flows, 5_000_000);
+    let alone = trial(inside.clone()).run().ends(inside.len());
+    let others_alone = trial(between.clone()).run().ends(between.len());
+    let flows = [inside, between].concat();
+    let together = trial(flows.clone()).run().ends(flows.len());
+    assert_eq!(together, [alone, others_alone].concat());
+}
+
+/// Three GPUs of server 0 send to its fourth, and over their NICs to one of server 1: how many of both kinds, and of each
+/// how much.
+fn two_incasts(inside_bytes: u64, between_bytes: u64) -> Trial {
+    let inside = (0..3).map(|gpu| flow(gpu, 3));
+    let between = (0..3).map(|gpu| flow(gpu, 4));
+    let mut trial = Trial::new(servers(2), inside.chain(between).collect(), 1);
+    trial.messages.clear();
+    for (from, bytes) in [(0, inside_bytes), (3, between_bytes)] {
+        trial
+            .messages
+            .extend((from..from + 3).filter(|_| bytes > 0).map(|flow| message(flow, bytes)));
+    }
+    trial
+}
+
+#[test]
+fn pause_frames_of_one_network_do_not_reach_the_other() {
+    let inside = two_incasts(20_000_000, 0).run();
+    let between = two_incasts(0, 2_000_000).run();
+    let both = two_incasts(20_000_000, 2_000_000).run();
+    let paused = |ran: &Ran| {
+        let mut links = ran.names("pauses", "link");
+        links.sort();
+        links.dedup();
+        links
+    };
+    assert_eq!(paused(&inside), ["h0->nv0", "h1->nv0", "h2->nv0"]);
+    assert_eq!(paused(&between), ["h0->tor", "h1->tor", "h2->tor"]);
+    assert_eq!(both.ends(6)[..3], inside.ends(6)[..3]);
+    assert_eq!(both.ends(6)[3..], between.ends(6)[3..]);
+    let pauses = |ran: &Ran| ran.outcome().counters.pauses;
+    assert_eq!(pauses(&both), pauses(&inside) + pauses(&between));
+}
+
+#[test]
+fn an_incast_inside_a_server_shares_its_link_and_loses_nothing_whatever_the_rule_for_headroom() {
+    for headroom in [Headroom::Computed, Headroom::ThreeDelays] {
+        for arithmetic in [Arithmetic::Exact, Arithmetic::Reference] {
+            let mut trial = two_incasts(16_384_000, 0);
+            trial.model.switching.headroom = headroom;
+            trial.model.arithmetic = arithmetic;
+            let ran = trial.run();
+            assert_eq!(ran.outcome().counters.losses, 0);
+            // 3,000 packets over one link, then one over the link before; half a nanosecond each may be rounded away.
+            let ended = ran.outcome().ended.as_ps();
+            let expected = 3_001 * INSIDE_PS + 4 * NVLINK_PS + 2 * INSIDE_ACK_PS;
+            assert!(ended.abs_diff(expected) <= 3_001 * 500, "{ended} against {expected}");
+        }
+    }
+}
+
+#[test]
+fn no_congestion_control_and_no_window_governs_what_stays_inside_a_server() {
+    let marking =
+        Marking { rate: LINE, minimum: Bytes::ZERO, maximum: Bytes::new(1), probability: 1.0 };
+    let mut free = two_incasts(4_000_000, 0);
+    free.model.notification = Notification::Packets { interval: Duration::from_us(4), priority: 7 };
+    free.model.switching.marking = vec![marking];
+    let ends = free.run().ends(3);
+    for policy in [
+        Policy::Dcqcn(dcqcn::Parameters::recommended(LINE)),
+        Policy::Dctcp(dctcp::Parameters::recommended(LINE)),
+        Policy::Timely(timely::Parameters::recommended(LINE)),
+        Policy::Hpcc(hpcc::Parameters::recommended(LINE)),
+        Policy::Pint(pint::Parameters::recommended(LINE)),
+        Policy::StaticWindow(static_window::Parameters::default()),
+        Policy::ReceiverDriven(receiver_driven::Parameters::recommended(1_000)),
+    ] {
+        let mut trial = free.clone().under(policy);
+        trial.flows.iter_mut().for_each(|flow| flow.window = WindowRule::Bytes(2_000));
+        let ran = trial.run();
+        assert_eq!(ran.ends(3), ends);
+        assert_eq!(ran.outcome().counters.marks, 0);
+        assert_eq!(ran.outcome().counters.rate_cuts, [0]);
+    }
+}
+
+#[test]
+fn a_lane_that_fails_holds_up_its_own_flows_until_it_is_back() {
+    use hocket_packetsim::{Change, LinkChange};
+    let fabric = servers(2);
+    let lane = fabric.link_named("h0->nv0").expect("a GPU has a lane");
+    let mut trial = Trial::new(fabric, vec![flow(0, 1), flow(0, 4)], 1_000_000);
+    let free = trial.run().ends(2);
+    let at = |us: u64| at_ps(us * 1_000_000);
+    let changes = [(at(2), Change::Down), (at(500), Change::Up)];
+    trial.changes = changes.map(|(at, change)| LinkChange { at, link: lane, change }).to_vec();
+    let ran = trial.run();
+    let ends = ran.ends(2);
+    assert!(ends[0] > 500_000_000, "there is no other way inside");
+    assert_eq!(ends[1], free[1], "the NIC has nothing to do with it");
+    assert_eq!(ran.port("h0->tor", "packets"), 1_000);
+}
+
+#[test]
+fn a_sprayed_flow_inside_a_server_takes_its_one_way() {
+    let sprayed = FlowSpec { path: PathChoice::Spray, ..flow(0, 1) };
+    let ran = Trial::new(servers(1), vec![sprayed], 16_384).run();
+    let expected = 2 * (INSIDE_PS + INSIDE_ACK_PS) + 4 * NVLINK_PS;
+    assert_eq!(ran.outcome().ended.as_ps(), expected);
+}
