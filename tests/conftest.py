@@ -178,7 +178,7 @@ def _training_run(
             }
         ),
     }
-    plan = {"jobs": [{"name": "dlrm", "congestion": policy, "share": "fair"}]}
+    plan = {"jobs": [{"name": "dlrm", "congestion": {policy: {}}, "share": "fair"}]}
     manifest = {
         "hocket_version": "0.1.0",
         "engine": engine,
@@ -221,4 +221,5 @@ def _training_run(
                 "jobs": {"dlrm": {"policy": {"value": policy, "source": "plan"}}},
             },
         }
-    return Run(tables, manifest)
+    # As the engines count.
+    return Run({name: table.cast({pl.Int64: pl.UInt64}) for name, table in tables.items()}, manifest)

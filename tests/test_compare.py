@@ -70,7 +70,7 @@ def test_a_job_that_a_run_does_not_have_is_one_difference(training_run: Training
 def test_a_table_that_a_plan_does_not_have_is_one_difference(training_run: TrainingRun) -> None:
     plan = training_run().manifest["plan"]
     link = asked(training_run(), plan={**plan, "link": {"capacity": "50 Gbps", "delay": "500 ns"}})
-    fabric = asked(training_run(), plan={**plan, "fabric": {"clos": {"racks": 2}}})
+    fabric = asked(training_run(), plan={**plan, "fabric": {"clos": {"racks": 2}, "hosts": []}})
     found = differences({"link": link, "fabric": fabric})
     assert {each.key: each.values for each in found} == {"link": ("there", None), "fabric": (None, "there")}
 
@@ -82,6 +82,23 @@ def test_a_key_that_only_one_plan_gives_differs(training_run: TrainingRun) -> No
     assert found == [Difference("jobs[dlrm].time_shift", (None, "5 ms"))]
 
 
+def test_settings_of_a_congestion_control_are_compared_with_others_of_its_kind(
+    training_run: TrainingRun,
+) -> None:
+    def with_control(control: str, **settings: str) -> Run:
+        return asked(training_run(), plan={"jobs": [{"name": "dlrm", "congestion": {control: settings}}]})
+
+    runs = {
+        "slow": with_control("dcqcn", preset="mlx5", timer="300 us"),
+        "fast": with_control("dcqcn", preset="mlx5", timer="100 us"),
+        "hpcc": with_control("hpcc", target="0.95"),
+    }
+    assert differences(runs) == [
+        Difference("jobs[dlrm].congestion", ("dcqcn", "dcqcn", "hpcc")),
+        Difference("jobs[dlrm].congestion.dcqcn.timer", ("300 us", "100 us", None)),
+    ]
+
+
 def test_where_defaults_are_from_and_what_follows_from_others_is_no_difference(
     training_run: TrainingRun,
 ) -> None:
@@ -91,7 +108,7 @@ def test_where_defaults_are_from_and_what_follows_from_others_is_no_difference(
     assert differences({"a": training_run(), "b": other}) == []
 
 
-def test_parameters_differ_where_runs_that_have_them_disagree(training_run: TrainingRun) -> None:
+def test_parameters_differ_where_runs_of_one_policy_disagree(training_run: TrainingRun) -> None:
     def with_timer(policy: str, **parameters: int) -> Run:
         run = training_run(policy=policy)
         described = {name: {"value": value, "source": "preset"} for name, value in parameters.items()}
@@ -101,7 +118,7 @@ def test_parameters_differ_where_runs_that_have_them_disagree(training_run: Trai
     runs = {
         "slow": with_timer("dcqcn", timer_ps=125, gain=1),
         "fast": with_timer("dcqcn", timer_ps=100, gain=1),
-        "hpcc": with_timer("hpcc", target=95),
+        "hpcc": with_timer("hpcc", target=95, gain=2),
     }
     found = [each for each in differences(runs) if each.is_parameter]
     assert found == [Difference("parameters.jobs.dlrm.timer_ps", ("125", "100", None))]

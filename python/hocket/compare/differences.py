@@ -32,18 +32,26 @@ class Difference:
 
 @dataclass(frozen=True)
 class _Setting:
-    value: str
+    value: str | None
+    """None only marks that there is something which others are of."""
     element: str | None
-    """The key of the element or the table that the setting is of, such as `jobs[a]` or `link`."""
+    """The key of what the setting is of: a named element, a table of the plan, or a choice."""
+
+
+@dataclass(frozen=True)
+class _Parameter:
+    value: str
+    source: str
 
 
 def differences(runs: Mapping[str, Run]) -> list[Difference]:
     """The keys that differ between `runs`: first of the plans, then of the parameters.
 
     Elements that have names are compared by name: the keys of a job `a` begin with `jobs[a]`, and where a run
-    has no such job, that is the one difference; so with the tables of plans. A parameter differs only where
-    runs that have it disagree: that DCQCN has others than HPCC follows from their names. One that a plan
-    gives in every run is among the keys of the plan.
+    has no such job, that is the one difference; so with the tables of plans, and with the settings of a
+    congestion control that a run does not have. A parameter differs only where runs of one policy disagree:
+    that DCQCN has others than HPCC follows from their names. One that the plan gives in every run is among
+    the keys of the plan.
     """
     found = _differing([_settings(run) for run in runs.values()])
     return [*found, *_differing_parameters([_parameters(run) for run in runs.values()])]
@@ -61,12 +69,20 @@ def _differing(settings: list[dict[str, _Setting]]) -> Iterator[Difference]:
             yield Difference(key, tuple(values))
 
 
-def _differing_parameters(parameters: list[dict[str, tuple[str, str]]]) -> Iterator[Difference]:
+def _differing_parameters(parameters: list[dict[str, _Parameter]]) -> Iterator[Difference]:
     for key in _in_order(parameters):
-        having = [each[key] for each in parameters if key in each]
-        if len({value for value, _ in having}) > 1 and any(source != "plan" for _, source in having):
-            values = (each[key][0] if key in each else None for each in parameters)
-            yield Difference(PARAMETERS + key, tuple(values))
+        policy_key = f"{key.rpartition('.')[0]}.policy".removeprefix(".")
+        by_policy: dict[str | None, set[str]] = {}
+        given = True
+        for each in parameters:
+            if key in each:
+                policy = each[policy_key].value if policy_key in each and key != policy_key else None
+                by_policy.setdefault(policy, set()).add(each[key].value)
+                given = given and each[key].source == "plan"
+        if not given and any(len(values) > 1 for values in by_policy.values()):
+            yield Difference(
+                PARAMETERS + key, tuple(each[key].value if key in each else None for each in parameters)
+            )
 
 
 def _in_order(each_has: list[dict[str, Any]]) -> list[str]:
@@ -79,27 +95,31 @@ def _settings(run: Run) -> dict[str, _Setting]:
         # The engine that ran stands in the manifest: an option may have named another than the plan.
         plan["run"] = {key: value for key, value in plan["run"].items() if key != "engine"}
     asked = {key: run.manifest.get(key) for key in _ASKED}
-    return dict(_flat("", {**asked, **plan, **asked}, None))
+    return {
+        key: setting
+        for name, value in {**asked, **plan, **asked}.items()
+        if name not in _NOT_COMPARED
+        for key, setting in _flat(name, value, None)
+    }
 
 
 def _flat(key: str, value: Any, element: str | None) -> Iterator[tuple[str, _Setting]]:
+    """Every setting in `value`, which stands under `key` in the table or the element under `element`."""
     match value:
+        case dict() if (choice := _choice(value)) is not None:
+            yield key, _Setting(choice, element)
+            yield f"{key}.{choice}", _Setting(None, element)
+            yield from _inside(f"{key}.{choice}", value[choice])
         case dict():
-            for name, inner in value.items():
-                if name in _NOT_COMPARED:
-                    continue
-                if not key and isinstance(inner, dict):
-                    yield name, _Setting("there", None)
-                    yield from _flat(name, inner, name)
-                else:
-                    yield from _flat(f"{key}.{name}" if key else name, inner, element)
+            yield key, _Setting("there", element)
+            yield from _inside(key, value)
         case [dict(), *_]:
             names = [each.get("name") for each in value]
             named = None not in names and len(set(names)) == len(names)
             for place, each in enumerate(value):
                 where = f"{key}[{names[place] if named else place}]"
                 yield where, _Setting("there", element)
-                yield from _flat(where, each, where)
+                yield from _inside(where, each)
         case None | []:
             # As if it were not there: a run that was asked for nothing is not asked for otherwise.
             return
@@ -107,12 +127,25 @@ def _flat(key: str, value: Any, element: str | None) -> Iterator[tuple[str, _Set
             yield key, _Setting(_text(value), element)
 
 
-def _parameters(run: Run) -> dict[str, tuple[str, str]]:
-    """Value and source of each parameter."""
+def _inside(key: str, table: dict[str, Any]) -> Iterator[tuple[str, _Setting]]:
+    for name, inner in table.items():
+        if name not in _NOT_COMPARED:
+            yield from _flat(f"{key}.{name}", inner, key)
 
-    def flat(key: str, value: Any) -> Iterator[tuple[str, tuple[str, str]]]:
+
+def _choice(table: dict[str, Any]) -> str | None:
+    """The one table in `table`, if it holds nothing else: a congestion control with its settings is such."""
+    match list(table.items()):
+        case [(str(name), dict())]:
+            return name
+        case _:
+            return None
+
+
+def _parameters(run: Run) -> dict[str, _Parameter]:
+    def flat(key: str, value: Any) -> Iterator[tuple[str, _Parameter]]:
         if isinstance(value, dict) and "source" in value:
-            yield key, (_text(value["value"]), value["source"])
+            yield key, _Parameter(_text(value["value"]), value["source"])
         elif isinstance(value, dict):
             for name, inner in value.items():
                 yield from flat(f"{key}.{name}" if key else name, inner)
