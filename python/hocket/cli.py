@@ -217,6 +217,36 @@ def _end_interrupted(run: Run) -> None:
         raise typer.Exit(INTERRUPTED)
 
 
+@app.command("fabric")
+def fabric_command(
+    plan: Annotated[Path, typer.Argument(help="A plan with a [fabric], as TOML or JSON.")],
+    figure: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE.svg|png", help="Draw it, and where jobs run.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show the fabric of a plan: GPUs, tiers of switches, over-subscription, and where jobs run."""
+    from hocket.fabrics import report
+
+    if figure is not None:
+        from hocket.figures import check_format
+
+        check_format(figure)
+    checked = as_plan(plan)
+    with located(plan):
+        topology, jobs = report.placed(checked)
+    if as_json:
+        print_json(report.as_json(checked))
+    else:
+        report.print_fabric(checked.name or plan.name, checked)
+    if figure is not None:
+        from hocket.figures import save
+        from hocket.figures.fabric import fabric_figure
+
+        save(fabric_figure(topology, jobs, checked.name or plan.stem), figure)
+        err.print(f"figure: {figure}")
+
+
 @app.command("compare")
 def compare_command(
     directories: Annotated[

@@ -8,6 +8,7 @@ from hocket.fabrics.shapes import (
     fat_tree,
     rail_optimised,
 )
+from hocket.fabrics.tiers import Ports, Tier, rates_text, tiers_of
 from hocket.fabrics.topology import (
     Cable,
     NodeKind,
@@ -22,7 +23,9 @@ __all__ = [
     "CASSINI_DELAY_PS",
     "Cable",
     "NodeKind",
+    "Ports",
     "ScaleUpNetwork",
+    "Tier",
     "Topology",
     "cassini_testbed",
     "clos",
@@ -30,6 +33,8 @@ __all__ = [
     "fat_tree",
     "from_cables",
     "rail_optimised",
+    "rates_text",
     "server_of",
+    "tiers_of",
     "with_scale_up",
 ]

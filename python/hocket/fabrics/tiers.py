@@ -1,0 +1,99 @@
+"""A fabric tier by tier: how many switches, what they have below and above, and the over-subscription."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from hocket.fabrics.topology import Topology
+from hocket.units import format_rate
+
+
+@dataclass(frozen=True)
+class Ports:
+    """The rates of a switch's cables, in bits per second in each direction, by where they lead."""
+
+    below: tuple[int, ...]
+    """To hosts and to switches of a lower tier."""
+    above: tuple[int, ...]
+    """To switches of a higher tier, and of the same."""
+
+    def oversubscription(self) -> Fraction | None:
+        """What comes from below ÷ what fits above; `None` for a switch with nothing above it."""
+        return Fraction(sum(self.below), sum(self.above)) if self.above else None
+
+
+@dataclass(frozen=True)
+class Tier:
+    """Switches equally far from hosts: tier 1 is next to them."""
+
+    number: int
+    switches: Mapping[str, Ports]
+
+    def names(self) -> str:
+        """Its first and its last switch.
+
+        >>> Tier(1, {f"tor{n}": Ports((), ()) for n in range(8)}).names()
+        'tor0 … tor7'
+        """
+        names = list(self.switches)
+        return names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
+
+    def below(self) -> str:
+        """What each switch has below it, such as `16 × 200 Gbps`."""
+        return _alike([ports.below for ports in self.switches.values()])
+
+    def above(self) -> str:
+        """What each switch has above it."""
+        return _alike([ports.above for ports in self.switches.values()])
+
+    def oversubscription(self) -> str:
+        """Of its switches, such as `2:1`; from the least to the most where they differ.
+
+        >>> ports = Ports(below=(50,) * 4, above=(50, 50))
+        >>> Tier(1, {"tor0": ports, "tor1": Ports((50, 50), (50, 50))}).oversubscription()
+        '1:1 to 2:1'
+        """
+        found = {ports.oversubscription() for ports in self.switches.values()}
+        ratios = sorted(ratio for ratio in found if ratio is not None)
+        return " to ".join(f"{float(ratio):.3g}:1" for ratio in dict.fromkeys((*ratios[:1], *ratios[-1:])))
+
+
+def tiers_of(topology: Topology) -> tuple[Tier, ...]:
+    """The tiers of the switches that hosts reach, from the hosts up."""
+    tiers = topology.tiers
+    below: dict[str, list[int]] = {switch: [] for switch in tiers}
+    above: dict[str, list[int]] = {switch: [] for switch in tiers}
+    for cable in topology.cables:
+        for one, other in (cable.ends, cable.ends[::-1]):
+            if one in tiers and topology.nodes[other] != "scale-up":
+                side = below if tiers.get(other, 0) < tiers[one] else above
+                side[one].append(cable.rate_bps)
+    found: dict[int, dict[str, Ports]] = {}
+    for switch, tier in tiers.items():
+        ports = Ports(tuple(sorted(below[switch])), tuple(sorted(above[switch])))
+        found.setdefault(tier, {})[switch] = ports
+    order = {node: number for number, node in enumerate(topology.nodes)}
+    return tuple(
+        Tier(number, dict(sorted(found[number].items(), key=lambda item: order[item[0]])))
+        for number in sorted(found)
+    )
+
+
+def rates_text(rates_bps: tuple[int, ...]) -> str:
+    """So many cables of each rate.
+
+    >>> rates_text((50 * 10**9, 100 * 10**9, 50 * 10**9))
+    '2 × 50 Gbps + 100 Gbps'
+    """
+    counts = sorted(Counter(rates_bps).items())
+    return " + ".join(
+        f"{count} × {format_rate(rate)}" if count > 1 else format_rate(rate) for rate, count in counts
+    )
+
+
+def _alike(each: list[tuple[int, ...]]) -> str:
+    """What all have, or the least and the most in all; empty if they have nothing."""
+    in_order = sorted(each, key=lambda rates: (sum(rates), rates))
+    least, most = rates_text(in_order[0]), rates_text(in_order[-1])
+    return most if least == most else f"{least or 'nothing'} to {most}"
