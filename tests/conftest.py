@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from polars import selectors
 
 from hocket import Run, cli
 
@@ -222,4 +223,6 @@ def _training_run(
             },
         }
     # As the engines count.
-    return Run({name: table.cast({pl.Int64: pl.UInt64}) for name, table in tables.items()}, manifest)
+    return Run(
+        {name: table.cast({selectors.integer(): pl.UInt64}) for name, table in tables.items()}, manifest
+    )

@@ -8,10 +8,12 @@ from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from hocket import InputError, Run
 from hocket.compare import Difference, compare, differences, read_runs
-from hocket.compare.report import write_measurements
+from hocket.compare.report import as_json, print_comparison, write_measurements
 
 TrainingRun = Callable[..., Run]
 Command = Callable[..., Any]
@@ -223,6 +225,29 @@ def test_many_collectives_are_cut_to_those_that_take_the_most_time(
     assert "all-reduce, 30 B, 4 ranks" in shown
     assert "all-reduce, 14 B, 4 ranks" not in shown
     assert "and 14 more that take less time" in shown
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_runs_that_lack_any_tables_or_entries_of_their_manifests_are_compared_as_far_as_they_go(
+    training_run: TrainingRun, data: st.DataObject
+) -> None:
+    def some(engine: str) -> Run:
+        run = training_run(engine=engine)
+        tables = data.draw(st.sets(st.sampled_from(sorted(run.tables))))
+        entries = data.draw(st.sets(st.sampled_from(sorted(run.manifest)))) | {"status"}
+        return Run(
+            {name: run.tables[name] for name in sorted(tables)},
+            {key: run.manifest[key] for key in sorted(entries)},
+        )
+
+    runs = {"a": some("packet"), "b": some("flow"), "c": some("packet")}
+    comparison = compare(runs)
+    assert comparison.runs["run"].to_list() == ["a", "b", "c"]
+    assert comparison.jobs["run"].to_list() == [name for name, run in runs.items() if "jobs" in run.tables]
+    print_comparison(comparison)
+    assert json.dumps(as_json(comparison), allow_nan=False)
+    assert comparison.measurements()["run"].unique().is_in(["a", "b", "c"]).all()
 
 
 def test_runs_of_real_plans_are_compared_on_both_engines(hocket: Command, tmp_path: Path) -> None:

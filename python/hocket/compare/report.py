@@ -20,6 +20,7 @@ from hocket.console import (
     ratio,
 )
 from hocket.errors import InputError
+from hocket.units import format_bytes
 
 # A model has a collective for each of a hundred layers: those printed take the most time.
 _MOST_COLLECTIVES = 16
@@ -78,7 +79,7 @@ def _print_collectives(comparison: Comparison) -> None:
     rows = (
         (
             row["job"],
-            f"{row['kind']}, {row['bytes']:,} B, {row['ranks']:,} ranks",
+            f"{row['kind']}, {format_bytes(row['bytes'])}, {row['ranks']:,} ranks",
             row["run"],
             row["algorithm"],
             count(row["count"]),

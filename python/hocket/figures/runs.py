@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from hocket.compare import Comparison
 from hocket.errors import InputError
 from hocket.figures.bars import GroupedBars, Panel, StackedBars, bars_figure
+from hocket.units import format_bytes
 
 # Beyond so many bars in a group, a panel no longer fits a page.
 _MOST_COLLECTIVES = 6
@@ -59,7 +60,7 @@ def _collectives(comparison: Comparison) -> list[Panel]:
     for rows in shown:
         first = rows.row(0, named=True)
         whose = f"{first['job']}: " if several else ""
-        names.append(f"{whose}{first['kind']}\n{first['bytes'] / 1e6:,.4g} MB, {first['ranks']} ranks")
+        names.append(f"{whose}{first['kind']}\n{format_bytes(first['bytes'])}, {first['ranks']:,} ranks")
         for run in comparison.names:
             took_s = rows.filter(run=run)["time_s"].mean()
             times[run].append(1e3 * took_s if isinstance(took_s, float) else None)
