@@ -74,7 +74,7 @@ def test_a_command_prints_what_its_page_shows(shown: Shown, tmp_path: Path) -> N
 
 def printed_by(shown: Shown, directory: Path) -> str:
     # A plan that the page asks its reader to write down is the block before the command.
-    written = re.match(r"hocket (?:compat|run) (\w+\.toml)", shown.command)
+    written = re.match(r"hocket (?:compat|fabric|run) (\w+\.toml)", shown.command)
     if written is not None and shown.plan is not None:
         (directory / written[1]).write_text(shown.plan, encoding="utf-8")
     arguments = re.findall(r'"([^"]*)"|(\S+)', shown.command.removeprefix("hocket "))
