@@ -19,6 +19,8 @@ from hocket.units import shown
 
 DATA_PARALLEL = Parallel()
 DDP_BUCKETS = Buckets()
+ONE_BUCKET = Buckets(2**63, 2**63)
+"""All gradients in one all-reduce once the last is computed: Megatron-LM without `--overlap-grad-reduce`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ def parallelise(model: Model, recipe: Recipe) -> Workload:
     parallelism fastest, then data, then pipeline.
 
     - Tensor parallelism (Shoeybi et al., arXiv 1909.08053, §3): each rank has 1/t of each block; activations
-      are all-reduced after attention and after feed-forward, forward, and their gradients backward, where the
+      are all-reduced after attention and after the MLP, forward, and their gradients backward, where the
       exchange overlaps with the gradient of weights. The vocabulary is split too, which adds one all-reduce
       after the embedding and one of the output layer's input gradients. Layer norms, inputs of blocks and
       position embeddings are not split. Of the cross entropy only three values per token are exchanged: left
@@ -143,7 +145,7 @@ def _stage_ends(model: Model, gpu: Gpu, samples: int, stages: int) -> list[int]:
         return _even_ends(
             [layer.forward_ps + layer.input_gradient_ps + layer.weight_gradient_ps for layer in timed], stages
         )
-    # A block is two layers, attention and feed-forward, between embedding and output.
+    # A block is two layers, attention and MLP, between embedding and output.
     ends = [1 + 2 * model.blocks.count * stage // stages for stage in range(1, stages + 1)]
     return [*ends[:-1], len(model.layers)]
 

@@ -77,11 +77,11 @@ def _products_of_head(parameters: int, hidden: int) -> int:
 
 
 def _block(index: int, hidden: int, heads: int, tokens: int) -> tuple[ModelLayer, ModelLayer]:
-    """Attention and feed-forward of one block, with the layer norm that belongs to each.
+    """Attention and MLP of one block, with the layer norm that belongs to each.
 
     Memory traffic: what Korthikanti et al. (MLSys'23, §4.1) count as kept for the backward pass is written
     once and read once. Their counts, per token 11 hidden + 5 heads · tokens in attention, 19 hidden in
-    feed-forward and 2 hidden in each layer norm, are bytes at two bytes a value: so many values are written
+    the MLP and 2 hidden in each layer norm, are bytes at two bytes a value: so many values are written
     or read. Tensor parallelism splits neither layer norms, nor inputs, nor the last dropout (§4.2.1): 5
     hidden in each.
     """
@@ -99,8 +99,8 @@ def _block(index: int, hidden: int, heads: int, tokens: int) -> tuple[ModelLayer
         whole_values=5 * tokens * hidden,
     )
     width = _FEED_FORWARD * hidden
-    feed_forward = ModelLayer(
-        f"block{index} feed-forward",
+    mlp = ModelLayer(
+        f"block{index} mlp",
         "dense",
         2 * hidden * width + width + hidden + 2 * hidden,
         2 * tokens * 2 * hidden * width,
@@ -109,7 +109,7 @@ def _block(index: int, hidden: int, heads: int, tokens: int) -> tuple[ModelLayer
         whole_parameters=whole,
         whole_values=5 * tokens * hidden,
     )
-    return attention, feed_forward
+    return attention, mlp
 
 
 def _encoder(

@@ -57,6 +57,11 @@ class Dlrm:
         """Values in all tables, `None` where their rows are not known."""
         return None if self.rows is None else self.rows * self.dimension
 
+    @property
+    def parameters(self) -> int:
+        """All that is trained, as far as it is known."""
+        return self.mlp_parameters + (self.embedding_parameters or 0)
+
 
 def layer_parameters(model: Dlrm, inputs: int, outputs: int) -> int:
     """Weights of one layer of an MLP, and its biases if the model has them."""
