@@ -1,0 +1,102 @@
+"""Workload text of ASTRA-sim, SimAI and AICB, as the workload of a training job.
+
+`read_simai` is all that is used from outside. `source` reads a file; `policies` says what its parallelism
+means; `degrees` divides the GPUs into groups; `loops` writes the programs.
+"""
+
+from pathlib import Path
+
+from hocket.errors import InputError
+from hocket.training.pipeline import SCHEDULES, Schedule
+from hocket.training.simai.degrees import Communicators, Degrees, degrees_of
+from hocket.training.simai.loops import Loop, microbatches_of, needs_last_bottom
+from hocket.training.simai.policies import DLRM, GroupName
+from hocket.training.simai.source import WorkloadText, read_text
+from hocket.training.workload import Operation, Workload
+from hocket.units import shown
+
+__all__ = ["read_simai"]
+
+MAX_LAYERS = 2_000_000
+"""The most layers of all stages of a pipeline together."""
+
+
+def read_simai(
+    path: str | Path,
+    *,
+    gpus: int | None = None,
+    tensor: int | None = None,
+    pipeline: int | None = None,
+    microbatches: int | None = None,
+    schedule: Schedule = "gpipe",
+) -> Workload:
+    """The workload in a file of SimAI: one iteration, with a program for each pipeline stage.
+
+    What is given replaces what the file says, to make a smaller workload of it:
+
+    - `gpus` instead of `all_gpus`. Replicas go, so groups of replicas (data, and those of replicas with the
+      same experts) shrink; groups of ranks that share a layer, of experts and of stages stay, and so do all
+      bytes.
+    - `tensor` instead of `model_parallel_NPU_group`, for files without it.
+    - `pipeline` stages instead of `pp`; with 1, one stage alone, without sends and pipeline bubbles.
+    - `microbatches`, the first of the `ga`.
+
+    The file lists the layers of a stage, those of a microbatch as often as there are microbatches. With
+    "gpipe" they run in its order, as in SimAI: all forward, then all backward; "1f1b" is the schedule of
+    Megatron-LM. Stages send each other `pp_comm` bytes for each microbatch, which SimAI only estimates.
+    Raises `InputError` with file, line and column for what cannot be read, and with what does not fit.
+    """
+    text = read_text(Path(path))
+    if schedule not in SCHEDULES:
+        raise InputError(f"{text.path}: schedule: {shown(schedule)} is none of {', '.join(SCHEDULES)}")
+    degrees = degrees_of(text, gpus, tensor, pipeline)
+    communicators = Communicators(degrees, _used(text, degrees))
+    programs = _programs(text, degrees, communicators, microbatches, schedule)
+    if not any(programs):
+        raise InputError(f"{text.path}: on {degrees.gpus} GPUs no layer computes or exchanges anything")
+    groups, ranks = communicators.layout()
+    return Workload(programs, groups, ranks)
+
+
+def _programs(
+    text: WorkloadText,
+    degrees: Degrees,
+    communicators: Communicators,
+    asked: int | None,
+    schedule: Schedule,
+) -> tuple[tuple[Operation, ...], ...]:
+    """By stage: what its ranks do."""
+    loop = Loop(text, communicators)
+    if text.header.policy == "MICRO":
+        return (loop.micro(),)
+    if text.header.policy == "DISTRIBUTED_INFERENCE":
+        return (loop.inference(),)
+    if text.header.policy in DLRM:
+        return (loop.recommendation(needs_last_bottom(text)),)
+    stages = degrees.pipeline
+    if stages > 1 and text.header.pipeline_bytes == 0:
+        raise InputError(
+            f"{text.path}: pp is {stages}, and the file does not say in pp_comm what stages send; one stage "
+            "alone is run with `pipeline` = 1"
+        )
+    if stages * len(text.rows) > MAX_LAYERS:
+        raise InputError(
+            f"{text.path}: {stages} stages of {len(text.rows)} layers are more than {MAX_LAYERS}"
+        )
+    found = microbatches_of(text, stages, asked, schedule)
+    return tuple(loop.training(stage, stages, schedule, found) for stage in range(stages))
+
+
+def _used(text: WorkloadText, degrees: Degrees) -> list[GroupName]:
+    """The groups that exchange something, in the order of a rank's communicators."""
+    exchanged = {
+        collective.group
+        for row in text.rows
+        for collective in (row.forward, row.input_gradient, row.weight_gradient)
+        if collective is not None
+    }
+    order: tuple[GroupName, ...] = ("all", "tensor", "data", "expert", "expert-data")
+    used: list[GroupName] = [group for group in order if group in exchanged]
+    if degrees.pipeline > 1:
+        used.append("pipeline")
+    return used

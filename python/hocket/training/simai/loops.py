@@ -1,0 +1,260 @@
+"""What a rank does in an iteration: the loops of SimAI's workload layer over the layers of a file."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain
+
+from hocket.errors import InputError
+from hocket.training.layers import Exchange, GradientExchange, Layer, backward_pass, forward_pass
+from hocket.training.pipeline import Schedule, passes
+from hocket.training.program import START, Done, Program
+from hocket.training.simai.degrees import Communicators
+from hocket.training.simai.policies import DLRM
+from hocket.training.simai.source import Collective, Row, WorkloadText
+from hocket.training.workload import Operation
+from hocket.units import shown
+
+# AICB begins each microbatch with this layer, and after the last puts layers with these names.
+_FIRST_OF_MICROBATCH = "embedding_layer"
+_AFTER_MICROBATCHES = "cross_entropy"
+
+
+@dataclass(frozen=True, slots=True)
+class Microbatches:
+    """Which layers are whose: `before` all, each microbatch's, and `after` all."""
+
+    before: range
+    each: tuple[range, ...]
+    after: range
+
+
+def microbatches_of(text: WorkloadText, pipeline: int, asked: int | None, schedule: Schedule) -> Microbatches:
+    """The layers of the first `asked` microbatches, or of all.
+
+    Where nothing depends on it, with one stage and in the order of the file, all layers are taken for one
+    microbatch. Raises `InputError` if the file's microbatches cannot be told apart.
+    """
+    rows, count = text.rows, text.header.microbatches
+    if pipeline == 1 and asked is None and schedule == "gpipe":
+        return Microbatches(range(0), (range(len(rows)),), range(len(rows), len(rows)))
+    if asked is not None and not 1 <= asked <= count:
+        raise InputError(
+            f"{text.path}: microbatches: must be from 1 to the file's ga, {count}: got {shown(asked)}"
+        )
+    starts = [place for place, row in enumerate(rows) if row.name == _FIRST_OF_MICROBATCH]
+    if len(starts) != count:
+        raise InputError(
+            f"{text.path}: ga says {count} microbatches, and {len(starts)} layers are named "
+            f"{_FIRST_OF_MICROBATCH}, with which each begins: they cannot be told apart"
+        )
+    if count > 1:
+        end = min(starts[-1] + (starts[-1] - starts[-2]), len(rows))
+    else:
+        ends = (place for place, row in enumerate(rows) if row.name.startswith(_AFTER_MICROBATCHES))
+        end = next((place for place in ends if place > starts[0]), len(rows))
+    each = [range(start, stop) for start, stop in zip(starts, [*starts[1:], end], strict=True)]
+    return Microbatches(range(starts[0]), tuple(each[:asked]), range(end, len(rows)))
+
+
+class Loop:
+    """Writes the programs of a file's ranks."""
+
+    def __init__(self, text: WorkloadText, communicators: Communicators) -> None:
+        self._text = text
+        self._communicators = communicators
+        self._layers = [self._layers_of(row) for row in text.rows]
+
+    def micro(self) -> tuple[Operation, ...]:
+        """The exchanges of weight gradients, one after another, as in a benchmark; computes are left out."""
+        program = Program()
+        done = START
+        for row in self._text.rows:
+            exchange = self._exchange(row.weight_gradient)
+            if exchange is not None:
+                done = program.collective(
+                    row.name, exchange.kind, exchange.bytes, exchange.communicator, done
+                )
+        return program.operations
+
+    def inference(self) -> tuple[Operation, ...]:
+        """The forward pass."""
+        program = Program()
+        forward_pass(program, self._all(range(len(self._layers))), START)
+        return program.operations
+
+    def recommendation(self, last_bottom: int) -> tuple[Operation, ...]:
+        """Forward and backward through a DLRM, whose first layer is the embedding tables.
+
+        What these look up is exchanged while the bottom layers compute, up to the one at place `last_bottom`;
+        its gradients once the layer after that one has its own, while the bottom layers go on.
+        """
+        program = Program()
+        gradients = GradientExchange(program, None)
+        (tables,), bottom, top = (
+            self._layers[0],
+            range(1, last_bottom + 1),
+            range(last_bottom + 1, len(self._layers)),
+        )
+        looked_up = program.compute(f"{tables.name} forward", tables.forward_ps, START)
+        exchanged = self._add(program, f"{tables.name} forward", tables.forward_exchange, looked_up)
+        done = forward_pass(program, self._all(bottom), looked_up)
+        done = forward_pass(program, self._all(top), done + exchanged)
+        done = backward_pass(program, self._all(top), done, gradients)
+        exchanged = self._add(program, f"{tables.name} input gradient", tables.input_gradient_exchange, done)
+        done = backward_pass(program, self._all(bottom), done, gradients)
+        done = program.compute(f"{tables.name} weight gradient", tables.weight_gradient_ps, done)
+        gradients.add(tables, done)
+        self._update(program, range(len(self._layers)), done + exchanged + gradients.finish())
+        return program.operations
+
+    def training(
+        self, stage: int, stages: int, schedule: Schedule, microbatches: Microbatches
+    ) -> tuple[Operation, ...]:
+        """Forward and backward of one stage, with what it receives from and sends to its neighbours.
+
+        The layers after all microbatches come when the last one is forward, the backward pass of the layers
+        before all at the end.
+        """
+        program = Program()
+        gradients = GradientExchange(program, None)
+        neighbours = _Neighbours(
+            program, self._text.header.pipeline_bytes, self._communicators.place("pipeline"), stages
+        )
+        last = len(microbatches.each) - 1
+        done = self._forward(program, microbatches.before, START)
+        for kind, microbatch in passes(schedule, stage, stages, last + 1):
+            suffix = f" #{microbatch}" if last else ""
+            layers = microbatches.each[microbatch]
+            if kind == "forward":
+                done = neighbours.receive("activations", stage - 1, microbatch, done)
+                done = self._forward(program, layers, done, suffix)
+                neighbours.send("activations", stage + 1, microbatch, done)
+                if microbatch == last:
+                    done = self._forward(program, microbatches.after, done)
+                    done = self._backward(program, microbatches.after, done, gradients)
+            else:
+                done = neighbours.receive("gradients", stage + 1, microbatch, done)
+                done = self._backward(program, layers, done, gradients, suffix)
+                neighbours.send("gradients", stage - 1, microbatch, done)
+        done = self._backward(program, microbatches.before, done, gradients)
+        used = (microbatches.before, *microbatches.each, microbatches.after)
+        self._update(program, chain.from_iterable(used), done + gradients.finish())
+        return program.operations
+
+    def _forward(self, program: Program, places: range, done: Done, suffix: str = "") -> Done:
+        return forward_pass(program, self._all(places), done, suffix)
+
+    def _backward(
+        self, program: Program, places: range, done: Done, gradients: GradientExchange, suffix: str = ""
+    ) -> Done:
+        """Backward, with the forward pass repeated where the file's checkpoints ask for it."""
+        end = places.stop
+        for initiating in sorted(set(self._text.header.initiates) & set(places), reverse=True):
+            done = backward_pass(program, self._all(range(initiating + 1, end)), done, gradients, suffix)
+            checkpoint = self._checkpoint(initiating)
+            done = self._forward(program, range(checkpoint, initiating), done, f"{suffix} again")
+            end = initiating + 1
+        return backward_pass(program, self._all(range(places.start, end)), done, gradients, suffix)
+
+    def _checkpoint(self, place: int) -> int:
+        earlier = [checkpoint for checkpoint in self._text.header.checkpoints if checkpoint <= place]
+        if not earlier:
+            raise InputError(
+                f"{self._text.path}: checkpoint_initiates: layer {place}, counted from 0, has no checkpoint "
+                "before it"
+            )
+        return max(earlier)
+
+    def _update(self, program: Program, places: Iterable[int], done: Done) -> None:
+        # Only what is exchanged is updated: the simulators count the time after an exchange.
+        rows = [self._text.rows[place] for place in places]
+        update_ps = sum(row.update_ps for row in rows if row.weight_gradient is not None)
+        program.compute("update", update_ps, done)
+
+    def _all(self, places: range) -> list[Layer]:
+        return [layer for place in places for layer in self._layers[place]]
+
+    def _layers_of(self, row: Row) -> tuple[Layer, ...]:
+        """A row as layers: one, or, where the gradient of weights waits until that of inputs is exchanged,
+        two, of which the backward pass meets the second first.
+        """
+        forward, inputs = self._exchange(row.forward), self._exchange(row.input_gradient)
+        weights = self._exchange(row.weight_gradient)
+        if not row.policy.is_blocking:
+            return (
+                Layer(
+                    row.name,
+                    row.forward_ps,
+                    row.input_gradient_ps,
+                    row.weight_gradient_ps,
+                    forward_exchange=forward,
+                    input_gradient_exchange=inputs,
+                    weight_gradient_exchange=weights,
+                ),
+            )
+        return (
+            Layer(row.name, 0, 0, row.weight_gradient_ps, weight_gradient_exchange=weights),
+            Layer(
+                row.name,
+                row.forward_ps,
+                row.input_gradient_ps,
+                forward_exchange=forward,
+                input_gradient_exchange=inputs,
+            ),
+        )
+
+    def _exchange(self, collective: Collective | None) -> Exchange | None:
+        place = self._communicators.place(collective.group) if collective is not None else None
+        if collective is None or place is None:
+            return None
+        return Exchange(collective.kind, collective.bytes, place)
+
+    @staticmethod
+    def _add(program: Program, name: str, exchange: Exchange | None, done: Done) -> Done:
+        if exchange is None:
+            return done
+        return program.collective(
+            f"{name} {exchange.kind}", exchange.kind, exchange.bytes, exchange.communicator, done
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Neighbours:
+    """What microbatches bring and take at the boundaries of a stage; nothing at the ends of the pipeline.
+
+    `place` is that of the pipeline's group among a rank's communicators; in the group a stage's place is its
+    number.
+    """
+
+    program: Program
+    bytes: int
+    place: int | None
+    stages: int
+
+    def receive(self, what: str, stage: int, microbatch: int, done: Done) -> Done:
+        """Waits for what `stage` sends."""
+        if self.place is None or not 0 <= stage < self.stages:
+            return done
+        name = f"{what} recv #{microbatch}"
+        return self.program.recv(name, self.bytes, self.place, stage, microbatch, done)
+
+    def send(self, what: str, stage: int, microbatch: int, done: Done) -> None:
+        """Sends to `stage`, which overlaps with what follows."""
+        if self.place is not None and 0 <= stage < self.stages:
+            name = f"{what} send #{microbatch}"
+            self.program.send(name, self.bytes, self.place, stage, microbatch, done)
+
+
+def needs_last_bottom(text: WorkloadText) -> int:
+    """The place of a DLRM's last bottom layer. Raises `InputError` if the file does not say it, or it is not
+    there.
+    """
+    place = text.header.last_bottom
+    assert text.header.policy in DLRM, "only a DLRM has bottom layers"
+    if place is None:
+        raise InputError(f"{text.path}: DLRM_LAST_BOTTOM_LAYER is not in the file")
+    if place >= len(text.rows):
+        raise InputError(
+            f"{text.path}: DLRM_LAST_BOTTOM_LAYER: is {place}; the layers are 0 to {len(text.rows) - 1}"
+        )
+    return place
