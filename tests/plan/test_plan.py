@@ -404,12 +404,14 @@ SCALARS = st.one_of(
     st.floats(),
     st.text(max_size=5),
     st.binary(max_size=3),
-    st.sampled_from(["50 Gbps", "180 ms", "0 ms", "VGG16", "fair", "s1", "a", "s1:0"]),
+    st.sampled_from(["50 Gbps", "180 ms", "0 ms", "VGG16", "fair", "s1", "a", "s1:0", "ring", "1 MB", "f"]),
 )
 KNOWN_KEYS = """
     name seed link fabric compat run jobs candidates capacity precision_deg links ends rate delay period up
     start duration workload batch_size workers placement gpus share weighted adaptive priority pad_to
-    iterations until jitter loops
+    iterations until jitter loops clos rail fat_tree dumbbell testbed scale_up racks servers k left right
+    spines training collectives stragglers operations layers chakra simai model collective bytes after
+    compute rank
 """
 KEYS = st.one_of(
     st.text(max_size=5),
@@ -450,6 +452,20 @@ VALID = [
         run={"until": "1 s"},
         candidates=[{"name": "c", "placement": {"v": ["s1", "s2"]}}],
     ),
+    {
+        "fabric": {"clos": {"racks": 2, "spines": 1, "uplink": "1 Tbps"}, "scale_up": {"rate": "1 Tbps"}},
+        "jobs": [
+            {
+                "name": "a",
+                "placement": ["s0", "s1:0"],
+                "training": {"operations": [{"name": "f", "compute": "1 ms", "after": []}]},
+                "collectives": {"all_reduce": ["direct", "ring"], "chunks": 2},
+                "stragglers": [{"rank": 1, "slowdown": 2}],
+            },
+            {"name": "b", "training": {"model": "x", "parallel": {"data": 2}}},
+        ],
+        "candidates": [{"name": "c", "placement": {"a": ["s1"]}}],
+    },
 ]
 
 
