@@ -1,5 +1,6 @@
 """What the documents show is what the commands print: every `hocket` command of a console block is run."""
 
+import os
 import re
 import subprocess
 import sys
@@ -14,7 +15,8 @@ PAGES = ("README.md", "docs/guide.md", "docs/python.md", "docs/plan-format.md")
 BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 # Times and memory differ from machine to machine.
 MEASURED = re.compile(
-    r"(solved in|simulated [\d,.]+ m?s in) [\d,.]+ m?s|[\d.]+ M/s, \d+ MB$|\b\d+ MB$", re.MULTILINE
+    r"(solved in|simulated [\d,.]+ m?s in) [\d,.]+ m?s|[\d.]+ M/s, \d+ MB$|\b\d+ MB$|(?<=cache, )[\d.]+ s$",
+    re.MULTILINE,
 )
 
 
@@ -81,6 +83,7 @@ def printed_by(shown: Shown, directory: Path) -> str:
     run = subprocess.run(
         [sys.executable, "-m", "hocket", *(quoted or bare for quoted, bare in arguments)],
         cwd=directory,
+        env=os.environ | {"XDG_CACHE_HOME": str(directory / "cache")},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

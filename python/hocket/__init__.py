@@ -18,6 +18,7 @@ from hocket.plan import Plan, load_plan, parse_plan, plan_schema
 from hocket.profile import JobProfile, profile_counters
 from hocket.results import Run
 from hocket.runner import simulate
+from hocket.sweep import Sweep, sweep
 
 __version__ = version("hocket")
 
@@ -28,10 +29,12 @@ __all__ = [
     "Plan",
     "Run",
     "SelfCheckError",
+    "Sweep",
     "compatibility",
     "load_plan",
     "parse_plan",
     "plan_schema",
     "profile_counters",
     "simulate",
+    "sweep",
 ]

@@ -285,6 +285,80 @@ def compare_command(
         err.print(f"figure: {figure}")
 
 
+@app.command("sweep")
+def sweep_command(
+    plan: Annotated[Path, typer.Argument(help="The plan to vary, as TOML or JSON.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=V1,V2,…", help="An axis: a key of the plan and its values."),
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", metavar="N", help="So many seeds, from the plan's own on.")
+    ] = None,
+    engine: Annotated[
+        Literal["flow", "packet"] | None,
+        typer.Option("--engine", help="The engine to use instead of the one that the plan names."),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", metavar="N", help="Runs at once; all processors if not given.")
+    ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option("--ray", metavar="ADDRESS", help="On a cluster of Ray: local, auto or its address."),
+    ] = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option("--cache", metavar="DIR", help="Where answers are kept, if not in ~/.cache."),
+    ] = None,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Neither look for kept answers nor keep any.")
+    ] = False,
+    directory: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Write sweep.parquet and a manifest.")
+    ] = None,
+    keep_runs: Annotated[
+        bool, typer.Option("--keep-runs", help="With --out: all tables of every run too, in DIR/runs.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
+) -> None:
+    """Simulate every combination of values of keys of a plan, on all processors or on a cluster."""
+    from hocket.sweep import parse_axis, sweep
+    from hocket.sweep.report import print_sweep
+
+    if no_cache and cache is not None:
+        raise InputError("--no-cache: is the opposite of --cache; give one of them")
+    with progress_bar() as progress:
+        task = progress.add_task("sweeping", total=None)
+        swept = sweep(
+            plan,
+            [parse_axis(text) for text in settings or []],
+            seeds=seeds,
+            engine=engine,
+            workers=workers,
+            ray=ray,
+            cache=cache or not no_cache,
+            directory=directory,
+            keep_runs=keep_runs,
+            progress=lambda done, total: progress.update(
+                task, completed=done, total=total, description=f"{done:,} of {total:,} runs"
+            ),
+        )
+    if as_json:
+        print_json(swept.table.to_dicts())
+    else:
+        print_sweep(swept.manifest["plan"].get("name") or plan.name, swept, directory)
+    if swept.manifest["not_kept"] is not None:
+        err.print(f"[yellow]warning:[/yellow] answers were not kept: {escape(swept.manifest['not_kept'])}")
+    if swept.interrupted:
+        kept = (
+            "" if swept.manifest["cache"] is None else "; what was finished is kept, and need not run again"
+        )
+        err.print(f"interrupted{kept}")
+        raise typer.Exit(INTERRUPTED)
+    if swept.failures().height > 0:
+        raise typer.Exit(WRONG)
+
+
 @app.command("profile")
 def profile_command(
     counters: Annotated[

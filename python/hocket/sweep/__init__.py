@@ -1,0 +1,9 @@
+"""Sweeps: a plan with every combination of values of some of its keys, each a run, on all processors of this
+machine or of a cluster, none of them twice.
+"""
+
+from hocket.sweep.answers import Sweep
+from hocket.sweep.axes import Axis, parse_axis
+from hocket.sweep.sweep import sweep
+
+__all__ = ["Axis", "Sweep", "parse_axis", "sweep"]

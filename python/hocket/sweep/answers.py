@@ -1,0 +1,137 @@
+"""What a sweep found: a row for each combination and job, and the mean over seeds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from hocket.results import RunWriter
+from hocket.sweep.axes import Axis, written
+from hocket.sweep.combinations import SEED, Combination
+from hocket.sweep.task import Answer, Failure, Outcome
+
+TABLE = "sweep"
+"""The name of the table where a sweep is written as a run."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The answers of a sweep, in the order of its combinations, whoever computed them in whichever order.
+
+    `table` has a row for each combination and job: `combination` (from 0), a column for each axis, `engine`,
+    `status` (`complete`, `failed` or, after Ctrl-C, `not run`), `error`, the columns of the table of
+    jobs, and with the prefix `run_` numbers of the run as a whole. What failed or did not run has one row,
+    in which those are null. `manifest` says what was asked, of which build, how long each run took and which
+    answers came from the cache; all that differs from one time to the next is there and not in the table.
+    """
+
+    table: pl.DataFrame
+    manifest: dict[str, Any]
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The keys of the axes, in order."""
+        return tuple(self.manifest["axes"])
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether some combinations did not run because of Ctrl-C."""
+        return bool(self.manifest["status"] == "interrupted")
+
+    def failures(self) -> pl.DataFrame:
+        """The rows of combinations that failed."""
+        return self.table.filter(pl.col("status") == "failed")
+
+    def over_seeds(self) -> pl.DataFrame:
+        """A row for each job and combination of the axes other than `seed`: how many `runs` were complete,
+        the mean of each number over them under the name that it has in `table`, and with the prefix `std_`
+        the standard deviation of the sample, null for a single run.
+        """
+        by = [axis for axis in self.axes if axis != SEED] + ["engine", "job"]
+        complete = self.table.filter(pl.col("status") == "complete").drop("combination", SEED, strict=False)
+        numbers = [name for name, kind in complete.schema.items() if kind.is_numeric() and name not in by]
+        means = (pl.col(name).mean() for name in numbers)
+        spreads = (pl.col(name).std().alias(f"std_{name}") for name in numbers)
+        return complete.group_by(by, maintain_order=True).agg(pl.len().alias("runs"), *means, *spreads)
+
+    def write(self, directory: str | Path) -> Path:
+        """Writes `sweep.parquet` and `manifest.json` into `directory`, in place of any there; returns it.
+
+        `Run.read` reads them, with the one table `sweep`. Raises `InputError` if they cannot be written.
+        """
+        with RunWriter(directory) as writer:
+            self.write_with(writer)
+        return writer.directory
+
+    def write_with(self, writer: RunWriter) -> None:
+        """As `write`, where the writer's directory is. Raises `InputError` if it cannot be written."""
+        writer.append_frame(TABLE, self.table)
+        writer.finish(self.manifest)
+
+
+def status_of(outcome: Outcome | None) -> str:
+    """Of a run, by what came of it if anything did: `complete`, `failed` or `not run`."""
+    match outcome:
+        case Answer():
+            return "complete"
+        case Failure():
+            return "failed"
+        case None:
+            return "not run"
+
+
+def status(outcomes: Sequence[Outcome | None]) -> str:
+    """Of a sweep: `interrupted` if something did not run, else `failed` if something did, else `complete`."""
+    of_runs = {status_of(outcome) for outcome in outcomes}
+    if "not run" in of_runs:
+        return "interrupted"
+    return "failed" if "failed" in of_runs else "complete"
+
+
+def table(
+    axes: Sequence[Axis],
+    combinations: Sequence[Combination],
+    engines: Sequence[str],
+    outcomes: Sequence[Outcome | None],
+) -> pl.DataFrame:
+    """The table of a `Sweep`: for each combination its settings, its engine and what came of it, if anything
+    did.
+    """
+    errors = [outcome.error if isinstance(outcome, Failure) else None for outcome in outcomes]
+    asked = pl.DataFrame(
+        [
+            pl.Series("combination", range(len(combinations)), pl.Int64),
+            *(_column(axis, [each.settings[axis.key] for each in combinations]) for axis in axes),
+            pl.Series("engine", engines, pl.String),
+            pl.Series("status", [status_of(outcome) for outcome in outcomes], pl.String),
+            pl.Series("error", errors, pl.String),
+        ]
+    )
+    answered = [
+        outcome.jobs.with_columns(
+            pl.lit(number, pl.Int64).alias("combination"),
+            *(_total(name, value) for name, value in outcome.totals.items()),
+        )
+        for number, outcome in enumerate(outcomes)
+        if isinstance(outcome, Answer)
+    ]
+    nothing = pl.DataFrame(schema={"combination": pl.Int64, "job": pl.String})
+    found = pl.concat([nothing, *answered], how="diagonal_relaxed")
+    return asked.join(found, on="combination", how="left", maintain_order="left_right")
+
+
+def _total(name: str, value: int | float) -> pl.Expr:
+    return pl.lit(value, pl.Float64 if isinstance(value, float) else pl.Int64).alias(f"run_{name}")
+
+
+def _column(axis: Axis, values: Sequence[object]) -> pl.Series:
+    """Values of an axis: numbers and truth values as they are if all of them are, else all as text."""
+    kinds = {type(value) for value in axis.values if value is not None}
+    if kinds == {bool}:
+        return pl.Series(axis.key, values, pl.Boolean)
+    if kinds and kinds <= {int, float}:
+        return pl.Series(axis.key, values, pl.Int64 if kinds == {int} else pl.Float64)
+    texts = [None if value is None else written(value) for value in values]
+    return pl.Series(axis.key, texts, pl.String)

@@ -1,0 +1,192 @@
+"""Axes of a sweep: a key of the plan, however deep, and the values that it takes.
+
+Axes work on a plan's tables before they are checked, so that every key of a plan can be one.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hocket.errors import InputError
+from hocket.units import shown
+
+MAX_VALUES = 100_000
+"""The most values of an axis, and the most combinations of a sweep: a day of one-second runs."""
+
+_KEY = re.compile(r"(?:\A|\.)(?P<key>[\w-]+|\*)|\[(?P<item>[^\[\]]+)\]")
+_RANGE = re.compile(r"(?P<first>[+-]?[0-9]{1,18})\.\.(?P<last>[+-]?[0-9]{1,18})")
+_MOST_PARTS = 32
+_CLOSING = {"[": "]", "{": "}"}
+_EVERY = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A key of a plan as it is written, such as `jobs.*.congestion`, and its values in order.
+
+    In a list a part of the key is a position from 0, the name of one of its tables, or `*` for all of them. A
+    value of `None` means that the plan does not give the key.
+    """
+
+    key: str
+    values: tuple[object, ...]
+
+    def __post_init__(self) -> None:
+        """Raises `InputError` for a key that cannot be read, no values, too many, or one given twice."""
+        _parts(self.key)
+        if not 1 <= len(self.values) <= MAX_VALUES:
+            raise InputError(f"{self.key}: has {len(self.values)} values; an axis has 1 to {MAX_VALUES}")
+        seen: set[str] = set()
+        for value in self.values:
+            text = json.dumps(value, sort_keys=True, default=str)
+            if text in seen:
+                raise InputError(f"{self.key}: has the value {written(value)} twice")
+            seen.add(text)
+
+
+def parse_axis(text: str) -> Axis:
+    """The axis in `text`: `KEY=V1,V2,…`.
+
+    A value is a whole number, a range of them (`1..5`), a number, true or false, a list or a table as TOML
+    writes it, text in quotes, or else the text itself; an empty one means that the plan does not give the
+    key.
+
+    Raises `InputError` for anything else.
+
+    >>> parse_axis("jobs[0].congestion=dcqcn,{ dcqcn = { g = 0.5 } }")
+    Axis(key='jobs[0].congestion', values=('dcqcn', {'dcqcn': {'g': 0.5}}))
+    >>> parse_axis("seed=1..3").values
+    (1, 2, 3)
+    """
+    key, equals, values = text.partition("=")
+    if not equals:
+        raise InputError(f"{shown(text)} is not an axis; one is written KEY=V1,V2,…")
+    key = key.strip()
+    found: list[object] = []
+    for value in _split(values):
+        found.extend(_read(key, value.strip()))
+    return Axis(key, tuple(found))
+
+
+def written(value: object) -> str:
+    """`value` of an axis as messages and tables show it.
+
+    >>> written("dcqcn"), written(0.5), written({"dcqcn": {"g": 0.5}}), written(None)
+    ('dcqcn', '0.5', '{"dcqcn": {"g": 0.5}}', 'not given')
+    """
+    if value is None:
+        return "not given"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def with_setting(tables: object, key: str, value: object) -> object:
+    """A copy of `tables` in which `key` has `value`; tables on the way to it are made where there are none.
+
+    Raises `InputError` where the key leads into a list past its end or into something that is no table.
+
+    >>> with_setting({"jobs": [{"name": "a"}, {"name": "b"}]}, "jobs.*.priority", 1)
+    {'jobs': [{'name': 'a', 'priority': 1}, {'name': 'b', 'priority': 1}]}
+    """
+    return _set(tables, _parts(key), value, "")
+
+
+def _parts(key: str) -> tuple[str, ...]:
+    parts: list[str] = []
+    end = 0
+    while end < len(key) and len(parts) < _MOST_PARTS:
+        match = _KEY.match(key, end)
+        if match is None:
+            break
+        parts.append((match["key"] or match["item"]).strip())
+        end = match.end()
+    if end < len(key) or not parts:
+        raise InputError(
+            f"{shown(key)} is not a key; one is written as in run.iterations or jobs[0].congestion"
+        )
+    return tuple(parts)
+
+
+def _set(given: object, parts: Sequence[str], value: object, where: str) -> object:
+    if not parts:
+        return value
+    part, rest = parts[0], parts[1:]
+    if isinstance(given, list | tuple):
+        chosen = _chosen(given, part, where)
+        return [
+            _set(each, rest, value, f"{where}[{index}]") if index in chosen else each
+            for index, each in enumerate(given)
+        ]
+    if not isinstance(given, Mapping):
+        raise InputError(f"{where or 'the plan'} is {shown(given)} and has no key {shown(part)}")
+    if part == _EVERY:
+        raise InputError(f"{where or 'the plan'} is a table; * stands for everything in a list")
+    if not rest and value is None:
+        return {key: each for key, each in given.items() if key != part}
+    below = given.get(part, {})
+    return {**given, part: _set(below, rest, value, f"{where}.{part}" if where else part)}
+
+
+def _chosen(items: Sequence[object], part: str, where: str) -> Sequence[int]:
+    if part == _EVERY:
+        return range(len(items))
+    if part.isdecimal():
+        if int(part) < len(items):
+            return [int(part)]
+        raise InputError(f"{where} has {len(items)} entries, 0 to {len(items) - 1}: got {where}[{part}]")
+    names = [item.get("name") if isinstance(item, Mapping) else None for item in items]
+    if part in names:
+        return [names.index(part)]
+    known = ", ".join(shown(name) for name in names[:10] if isinstance(name, str))
+    raise InputError(f"{where} has no entry named {shown(part)}; known: {known or 'none'}")
+
+
+def _split(values: str) -> list[str]:
+    """The text between commas that stand neither in brackets nor in quotes."""
+    found, start = [], 0
+    closing: list[str] = []
+    quote = ""
+    for place, character in enumerate(values):
+        at_start = not values[start:place].strip()
+        if quote:
+            quote = "" if character == quote and not _is_escaped(values, place, quote) else quote
+        elif character in "\"'" and (at_start or closing):
+            # An apostrophe within bare text is one: DLRM (HOTI'22).
+            quote = character
+        elif character in _CLOSING and (at_start or closing):
+            closing.append(_CLOSING[character])
+        elif closing and character == closing[-1]:
+            closing.pop()
+        elif character == "," and not closing:
+            found.append(values[start:place])
+            start = place + 1
+    return [*found, values[start:]]
+
+
+def _is_escaped(values: str, place: int, quote: str) -> bool:
+    before = values[:place]
+    return quote == '"' and (len(before) - len(before.rstrip("\\"))) % 2 == 1
+
+
+def _read(key: str, text: str) -> Sequence[object]:
+    if not text:
+        return [None]
+    match = _RANGE.fullmatch(text)
+    if match is not None:
+        return _range(key, int(match["first"]), int(match["last"]))
+    try:
+        value = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
+        if text[0] in "[{\"'":
+            raise InputError(f"{key}: {shown(text)} is not a value of TOML") from None
+        return [text]
+    if list(value) == ["value"] and isinstance(value["value"], bool | int | float | str | list | dict):
+        return [value["value"]]
+    return [text]
+
+
+def _range(key: str, first: int, last: int) -> Sequence[int]:
+    if not first <= last < first + MAX_VALUES:
+        raise InputError(f"{key}: {first}..{last} is not a range of 1 to {MAX_VALUES} whole numbers, upwards")
+    return range(first, last + 1)

@@ -1,0 +1,114 @@
+"""Answers of runs on disk, by plan and build, so that what has run once need not run again.
+
+An entry is one file, written whole or not at all, and checked when it is read: what is damaged counts as not
+there.
+"""
+
+import hashlib
+import io
+import json
+import os
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+
+import polars as pl
+from pyarrow import parquet
+
+from hocket.errors import InputError
+from hocket.sweep.task import Answer, Task
+
+_DIGEST_BYTES = hashlib.sha256().digest_size
+_TOTALS = b"hocket"
+
+
+def default_directory() -> Path:
+    """Where answers are kept unless asked otherwise: `$XDG_CACHE_HOME/hocket/sweep`, or in `~/.cache`."""
+    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    # The XDG specification: paths that are not absolute are invalid and are ignored.
+    return (named if named.is_absolute() else Path.home() / ".cache") / "hocket" / "sweep"
+
+
+def key_of(task: Task) -> str:
+    """What the answer of `task` depends on, as 64 hexadecimal digits: the plan after defaults, what is in the
+    files that it names, the engine, and the build.
+    """
+    files = [digest for path in task.plan.files() for digest in _digests(path)]
+    asked = {"plan": task.plan.resolved(), "files": files, "engine": task.engine, "build": task.build}
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+
+
+def _digests(named: Path) -> list[tuple[str, str]]:
+    """Each file at or below `named` by its path from there, with the SHA-256 of what is in it."""
+    found = sorted(path for path in named.rglob("*") if path.is_file()) if named.is_dir() else [named]
+    return [(path.relative_to(named).as_posix(), _digest(path)) for path in found]
+
+
+def _digest(path: Path) -> str:
+    try:
+        about = path.stat()
+        return _digest_of_content(path, about.st_mtime_ns, about.st_size, about.st_ino)
+    except OSError as error:
+        # Whoever runs the plan refuses it.
+        return f"cannot be read: {error.strerror}"
+
+
+@lru_cache(maxsize=10_000)
+def _digest_of_content(path: Path, *_about: int) -> str:
+    """Read once, and again when something about the file has changed: combinations share their files."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+class Cache:
+    """Answers in a directory, by key."""
+
+    def __init__(self, directory: Path) -> None:
+        """Makes `directory` if need be. Raises `InputError` if it cannot be written."""
+        self.directory = directory
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=directory).close()
+        except OSError as error:
+            raise InputError(
+                f"{directory}: answers cannot be kept there: {error.strerror or error}"
+            ) from None
+
+    def find(self, key: str) -> Answer | None:
+        """The answer under `key`; `None` if there is none, or if its file is damaged."""
+        try:
+            content = self._path(key).read_bytes()
+        except OSError:
+            return None
+        digest, payload = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+        if hashlib.sha256(key.encode() + payload).digest() != digest:
+            return None
+        table = parquet.read_table(io.BytesIO(payload))
+        kept = json.loads(table.schema.metadata[_TOTALS])
+        jobs = pl.from_arrow(table.replace_schema_metadata())
+        assert isinstance(jobs, pl.DataFrame), "a table is a frame"
+        return Answer(jobs, kept["totals"], kept["run_s"])
+
+    def keep(self, key: str, answer: Answer) -> None:
+        """Writes `answer` under `key`, in place of any there; readers see the one or the other.
+
+        Raises `OSError` if it cannot be written.
+        """
+        kept = json.dumps({"totals": answer.totals, "run_s": answer.run_s})
+        table = answer.jobs.to_arrow(compat_level=pl.CompatLevel.oldest())
+        payload = io.BytesIO()
+        parquet.write_table(table.replace_schema_metadata({_TOTALS: kept}), payload, compression="zstd")
+        digest = hashlib.sha256(key.encode() + payload.getvalue()).digest()
+        path = self._path(key)
+        path.parent.mkdir(exist_ok=True)
+        # Renaming within a directory is atomic.
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            try:
+                file.write(digest + payload.getvalue())
+                file.close()
+                os.replace(file.name, path)
+            except BaseException:
+                os.unlink(file.name)
+                raise
+
+    def _path(self, key: str) -> Path:
+        return self.directory / key[:2] / key

@@ -1,0 +1,117 @@
+"""Does tasks in worker processes on this machine, one task each at a time.
+
+Workers are programs of their own and no forks or copies of this one: they need nothing of its main module,
+Ctrl-C does not reach them, and one that dies takes no other task with it.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection, Pipe, wait
+from pathlib import Path
+from typing import Self
+
+import hocket
+from hocket.sweep.task import Failure, Outcome, Task
+
+_ONE_THREAD = dict.fromkeys(
+    ("POLARS_MAX_THREADS", "RAYON_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"
+)
+
+
+def in_processes(tasks: Sequence[Task], workers: int) -> Generator[tuple[int, Outcome]]:
+    """The position of each task with its outcome, as they come.
+
+    A task whose process dies has failed; the others go on. However the iteration ends, the processes end too.
+    """
+    waiting = iter(enumerate(tasks))
+    busy: dict[Connection, tuple[_Worker, int]] = {}
+
+    def start_next(worker: _Worker | None) -> None:
+        number, task = next(waiting, (None, None))
+        if number is None or task is None:
+            if worker is not None:
+                worker.end()
+            return
+        worker = worker or _Worker.start()
+        busy[worker.connection] = (worker, number)
+        worker.ask(task)
+
+    try:
+        for _ in range(min(workers, len(tasks))):
+            start_next(None)
+        while busy:
+            for connection in wait(list(busy)):
+                assert isinstance(connection, Connection), "workers answer through connections"
+                worker, number = busy[connection]
+                outcome = worker.outcome()
+                del busy[connection]
+                start_next(worker if outcome is not None else None)
+                yield number, outcome or Failure(worker.obituary())
+    finally:
+        for worker, _ in busy.values():
+            worker.end()
+
+
+class _Worker:
+    """A worker process and the connection to it."""
+
+    def __init__(self, process: subprocess.Popen[bytes], connection: Connection) -> None:
+        self.connection = connection
+        self._process = process
+
+    @classmethod
+    def start(cls) -> Self:
+        ours, theirs = Pipe()
+        with theirs:
+            process = subprocess.Popen(
+                # -P: what lies in the current directory is not imported by accident.
+                [sys.executable, "-P", "-m", "hocket.sweep.worker", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                # It ends when this pipe is closed, also where this process is killed.
+                stdin=subprocess.PIPE,
+                # Ctrl-C is sent to all processes of the terminal's group; what it means is decided here.
+                process_group=0,
+                env=os.environ | _ONE_THREAD | {"PYTHONPATH": _import_path()},
+            )
+        return cls(process, ours)
+
+    def ask(self, task: Task) -> None:
+        # A worker that has died is found out when its outcome is read.
+        with suppress(BrokenPipeError):
+            self.connection.send(task)
+
+    def outcome(self) -> Outcome | None:
+        """What it answers; `None` if it has died."""
+        try:
+            outcome: Outcome = self.connection.recv()
+        except (EOFError, ConnectionResetError):
+            return None
+        return outcome
+
+    def obituary(self) -> str:
+        """How it has died."""
+        code = self._end_of_process()
+        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        hint = "; is there enough memory?" if code == -signal.SIGKILL else ""
+        return f"its process {how}{hint}"
+
+    def end(self) -> None:
+        self._process.kill()
+        self._end_of_process()
+
+    def _end_of_process(self) -> int:
+        self.connection.close()
+        code = self._process.wait()
+        assert self._process.stdin is not None, "it was started with a pipe"
+        self._process.stdin.close()
+        return code
+
+
+def _import_path() -> str:
+    """Where this Hocket is found, before wherever else modules are looked for."""
+    ours = str(Path(hocket.__file__).parents[1])
+    return os.pathsep.join(filter(None, (ours, os.environ.get("PYTHONPATH"))))

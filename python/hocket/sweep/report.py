@@ -1,0 +1,108 @@
+"""What the command line prints of a sweep."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import polars as pl
+from rich.markup import escape
+
+from hocket.console import err, out, print_table
+from hocket.sweep.answers import Sweep
+from hocket.sweep.combinations import SEED, described
+
+_LAST_NAME = re.compile(r"[\w-]+(?=(?:\[[^\]]*\]|\.\*)*\Z)")
+
+
+class _Figure(NamedTuple):
+    """A column that is printed: its title, and what its values are multiplied by and rounded to."""
+
+    title: str
+    factor: float
+    places: int
+
+
+_FIGURES = {
+    "iterations": _Figure("iterations", 1, 0),
+    "mean_iteration_s": _Figure("mean (ms)", 1e3, 2),
+    "p99_iteration_s": _Figure("p99", 1e3, 2),
+    "mean_communication_s": _Figure("communication", 1e3, 2),
+    "busbw_bps": _Figure("busbw (GB/s)", 1e-9 / 8, 2),
+    "policy_acted": _Figure("policy acted", 1, 0),
+    "run_pauses": _Figure("PAUSE frames", 1, 0),
+    "run_losses": _Figure("lost", 1, 0),
+    "run_peak_bytes": _Figure("longest queue (kB)", 1e-3, 1),
+}
+
+
+def print_sweep(title: str, sweep: Sweep, directory: Path | None) -> None:
+    """A row for each combination and job, means over seeds with their spread, and on stderr what failed."""
+    runs = sweep.manifest["runs"]
+    out.print(f"[bold]{escape(title)}[/bold]")
+    done = Counter(each["status"] for each in runs)
+    cached = sum(each["cached"] for each in runs)
+    others = "".join(f", {count} {status}" for status, count in done.items() if status != "complete")
+    out.print(
+        f"{done['complete']:,} of {len(runs):,} runs complete{others}; "
+        f"{cached:,} from the cache, {sweep.manifest['wall_s']:.3f} s"
+    )
+    out.print()
+    _print_rows(sweep)
+    if directory is not None:
+        out.print()
+        out.print(
+            f"written to {escape(str(directory))}: manifest.json and sweep.parquet ({sweep.table.height:,})"
+        )
+    for row in sweep.failures().to_dicts():
+        settings = {axis: row[axis] for axis in sweep.axes}
+        err.print(f"[red]failed:[/red] {escape(described(settings))}: {escape(row['error'])}")
+
+
+def _print_rows(sweep: Sweep) -> None:
+    averaged = SEED in sweep.axes
+    rows = sweep.over_seeds() if averaged else sweep.table.filter(pl.col("status") == "complete")
+    labels = [axis for axis in sweep.axes if axis != SEED]
+    if rows["engine"].n_unique() > 1 and "run.engine" not in labels:
+        labels.append("engine")
+    labels.append("job")
+    figures = {
+        name: figure
+        for name, figure in _FIGURES.items()
+        if name in rows.columns and rows[name].null_count() < rows.height
+    }
+    runs = ["runs"] if averaged else []
+    cells = [[*map(_text, rows[label])] for label in labels] + [[*map(str, rows[name])] for name in runs]
+    cells += [_numbers(rows, name, figure) for name, figure in figures.items()]
+    header = [*_titles(labels, figures.values()), *runs, *(figure.title for figure in figures.values())]
+    print_table(header, zip(*cells, strict=True), left=len(labels))
+
+
+def _titles(labels: Sequence[str], figures: Iterable[_Figure]) -> list[str]:
+    """Keys by their last name where nothing else has the same: `jobs.*.congestion` is congestion."""
+    short = [match[0] if (match := _LAST_NAME.search(label)) else label for label in labels]
+    taken = [*short, *(figure.title for figure in figures)]
+    return [name if taken.count(name) == 1 else label for name, label in zip(short, labels, strict=True)]
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "not given"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _numbers(rows: pl.DataFrame, name: str, figure: _Figure) -> list[str]:
+    """A column with the spread over seeds where there is any; a dash where there is no number."""
+    spread = f"std_{name}"
+    varies = spread in rows.columns and (rows[spread].fill_nan(0).fill_null(0) > 0).any()
+    spreads = rows[spread] if varies else [None] * rows.height
+    return [_number(value, spread, figure) for value, spread in zip(rows[name], spreads, strict=True)]
+
+
+def _number(value: float | None, spread: float | None, figure: _Figure) -> str:
+    if value is None or math.isnan(value):
+        return "–"
+    text = f"{value * figure.factor:,.{figure.places}f}"
+    return text if spread is None else f"{text} ± {spread * figure.factor:,.{figure.places}f}"

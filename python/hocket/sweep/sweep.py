@@ -1,0 +1,194 @@
+"""The way of a sweep: combinations that are checked, answers that are looked up or computed, one table."""
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, nullcontext, suppress
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from hocket.errors import InputError
+from hocket.plan import Engine
+from hocket.results import Run, RunWriter
+from hocket.runner import PlanLike
+from hocket.sweep.answers import Sweep, status, status_of, table
+from hocket.sweep.axes import Axis
+from hocket.sweep.build import build
+from hocket.sweep.cache import Cache, default_directory, key_of
+from hocket.sweep.combinations import Tables
+from hocket.sweep.on_ray import on_ray
+from hocket.sweep.processes import in_processes
+from hocket.sweep.task import Answer, Outcome, Task, kept
+from hocket.units import shown
+
+Progress = Callable[[int, int], object]
+"""Called at the start and after each answer, with how many there are and how many there will be."""
+
+_RUNS = "runs"
+# 64 of the 256 bits: two of a million runs share them once in a hundred million sweeps.
+_DIGITS_OF_A_DIRECTORY = 16
+
+
+def sweep(
+    plan: PlanLike,
+    axes: Mapping[str, Sequence[object]] | Sequence[Axis],
+    *,
+    seeds: int | None = None,
+    engine: Engine | None = None,
+    workers: int | None = None,
+    ray: str | None = None,
+    cache: str | Path | bool = True,
+    directory: str | Path | None = None,
+    keep_runs: bool = False,
+    progress: Progress | None = None,
+) -> Sweep:
+    """Simulates `plan` with every combination of the values of `axes`, on `engine` or the one that it names.
+
+    A key of an axis is any of the plan, such as `run.engine`, `jobs[0].congestion` or `jobs.*.priority`;
+    `None` among its values leaves it out. `seeds` adds the axis `seed`: so many, from that of the plan on.
+
+    Runs go side by side in `workers` processes of one thread each, as many as there are processors if not
+    said; or with `ray` on the cluster at that address (`local` for one on this machine, `auto` for the one
+    that it belongs to). Same sweep, same table, however many.
+
+    What a complete run answered is kept in `cache`, a directory or the user's own: the same plan on the same
+    engine of the same build is answered from there. With a `directory` the sweep is written there; with
+    `keep_runs` all tables of each run too, into `runs` in it, which all machines of a cluster must see; a
+    run that is there already is not repeated.
+
+    Ctrl-C ends what is running: what was finished comes back and stays in the cache. A run that is refused by
+    the engine, proves itself wrong or dies is a row with its error, and the others go on.
+
+    Raises `InputError` before anything runs: for a bad plan, axis or combination, naming it, and for what
+    cannot be written or reached.
+
+    >>> plan = {
+    ...     "link": {"capacity": "50 Gbps"},
+    ...     "jobs": [{"name": name, "period": "180 ms",
+    ...               "up": [{"start": "0 ms", "duration": "90 ms", "rate": "40 Gbps"}]} for name in "ab"],
+    ... }
+    >>> swept = sweep(plan, {"jobs[1].time_shift": [None, "90 ms"]}, cache=False)
+    >>> swept.table.select("jobs[1].time_shift", "job", "mean_iteration_s").rows()
+    [(None, 'a', 0.234), (None, 'b', 0.234), ('90 ms', 'a', 0.18), ('90 ms', 'b', 0.18)]
+    """
+    started = time.perf_counter()
+    if workers is not None and workers < 1:
+        raise InputError(f"workers: must be at least 1: got {workers}")
+    if keep_runs and directory is None:
+        raise InputError("keep_runs: needs a directory to keep the runs in")
+    given = Tables.of(plan)
+    chosen = _axes(axes)
+    if seeds is not None:
+        chosen.append(given.seeds(seeds))
+    combinations = given.combinations(chosen)
+    tasks = [Task(each.plan, engine or each.plan.run.engine, build()) for each in combinations]
+    keys = [key_of(task) for task in tasks]
+    runs = Path(directory) / _RUNS if keep_runs and directory is not None else None
+    answers = _Answers(dict(zip(keys, tasks, strict=True)), _cache(cache), runs)
+    with RunWriter(directory) if directory is not None else nullcontext() as writer:
+        answers.compute(workers, ray, progress or (lambda done, total: None))
+        outcomes = [answers.outcomes.get(key) for key in keys]
+        found = table(chosen, combinations, [task.engine for task in tasks], outcomes)
+        manifest = {
+            "status": status(outcomes),
+            "hocket_version": version("hocket"),
+            "build": build(),
+            "axes": {axis.key: list(axis.values) for axis in chosen},
+            "wall_s": time.perf_counter() - started,
+            "cache": None if answers.cache is None else str(answers.cache.directory),
+            "not_kept": answers.not_kept,
+            "runs": [answers.described(key) for key in keys],
+            "plan": combinations[0].plan.resolved(),
+        }
+        swept = Sweep(found, manifest)
+        if writer is not None:
+            swept.write_with(writer)
+    return swept
+
+
+def _axes(axes: Mapping[str, Sequence[object]] | Sequence[Axis]) -> list[Axis]:
+    if not isinstance(axes, Mapping):
+        return list(axes)
+    for name, values in axes.items():
+        if isinstance(values, str) or not isinstance(values, Sequence):
+            raise InputError(f"{name}: the values of an axis are a list: got {shown(values)}")
+    return [Axis(name, tuple(values)) for name, values in axes.items()]
+
+
+def _cache(cache: str | Path | bool) -> Cache | None:
+    if isinstance(cache, bool):
+        return Cache(default_directory()) if cache else None
+    return Cache(Path(cache))
+
+
+class _Answers:
+    """The outcomes of tasks by key: those that are known already, and those that are computed."""
+
+    def __init__(self, tasks: Mapping[str, Task], cache: Cache | None, runs: Path | None) -> None:
+        """Looks up in `cache`; or in `runs`, where whole runs are wanted, which a cache does not have."""
+        self.cache = cache
+        self.outcomes: dict[str, Outcome] = {}
+        self.not_kept: str | None = None
+        self._runs = runs
+        self._tasks = {key: replace(task, directory=self._place(key)) for key, task in tasks.items()}
+        for key in tasks:
+            answer = self._known(key)
+            if answer is not None:
+                self.outcomes[key] = answer
+        self._known_before = frozenset(self.outcomes)
+
+    def compute(self, workers: int | None, ray: str | None, progress: Progress) -> None:
+        """Computes those that are missing, until Ctrl-C, and keeps each as it comes."""
+        progress(len(self.outcomes), len(self._tasks))
+        missing = [key for key in self._tasks if key not in self.outcomes]
+        if not missing:
+            return
+        tasks = [self._tasks[key] for key in missing]
+        arriving = (
+            in_processes(tasks, workers or len(os.sched_getaffinity(0)))
+            if ray is None
+            else on_ray(tasks, ray, workers)
+        )
+        # What is under way ends with the iteration.
+        with suppress(KeyboardInterrupt), closing(arriving):
+            for number, outcome in arriving:
+                self.outcomes[missing[number]] = outcome
+                self._keep(missing[number], outcome)
+                progress(len(self.outcomes), len(self._tasks))
+
+    def described(self, key: str) -> dict[str, Any]:
+        """What a manifest says of the run under `key`; `run_s` is that of the engine when it ran."""
+        outcome = self.outcomes.get(key)
+        run_s = outcome.run_s if isinstance(outcome, Answer) else None
+        place = self._place(key)
+        return {
+            "key": key,
+            "status": status_of(outcome),
+            "cached": key in self._known_before,
+            "run_s": run_s,
+            "directory": str(place) if place is not None and isinstance(outcome, Answer) else None,
+        }
+
+    def _place(self, key: str) -> Path | None:
+        return self._runs / key[:_DIGITS_OF_A_DIRECTORY] if self._runs is not None else None
+
+    def _known(self, key: str) -> Answer | None:
+        place = self._place(key)
+        if place is None:
+            return self.cache.find(key) if self.cache is not None else None
+        try:
+            run = Run.read(place)
+        except InputError:
+            return None
+        return kept(run) if run.manifest["status"] == "complete" else None
+
+    def _keep(self, key: str, outcome: Outcome) -> None:
+        if self.cache is None or not isinstance(outcome, Answer):
+            return
+        try:
+            self.cache.keep(key, outcome)
+        except OSError as error:
+            # A full disk costs the next sweep time; it must not cost this one its answers.
+            self.not_kept = f"{self.cache.directory}: {error.strerror or error}"

@@ -1,0 +1,34 @@
+"""A worker process of a sweep, started as `python -m hocket.sweep.worker DESCRIPTOR`.
+
+It does the tasks that come through the connection with that descriptor, one after the other.
+"""
+
+import os
+import sys
+import threading
+from multiprocessing.connection import Connection
+
+from hocket.sweep.task import Task, perform
+
+
+def main(descriptor: int) -> None:
+    """Answers tasks until there are no more, or until whoever asks is gone."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    with Connection(descriptor) as connection:
+        while True:
+            try:
+                task = connection.recv()
+            except EOFError:
+                return
+            assert isinstance(task, Task), "only tasks come through the connection"
+            connection.send(perform(task))
+
+
+def _end_with_parent() -> None:
+    """Ends this process, in the midst of a run too, when standard input is closed: nobody waits for it."""
+    os.read(sys.stdin.fileno(), 1)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,110 @@
+"""`hocket sweep` as a user meets it: what it prints, what it writes, and how it ends."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hocket import Run
+
+Command = Callable[..., Any]
+Tables = dict[str, Any]
+
+
+@pytest.fixture
+def plan(halves: Tables, tmp_path: Path) -> Path:
+    path = tmp_path / "halves.json"
+    path.write_text(json.dumps({**halves, "name": "two [halves]"}), encoding="utf-8")
+    return path
+
+
+def test_a_row_for_each_combination_and_job_is_printed(hocket: Command, plan: Path) -> None:
+    outcome = hocket(
+        "sweep", plan, "--set", "jobs[1].time_shift=,90 ms", "--set", "link.capacity=50 Gbps,80 Gbps"
+    )
+    assert (outcome.code, outcome.err.strip()) == (0, "")
+    lines = outcome.out.splitlines()
+    assert lines[0] == "two [halves]"
+    assert re.fullmatch(r"4 of 4 runs complete; 0 from the cache, \d+\.\d{3} s", lines[1])
+    assert re.split(r"  +", lines[3])[:5] == ["time_shift", "capacity", "job", "iterations", "mean (ms)"]
+    assert [re.split(r"  +", line)[:5] for line in lines[4:12]] == [
+        ["not given", "50 Gbps", "a", "10", "234.00"],
+        ["not given", "50 Gbps", "b", "10", "234.00"],
+        ["not given", "80 Gbps", "a", "10", "180.00"],
+        ["not given", "80 Gbps", "b", "10", "180.00"],
+        ["90 ms", "50 Gbps", "a", "10", "180.00"],
+        ["90 ms", "50 Gbps", "b", "10", "180.00"],
+        ["90 ms", "80 Gbps", "a", "10", "180.00"],
+        ["90 ms", "80 Gbps", "b", "10", "180.00"],
+    ]
+
+
+def test_seeds_are_one_row_with_their_spread(hocket: Command, plan: Path) -> None:
+    outcome = hocket("sweep", plan, "--set", "jobs.*.jitter=0,0.05", "--seeds", "3")
+    rows = [re.split(r"  +", line.strip()) for line in outcome.out.splitlines()[3:]]
+    assert rows[0][:5] == ["jitter", "job", "runs", "iterations", "mean (ms)"]
+    assert rows[1][:5] == ["0.0", "a", "3", "10", "234.00 ± 0.00"]
+    assert rows[3][:4] == ["0.05", "a", "3", "10"]
+    assert re.fullmatch(r"\d+\.\d\d ± \d+\.\d\d", rows[3][4])
+
+
+def test_a_second_time_comes_from_the_cache_and_out_holds_the_table(
+    hocket: Command, plan: Path, tmp_path: Path
+) -> None:
+    first = hocket("sweep", plan, "--set", "seed=1..3", "--out", "first")
+    second = hocket("sweep", plan, "--set", "seed=1..3", "--out", "second", "--workers", "1")
+    assert "0 from the cache" in first.out
+    assert "3 of 3 runs complete; 3 from the cache" in second.out
+    assert "written to second: manifest.json and sweep.parquet (6)" in second.out
+    contents = [(tmp_path / name / "sweep.parquet").read_bytes() for name in ("first", "second")]
+    assert contents[0] == contents[1]
+    assert Run.read(tmp_path / "first").manifest["axes"] == {"seed": [1, 2, 3]}
+
+
+def test_the_rows_are_printed_as_json(hocket: Command, plan: Path) -> None:
+    rows = hocket("sweep", plan, "--set", "seed=1,2", "--json", "--no-cache").json()
+    assert [(row["combination"], row["seed"], row["job"]) for row in rows] == [
+        (0, 1, "a"),
+        (0, 1, "b"),
+        (1, 2, "a"),
+        (1, 2, "b"),
+    ]
+
+
+def test_a_failed_run_is_told_with_exit_code_1_and_the_others_are_printed(
+    hocket: Command, halves: Tables, tmp_path: Path
+) -> None:
+    up = [{"start": "0 ms", "duration": "10 us", "rate": "40 Gbps"}]
+    changed = {
+        **halves,
+        "run": {"iterations": 1},
+        "jobs": [{"name": "a", "period": "1 ms", "up": up}],
+        "changes": [{"at": "1 ms", "link": "link", "rate": "40 Gbps"}],
+    }
+    (tmp_path / "changed.json").write_text(json.dumps(changed), encoding="utf-8")
+    outcome = hocket("sweep", "changed.json", "--set", "run.engine=flow,packet")
+    assert outcome.code == 1
+    assert "1 of 2 runs complete, 1 failed; 0 from the cache" in outcome.out
+    assert "failed: run.engine = flow: changes: only the packet engine has links that change" in outcome.err
+    assert re.search(r"^packet +a +1 +1\.00", outcome.out, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--set", "jobs.*.jitter=0,2"], "with jobs.*.jitter = 2: jobs[0].jitter: 2 is above the largest, 1"),
+        (["--set", "jobs.*.jitter"], "'jobs.*.jitter' is not an axis"),
+        (["--seeds", "0"], "seeds: a sweep has 1 to 100,000 of them: got 0"),
+        (["--no-cache", "--cache", "x"], "--no-cache: is the opposite of --cache"),
+        (["--keep-runs"], "keep_runs: needs a directory"),
+    ],
+)
+def test_a_mistake_is_one_message_and_exit_code_2(
+    hocket: Command, plan: Path, arguments: list[str], message: str
+) -> None:
+    outcome = hocket("sweep", plan, *arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert message in outcome.err
