@@ -169,6 +169,7 @@ def test_the_same_traces_are_found_by_the_start_of_their_path_or_one_by_one_in_a
     directory = SHARED / "all_reduce_8"
     workload = read_chakra(directory)
     assert read_chakra(str(directory / "all_reduce")) == workload
+    assert read_chakra([directory]) == workload
     assert read_chakra(sorted(directory.glob("*.et"), reverse=True)) == workload
 
 
@@ -487,6 +488,13 @@ def test_a_message_without_its_other_half_is_named(refuse: Refuse) -> None:
     assert refuse([send], [node(4, RECV, comm_src=0, comm_size=9, comm_tag=2)]).startswith(
         "job.0.et: node 3: send 1 from rank 0 to rank 1 with tag 2 has 8 bytes; its receive, node 4 of job.1"
     )
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"a\.0\.et: cannot be read: No such file or directory"):
+        read_chakra([tmp_path / "a.0.et"])
+    with pytest.raises(InputError, match=r"a\.0\.et: no trace; the file of rank 0 of a job is named such as"):
+        read_chakra(tmp_path / "a.0.et")
 
 
 def test_ranks_that_are_missing_or_there_twice_are_named(tmp_path: Path) -> None:

@@ -93,7 +93,8 @@ def _files(source: str | Path | Sequence[str | Path]) -> list[Path]:
     if isinstance(source, str | Path):
         where, found = f"{source}", _found(Path(source))
     else:
-        where, found = "traces", [Path(each) for each in source]
+        # A path that leads nowhere is taken for a file, so that it is named as what cannot be read.
+        where, found = "traces", [path for each in source for path in _found(Path(each)) or [Path(each)]]
     if not found:
         raise InputError(f"{where}: no trace; the file of rank 0 of a job is named such as NAME.0.et")
     ranks: dict[int, Path] = {}
