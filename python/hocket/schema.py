@@ -120,7 +120,16 @@ def _name(value: object) -> object:
     return value
 
 
+def _file_path(value: object) -> object:
+    if isinstance(value, str) and not (value and value.isprintable()):
+        raise InputError(f"must be the path of a file or a directory: got {shown(value)}")
+    return value
+
+
 Name = Annotated[StrictStr, Field(max_length=100), BeforeValidator(_name)]
+FilePath = Annotated[StrictStr, BeforeValidator(_file_path)]
+"""A path as it is written: relative ones start from the directory of the plan."""
+
 Number = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(number)]
 Count = Annotated[StrictInt, Field(ge=1, le=LARGEST)]
 

@@ -123,11 +123,12 @@ def test_compat_refuses_a_job_whose_phases_only_a_run_shows() -> None:
     [
         (
             plan_on(),
-            "fabric: has exactly one of clos, rail, fat_tree, dumbbell, testbed, links: got none",
+            "fabric: has exactly one of clos, rail, fat_tree, dumbbell, testbed, lingjun, links: got none",
         ),
         (
             plan_on(clos=SMALL, testbed="cassini"),
-            "fabric: has exactly one of clos, rail, fat_tree, dumbbell, testbed, links: got clos and testbed",
+            "fabric: has exactly one of clos, rail, fat_tree, dumbbell, testbed, lingjun, links: "
+            "got clos and testbed",
         ),
         (plan_on(clso=SMALL), "fabric.clso: is not a known key; did you mean 'clos'?"),
         (plan_on(clos={}), "fabric.clos.racks: is missing"),

@@ -1,5 +1,6 @@
 """Fabrics of GPU clusters by their parameters, and the nodes and cables that they are made of."""
 
+from hocket.fabrics.production import lingjun
 from hocket.fabrics.shapes import (
     CASSINI_DELAY_PS,
     cassini_testbed,
@@ -32,6 +33,7 @@ __all__ = [
     "dumbbell",
     "fat_tree",
     "from_cables",
+    "lingjun",
     "rail_optimised",
     "rates_text",
     "server_of",

@@ -8,6 +8,8 @@ from fractions import Fraction
 from hocket.fabrics.topology import Topology
 from hocket.units import format_rate
 
+_MOST_RATES = 2
+
 
 @dataclass(frozen=True)
 class Ports:
@@ -81,15 +83,18 @@ def tiers_of(topology: Topology) -> tuple[Tier, ...]:
 
 
 def rates_text(rates_bps: tuple[int, ...]) -> str:
-    """So many cables of each rate.
+    """So many cables of each rate; of many rates, how many cables and what they carry in all.
 
     >>> rates_text((50 * 10**9, 100 * 10**9, 50 * 10**9))
     '2 × 50 Gbps + 100 Gbps'
+    >>> rates_text((10**9, 2 * 10**9, 3 * 10**9, 4 * 10**9))
+    '4 cables, 10 Gbps'
     """
     counts = sorted(Counter(rates_bps).items())
-    return " + ".join(
-        f"{count} × {format_rate(rate)}" if count > 1 else format_rate(rate) for rate, count in counts
-    )
+    if len(counts) > _MOST_RATES:
+        return f"{len(rates_bps):,} cables, {format_rate(sum(rates_bps))}"
+    each = (f"{count} × {format_rate(rate)}" if count > 1 else format_rate(rate) for rate, count in counts)
+    return " + ".join(each)
 
 
 def _alike(each: list[tuple[int, ...]]) -> str:

@@ -2,9 +2,17 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, StrictInt
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PrivateAttr,
+    StrictInt,
+    ValidationInfo,
+    model_validator,
+)
 
 from hocket.errors import InputError
 from hocket.fabrics import (
@@ -16,12 +24,13 @@ from hocket.fabrics import (
     dumbbell,
     fat_tree,
     from_cables,
+    lingjun,
     rail_optimised,
     server_of,
     with_scale_up,
 )
 from hocket.plan.mistakes import closest
-from hocket.schema import KeyPath, Mistake, Name, Table, default, size_within
+from hocket.schema import FilePath, KeyPath, Mistake, Name, Number, Table, default, size_within
 from hocket.units import (
     DurationPs,
     PositiveRateBps,
@@ -226,6 +235,31 @@ class Dumbbell(Table):
         )
 
 
+class Lingjun(Table):
+    """The network of a production cluster: a CSV file with the switches above each server."""
+
+    file: FilePath
+    gpus_per_server: GpusPerServer = default(8, f"{_HOTI_RACK}: each server node hosts 8 GPUs")
+    nic_bps: PositiveRateBps = default(_200_GBPS, f"{_HOTI}: NIC to ToR", "nic")
+    oversubscription: Annotated[Number, Field(ge=1, le=1_000)] = default(
+        1.0, f"{_HOTI_RACK}: no over-subscription; the file has no rates"
+    )
+    delay_ps: DurationPs = _delay()
+
+    def topology(self, directory: Path) -> Topology:
+        """Its nodes and cables, from its file, which is looked for from `directory` on.
+
+        Raises `InputError` if there is none, or one that is no such table.
+        """
+        return lingjun(
+            Path(directory, self.file),
+            gpus_per_server=self.gpus_per_server,
+            nic_bps=self.nic_bps,
+            oversubscription=self.oversubscription,
+            delay_ps=self.delay_ps,
+        )
+
+
 Shape = Clos | Rail | FatTree | Dumbbell
 """A fabric by its parameters."""
 
@@ -261,12 +295,19 @@ class Fabric(Table):
     fat_tree: FatTree | None = None
     dumbbell: Dumbbell | None = None
     testbed: Literal["cassini"] | None = None
+    lingjun: Lingjun | None = None
     links: Annotated[tuple[FabricLink, ...], Field(min_length=1, max_length=MAX_CABLES)] | None = None
     hosts: Annotated[tuple[Name, ...], Field(max_length=MAX_CABLES)] = ()
     scale_up: Annotated[ScaleUp | None, BeforeValidator(_parse_scale_up)] = None
     priority_queues: Annotated[StrictInt, Field(ge=1, le=256)] = default(
         8, "IEEE 802.1Q has eight traffic classes"
     )
+    _directory: Path = PrivateAttr(default=Path())
+
+    @model_validator(mode="after")
+    def _in_its_directory(self, info: ValidationInfo) -> Self:
+        self._directory = Path((info.context or {}).get("directory", ""))
+        return self
 
     @property
     def shape(self) -> Shape | None:
@@ -275,11 +316,16 @@ class Fabric(Table):
 
     @cached_property
     def topology(self) -> Topology:
-        """Its nodes and cables."""
+        """Its nodes and cables.
+
+        Raises `InputError` if they are in a file that cannot be read; those of a checked plan have been.
+        """
         if self.shape is not None:
             found = self.shape.topology()
         elif self.testbed is not None:
             found = cassini_testbed()
+        elif self.lingjun is not None:
+            found = self.lingjun.topology(self._directory)
         else:
             assert self.links is not None, "a checked fabric has a shape, a testbed or links"
             found = from_cables((link.cable() for link in self.links), self.hosts)
@@ -307,7 +353,7 @@ class Fabric(Table):
 
 def fabric_mistakes(fabric: Fabric) -> Iterator[Mistake]:
     """What is wrong between the keys of `fabric`."""
-    ways = ("clos", "rail", "fat_tree", "dumbbell", "testbed", "links")
+    ways = ("clos", "rail", "fat_tree", "dumbbell", "testbed", "lingjun", "links")
     given = [key for key in ways if getattr(fabric, key) is not None]
     if len(given) != 1:
         yield (), f"has exactly one of {', '.join(ways)}: got {' and '.join(given) or 'none'}"
@@ -321,8 +367,12 @@ def fabric_mistakes(fabric: Fabric) -> Iterator[Mistake]:
         yield from found
         if found:
             return
+    try:
+        topology = fabric.topology
+    except InputError as error:
+        yield (given[0], "file"), str(error)
+        return
     yield from _link_mistakes(fabric)
-    topology = fabric.topology
     if fabric.scale_up is not None and "scale-up" not in topology.nodes.values():
         yield (
             ("scale_up",),

@@ -70,8 +70,10 @@ class Plan(Table):
         return self._directory
 
     def files(self) -> tuple[Path, ...]:
-        """The files and directories that its jobs name, from `directory` on."""
-        named = (path for job in self.jobs if job.training is not None for path in job.training.paths())
+        """The files and directories that it names, from `directory` on."""
+        named = [path for job in self.jobs if job.training is not None for path in job.training.paths()]
+        if self.fabric is not None and self.fabric.lingjun is not None:
+            named.insert(0, self.fabric.lingjun.file)
         return tuple(self._directory / path for path in named)
 
     def hosts_of(self, job: Job, placement: Mapping[str, tuple[str, ...]] | None = None) -> tuple[str, ...]:

@@ -6,11 +6,10 @@ What a model, a trace or a workload file means is checked by `hocket.training`; 
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer, StrictInt, StrictStr
+from pydantic import BeforeValidator, Field, PlainSerializer, StrictInt
 
-from hocket.errors import InputError
 from hocket.plan.mistakes import closest
-from hocket.schema import Count, KeyPath, Mistake, Name, Number, Table, default
+from hocket.schema import Count, FilePath, KeyPath, Mistake, Name, Number, Table, default
 from hocket.training.workload import CollectiveKind
 from hocket.units import Bytes, DurationPs, PositiveRateBps, shown
 
@@ -32,13 +31,6 @@ def _one_or_all(values: tuple[Any, ...]) -> Any:
     return values[0] if len(values) == 1 else list(values)
 
 
-def _path(value: object) -> object:
-    if isinstance(value, str) and not (value and value.isprintable()):
-        raise InputError(f"must be the path of a file or a directory: got {shown(value)}")
-    return value
-
-
-Path = Annotated[StrictStr, BeforeValidator(_path)]
 Algorithms = Annotated[
     tuple[Algorithm, ...],
     BeforeValidator(_as_list),
@@ -93,14 +85,14 @@ class Training(Table):
     ) = None
     chakra: (
         Annotated[
-            tuple[Path, ...],
+            tuple[FilePath, ...],
             BeforeValidator(_as_list),
             Field(min_length=1, max_length=100_000),
             PlainSerializer(_one_or_all),
         ]
         | None
     ) = None
-    simai: Path | None = None
+    simai: FilePath | None = None
 
     def paths(self) -> tuple[str, ...]:
         """The files and directories that it names, as written."""
