@@ -235,6 +235,11 @@ def test_nodes_that_take_no_time_hand_on_what_they_wait_for(read: Read) -> None:
     assert program[2].after == (0, 1)
 
 
+def test_a_caller_that_the_converter_left_out_is_not_waited_for(read: Read) -> None:
+    (program,) = read([node(1, COMP, micros=1), node(2, COMP, micros=1, data=[1], control=[0])]).programs
+    assert program[1].after == (0,)
+
+
 def test_many_that_are_waited_for_together_are_waited_for_once(read: Read) -> None:
     width = 100
     nodes = [node(number, COMP, micros=1) for number in range(width)]

@@ -61,15 +61,16 @@ class NodeType(IntEnum):
 class Node:
     """One node of a rank's trace: what of it is read.
 
-    `depends` has the data and the control dependencies, in the order of the file. `duration_us` is 0 where
-    the trace has none. `inputs` is the text that PyTorch wrote for the node's inputs.
+    `data` and `control` are dependencies, in the order of the file. `duration_us` is 0 where the trace has
+    none. `inputs` is the text that PyTorch wrote for the node's inputs.
     """
 
     path: Path
     id: int
     name: str
     type: NodeType
-    depends: tuple[int, ...]
+    data: tuple[int, ...]
+    control: tuple[int, ...]
     duration_us: int
     inputs: str
     attributes: dict[str, AttributeValue]
@@ -210,7 +211,8 @@ def _node(path: Path, where: int, content: bytes) -> Node:
         id=message.id,
         name=message.name,
         type=NodeType(message.type) if is_known else NodeType.INVALID,
-        depends=(*message.data_deps, *message.ctrl_deps),
+        data=tuple(message.data_deps),
+        control=tuple(message.ctrl_deps),
         duration_us=message.duration_micros,
         inputs=message.inputs.values if message.type == NodeType.METADATA else "",
         attributes=attributes,

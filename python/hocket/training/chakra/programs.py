@@ -89,8 +89,8 @@ def program_of(
     builder = _Builder(rank, communicators, own, roofline, computes_on_cpu(nodes))
     # What waits for a node waits for these operations.
     stands_for: dict[int, frozenset[int]] = {}
-    for node in in_order(nodes):
-        after = frozenset[int]().union(*(stands_for[each] for each in node.depends))
+    for node, depends in in_order(nodes):
+        after = frozenset[int]().union(*(stands_for[each] for each in depends))
         stands_for[node.id] = builder.add(node, after)
     return builder.program
 
@@ -101,48 +101,56 @@ def computes_on_cpu(nodes: Sequence[Node]) -> bool:
     return bool(computes) and all(node.flag("is_cpu_op") for node in computes)
 
 
-def in_order(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes, each after those it depends on; of those that could come next, the one with the lowest id.
+def in_order(nodes: Sequence[Node]) -> list[tuple[Node, frozenset[int]]]:
+    """The nodes, each with the ids it depends on and after these; of those that could come next, the one with
+    the lowest id.
 
-    Raises `InputError` at a node whose dependency is not there, or that waits for itself.
+    Raises `InputError` at a node whose data dependency is not there, or that waits for itself.
     """
     by_id = {node.id: node for node in nodes}
-    waits: dict[int, int] = {}
+    depends = {node.id: _depends(node, by_id) for node in nodes}
+    waits = {number: len(its) for number, its in depends.items()}
     then: dict[int, list[int]] = {}
-    for node in nodes:
-        depends = set(node.depends)
-        for each in depends:
-            if each not in by_id:
-                raise node.error(f"waits for node {each}, which the file does not have")
-            then.setdefault(each, []).append(node.id)
-        waits[node.id] = len(depends)
+    for number, its in depends.items():
+        for each in its:
+            then.setdefault(each, []).append(number)
     ready = [number for number, count in waits.items() if count == 0]
     heapq.heapify(ready)
     ordered = []
     while ready:
-        node = by_id[heapq.heappop(ready)]
-        ordered.append(node)
-        for number in then.get(node.id, ()):
-            waits[number] -= 1
-            if waits[number] == 0:
-                heapq.heappush(ready, number)
+        number = heapq.heappop(ready)
+        ordered.append((by_id[number], depends[number]))
+        for each in then.get(number, ()):
+            waits[each] -= 1
+            if waits[each] == 0:
+                heapq.heappush(ready, each)
     if len(ordered) < len(nodes):
-        _refuse_cycle(by_id, waits)
+        _refuse_cycle(by_id, depends, waits)
     return ordered
 
 
-def _refuse_cycle(by_id: Mapping[int, Node], waits: Mapping[int, int]) -> None:
+def _depends(node: Node, by_id: Mapping[int, Node]) -> frozenset[int]:
+    """What a node waits for. In PyTorch's traces control dependencies are callers, and these may be missing:
+    the converter leaves nodes out to which no data dependency leads.
+    """
+    for each in node.data:
+        if each not in by_id:
+            raise node.error(f"waits for node {each}, which the file does not have")
+    return frozenset(node.data).union(each for each in node.control if each in by_id)
+
+
+def _refuse_cycle(
+    by_id: Mapping[int, Node], depends: Mapping[int, frozenset[int]], waits: Mapping[int, int]
+) -> None:
     """Names a cycle: going from any node that still waits to one it waits for comes round."""
     number = min(number for number, count in waits.items() if count > 0)
-    path: list[int] = []
+    path: dict[int, None] = {}
     while number not in path:
-        path.append(number)
-        number = min(each for each in by_id[number].depends if waits[each] > 0)
-    cycle = [*path[path.index(number) :], number]
-    shown_cycle = " → ".join(
-        str(each) for each in (cycle if len(cycle) <= 10 else [*cycle[:8], "…", cycle[-1]])
-    )
-    raise by_id[number].error(f"waits for itself: {shown_cycle}")
+        path[number] = None
+        number = min(each for each in depends[number] if waits[each] > 0)
+    cycle: list[object] = [*list(path)[list(path).index(number) :], number]
+    some = cycle if len(cycle) <= 10 else [*cycle[:8], "…", cycle[-1]]
+    raise by_id[number].error(f"waits for itself: {' → '.join(str(each) for each in some)}")
 
 
 class _Builder:
