@@ -151,7 +151,7 @@ def workload(
     >>> parallel = Parallel(tensor=4, pipeline=2)
     >>> found = workload("GPT-3", gpus=16, batch_size=16, parallel=parallel, microbatches=4)
     >>> len(found.programs), len(found.ranks), found.groups[0], found.groups[1]
-    (2, 16, (0, 1, 2, 3), (0, 4))
+    (2, 16, (0, 1, 2, 3), (4, 5, 6, 7))
     """
     entry = find_entry(name)
     recipe = Recipe(

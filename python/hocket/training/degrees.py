@@ -79,32 +79,39 @@ def slots(degrees: Degrees, *, tied: bool) -> Slots:
 
 
 def layout(degrees: Degrees, places: Slots) -> tuple[tuple[tuple[int, ...], ...], tuple[Rank, ...]]:
-    """All groups and all ranks, in order; a rank's program is that of its stage.
+    """All groups, one kind after the other as `Slots` has them, and all ranks in order.
+
+    A rank's program is that of its stage.
 
     A pipeline's group is in the order of its stages, so that a peer's place is its stage.
     """
-    numbers: dict[tuple[str, tuple[int, ...]], int] = {}
+    tensor, data, stages = range(degrees.tensor), range(degrees.data), range(degrees.pipeline)
+    rank = degrees.rank
+    # By what tells the groups of a kind apart, as a rank finds them again below.
+    kinds: list[list[tuple[int, ...]]] = [
+        [tuple(rank(t, d, s) for t in tensor) for s in stages for d in data],
+        [tuple(rank(t, d, s) for d in data) for s in stages for t in tensor],
+        [tuple(rank(t, d, s) for s in stages) for d in data for t in tensor],
+        [(rank(t, d, 0), rank(t, d, stages[-1])) for d in data for t in tensor],
+    ]
+    groups: list[tuple[int, ...]] = []
+    first: list[int | None] = []
+    for slot, members in zip(
+        (places.tensor, places.data, places.pipeline, places.embedding), kinds, strict=True
+    ):
+        first.append(None if slot is None else len(groups))
+        groups += members if slot is not None else []
     ranks = []
-    for stage in range(degrees.pipeline):
-        for data in range(degrees.data):
-            for tensor in range(degrees.tensor):
-                groups = _groups(degrees, places, tensor, data, stage)
-                ranks.append(Rank(stage, tuple(numbers.setdefault(each, len(numbers)) for each in groups)))
-    return tuple(members for _, members in numbers), tuple(ranks)
-
-
-def _groups(
-    degrees: Degrees, places: Slots, tensor: int, data: int, stage: int
-) -> list[tuple[str, tuple[int, ...]]]:
-    """What a rank belongs to, in the order of its communicators."""
-    stages = [degrees.rank(tensor, data, each) for each in range(degrees.pipeline)]
-    groups = []
-    if places.tensor is not None:
-        groups.append(("tensor", tuple(degrees.rank(each, data, stage) for each in range(degrees.tensor))))
-    if places.data is not None:
-        groups.append(("data", tuple(degrees.rank(tensor, each, stage) for each in range(degrees.data))))
-    if places.pipeline is not None:
-        groups.append(("pipeline", tuple(stages)))
-    if places.embedding is not None and stage in (0, degrees.pipeline - 1):
-        groups.append(("embedding", (stages[0], stages[-1])))
-    return groups
+    for s in stages:
+        for d in data:
+            for t in tensor:
+                replica = d * degrees.tensor + t
+                own = (s * degrees.data + d, s * degrees.tensor + t, replica, replica)
+                shares = (True, True, True, s in (0, stages[-1]))
+                communicators = tuple(
+                    start + number
+                    for start, number, member in zip(first, own, shares, strict=True)
+                    if start is not None and member
+                )
+                ranks.append(Rank(s, communicators))
+    return tuple(groups), tuple(ranks)
