@@ -54,7 +54,14 @@ def job_of(plan: Plan) -> Any:
         {"operations": OVERLAP},
         {"chakra": "traces/all_reduce_8"},
         {"chakra": ["a.0.et", "a.1.et"]},
+        {
+            "chakra": "traces",
+            "groups": "groups.json",
+            "dimensions": [2, 2],
+            "roofline": {"flops": 312e12, "memory": "2 TB/s"},
+        },
         {"simai": "workload.txt"},
+        {"simai": "workload.txt", "parallel": {"tensor": 2}, "microbatches": 1, "schedule": "1f1b"},
     ],
 )
 def test_each_way_is_written_as_it_is_read(training: Tables) -> None:
@@ -127,11 +134,11 @@ def test_files_are_looked_for_beside_the_plan(tmp_path: Path) -> None:
         ),
         (
             trained({"model": "BERT", "bytes": "1 MB"}),
-            "jobs[0].training.bytes: belongs to a collective, and this job has model",
+            "jobs[0].training.bytes: belongs to collective, and this job has model",
         ),
         (
             trained({**ALL_REDUCE, "microbatches": 2}),
-            "jobs[0].training.microbatches: belongs to a model, and this job has collective",
+            "jobs[0].training.microbatches: belongs to model or simai, and this job has collective",
         ),
         (
             trained({"collective": "all-reduce"}),
@@ -145,6 +152,11 @@ def test_files_are_looked_for_beside_the_plan(tmp_path: Path) -> None:
             trained({"collective": "allreduce", "bytes": "1 B"}),
             "jobs[0].training.collective: must be 'all-reduce', 'reduce-scatter', 'all-gather', 'all-to-all' "
             "or 'broadcast': got 'allreduce'",
+        ),
+        (
+            trained({"simai": "w.txt", "parallel": {"data": 2}}),
+            "jobs[0].training.parallel.data: belongs to model; of simai, there are as many replicas as there "
+            "are GPUs for",
         ),
         (trained({"layers": []}), "jobs[0].training.layers: has too few entries: got 0, at least 1 needed"),
         (
@@ -238,6 +250,6 @@ def test_all_mistakes_of_a_training_job_are_told_at_once(mistakes: Mistakes) -> 
     )
     assert found == [
         "jobs[0].pad_to: belongs to a job of phases, and this one has [jobs.training]",
-        "jobs[0].training.gpu: belongs to a model, and this job has collective",
+        "jobs[0].training.gpu: belongs to model, and this job has collective",
         "jobs[0].stragglers[0].rank: 9 is not a rank: the job has 4, counted from 0",
     ]

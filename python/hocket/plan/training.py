@@ -48,6 +48,13 @@ class Parallel(Table):
     pipeline: Count | None = None
 
 
+class RooflineTable(Table):
+    """A GPU's limits, for traces that know what a compute does and not how long it takes."""
+
+    flops: Annotated[Number, Field(ge=1, le=1e18)]
+    memory_bps: PositiveRateBps = Field(alias="memory")
+
+
 class LayerTable(Table):
     """One layer of a data-parallel training loop: compute times, and the weights with gradients to add up."""
 
@@ -92,11 +99,14 @@ class Training(Table):
         ]
         | None
     ) = None
+    groups: FilePath | None = None
+    dimensions: Annotated[tuple[Count, ...], Field(min_length=1, max_length=8)] | None = None
+    roofline: RooflineTable | None = None
     simai: FilePath | None = None
 
     def paths(self) -> tuple[str, ...]:
         """The files and directories that it names, as written."""
-        return (*(self.chakra or ()), *((self.simai,) if self.simai is not None else ()))
+        return (*(self.chakra or ()), *(path for path in (self.groups, self.simai) if path is not None))
 
 
 class Straggler(Table):
@@ -128,9 +138,17 @@ class Collectives(Table):
 
 
 _WAYS = ("model", "layers", "collective", "operations", "chakra", "simai")
+# Which ways the other keys go with.
 _BELONG = {
-    "model": ("batch_size", "parallel", "microbatches", "schedule", "gpu"),
-    "collective": ("bytes",),
+    "batch_size": ("model",),
+    "parallel": ("model", "simai"),
+    "microbatches": ("model", "simai"),
+    "schedule": ("model", "simai"),
+    "gpu": ("model",),
+    "bytes": ("collective",),
+    "groups": ("chakra",),
+    "dimensions": ("chakra",),
+    "roofline": ("chakra",),
 }
 
 
@@ -140,10 +158,15 @@ def training_mistakes(training: Training) -> Iterator[Mistake]:
     if len(given) != 1:
         yield (), f"has exactly one of {', '.join(_WAYS)}: got {' and '.join(given) or 'none'}"
         return
-    for way, keys in _BELONG.items():
-        for key in keys if way not in given else ():
-            if getattr(training, "size_bytes" if key == "bytes" else key) is not None:
-                yield (key,), f"belongs to a {way}, and this job has {given[0]}"
+    for key, ways in _BELONG.items():
+        value = training.size_bytes if key == "bytes" else getattr(training, key)
+        if value is not None and given[0] not in ways:
+            yield (key,), f"belongs to {' or '.join(ways)}, and this job has {given[0]}"
+    if training.simai is not None and training.parallel is not None and training.parallel.data is not None:
+        yield (
+            ("parallel", "data"),
+            "belongs to model; of simai, there are as many replicas as there are GPUs for",
+        )
     if training.collective is not None and training.size_bytes is None:
         yield ("bytes",), f"is missing; the collective {shown(training.collective)} needs it"
     yield from _operation_mistakes(training.operations or ())
