@@ -105,3 +105,9 @@ def test_traces_are_for_as_many_gpus_as_there_are_files() -> None:
 def test_a_file_of_simai_is_taken_on_the_gpus_that_the_job_has() -> None:
     path = str(SHARED / "simai" / "microAllReduce.txt")
     assert len(workload({"simai": path}, gpus=8).ranks) == 8
+
+
+def test_a_model_may_wait_for_its_input_at_the_start_of_an_iteration() -> None:
+    (program,) = workload({"model": "ResNet50", "loading": "30 ms"}).programs
+    assert (program[0].name, program[0].duration_ps) == ("data loading", 30 * MS)
+    assert program[1].after == (0,)

@@ -84,6 +84,7 @@ class Training(Table):
     microbatches: Count | None = None
     schedule: Literal["1f1b", "gpipe"] | None = None
     gpu: Literal["V100", "A100", "H100"] | None = None
+    loading_ps: DurationPs | None = Field(default=None, alias="loading")
     layers: Annotated[tuple[LayerTable, ...], Field(min_length=1, max_length=MAX_LAYERS)] | None = None
     collective: CollectiveKind | None = None
     size_bytes: PositiveBytes | None = Field(default=None, alias="bytes")
@@ -145,6 +146,7 @@ _BELONG = {
     "microbatches": ("model", "simai"),
     "schedule": ("model", "simai"),
     "gpu": ("model",),
+    "loading": ("model",),
     "bytes": ("collective",),
     "groups": ("chakra",),
     "dimensions": ("chakra",),
@@ -159,7 +161,7 @@ def training_mistakes(training: Training) -> Iterator[Mistake]:
         yield (), f"has exactly one of {', '.join(_WAYS)}: got {' and '.join(given) or 'none'}"
         return
     for key, ways in _BELONG.items():
-        value = training.size_bytes if key == "bytes" else getattr(training, key)
+        value = getattr(training, {"bytes": "size_bytes", "loading": "loading_ps"}.get(key, key))
         if value is not None and given[0] not in ways:
             yield (key,), f"belongs to {' or '.join(ways)}, and this job has {given[0]}"
     if training.simai is not None and training.parallel is not None and training.parallel.data is not None:

@@ -47,6 +47,7 @@ def _workload(training: Training, gpus: int, directory: Path) -> Workload:
             microbatches=training.microbatches or 1,
             schedule=training.schedule or "1f1b",
             gpu=training.gpu,
+            loading_ps=training.loading_ps or 0,
         )
     if training.chakra is not None:
         paths = [directory / path for path in training.chakra]
