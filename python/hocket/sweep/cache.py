@@ -5,7 +5,6 @@ there.
 """
 
 import hashlib
-import io
 import json
 import os
 import tempfile
@@ -13,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import polars as pl
-from pyarrow import parquet
+import pyarrow as pa
 
 from hocket.errors import InputError
 from hocket.sweep.task import Answer, Task
@@ -34,7 +33,8 @@ def key_of(task: Task) -> str:
     files that it names, the engine, and the build.
     """
     files = [digest for path in task.plan.files() for digest in _digests(path)]
-    asked = {"plan": task.plan.resolved(), "files": files, "engine": task.engine, "build": task.build}
+    plan = task.plan.model_dump(mode="json", by_alias=True)
+    asked = {"plan": plan, "files": files, "engine": task.engine, "build": task.build}
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
@@ -82,7 +82,7 @@ class Cache:
         digest, payload = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
         if hashlib.sha256(key.encode() + payload).digest() != digest:
             return None
-        table = parquet.read_table(io.BytesIO(payload))
+        table = pa.ipc.open_stream(payload).read_all()
         kept = json.loads(table.schema.metadata[_TOTALS])
         jobs = pl.from_arrow(table.replace_schema_metadata())
         assert isinstance(jobs, pl.DataFrame), "a table is a frame"
@@ -95,15 +95,18 @@ class Cache:
         """
         kept = json.dumps({"totals": answer.totals, "run_s": answer.run_s})
         table = answer.jobs.to_arrow(compat_level=pl.CompatLevel.oldest())
-        payload = io.BytesIO()
-        parquet.write_table(table.replace_schema_metadata({_TOTALS: kept}), payload, compression="zstd")
-        digest = hashlib.sha256(key.encode() + payload.getvalue()).digest()
+        table = table.replace_schema_metadata({_TOTALS: kept})
+        stream = pa.BufferOutputStream()
+        with pa.ipc.new_stream(stream, table.schema) as writer:
+            writer.write_table(table)
+        payload = stream.getvalue().to_pybytes()
+        digest = hashlib.sha256(key.encode() + payload).digest()
         path = self._path(key)
         path.parent.mkdir(exist_ok=True)
         # Renaming within a directory is atomic.
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
             try:
-                file.write(digest + payload.getvalue())
+                file.write(digest + payload)
                 file.close()
                 os.replace(file.name, path)
             except BaseException:
