@@ -1,5 +1,6 @@
 """The same sweep on a local cluster of Ray gives the same rows."""
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -52,5 +53,10 @@ def test_a_cluster_of_this_machine_is_made_for_a_sweep_and_ends_with_it(
 
 
 def test_a_cluster_that_is_not_there_is_refused(halves: Tables) -> None:
-    with pytest.raises(InputError, match="--ray: the cluster 'auto' cannot be reached"):
-        sweep(halves, {"seed": [1, 2]}, ray="auto")
+    with socket.socket() as nobody:
+        # Bound and not listening: whoever calls is refused.
+        nobody.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        for unreachable in (address, f"ray://{address}", "auto"):
+            with pytest.raises(InputError, match=f"--ray: the cluster '{unreachable}' cannot be reached"):
+                sweep(halves, {"seed": [1, 2]}, ray=unreachable)

@@ -64,6 +64,14 @@ def test_a_second_time_comes_from_the_cache_and_out_holds_the_table(
     assert Run.read(tmp_path / "first").manifest["axes"] == {"seed": [1, 2, 3]}
 
 
+def test_an_axis_that_the_engine_does_not_read_is_told(hocket: Command, plan: Path) -> None:
+    outcome = hocket("sweep", plan, "--set", "jobs.*.congestion=dcqcn,hpcc")
+    (told,) = (
+        line for line in outcome.out.splitlines() if line.startswith("without effect on the flow engine: ")
+    )
+    assert "jobs[0].congestion, jobs[1].congestion: only the packet engine reads it" in told
+
+
 def test_the_rows_are_printed_as_json(hocket: Command, plan: Path) -> None:
     rows = hocket("sweep", plan, "--set", "seed=1,2", "--json", "--no-cache").json()
     assert [(row["combination"], row["seed"], row["job"]) for row in rows] == [

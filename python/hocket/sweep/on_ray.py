@@ -1,11 +1,16 @@
 """Does tasks on a cluster of Ray, on this machine or many; needs `hocket[ray]`."""
 
 import itertools
+import re
+import socket
 from collections.abc import Generator, Sequence
 from typing import Any
 
 from hocket.errors import InputError
 from hocket.sweep.task import Failure, Outcome, Task, perform
+
+_HOST_AND_PORT = re.compile(r"(?:ray://)?(?P<host>[^/]+):(?P<port>[0-9]{1,5})")
+_ANSWER_WITHIN_S = 10
 
 LOCAL = "local"
 """The address that stands for a cluster of this machine alone, made for the sweep."""
@@ -52,6 +57,13 @@ def on_ray(tasks: Sequence[Task], address: str, workers: int | None) -> Generato
 
 
 def _connect(ray: Any, address: str, workers: int | None) -> None:
+    named = _HOST_AND_PORT.fullmatch(address)
+    if named is not None:
+        # Ray tries again for minutes where nobody answers.
+        try:
+            socket.create_connection((named["host"], int(named["port"])), _ANSWER_WITHIN_S).close()
+        except (OSError, OverflowError, UnicodeError) as error:
+            raise InputError(f"--ray: the cluster {address!r} cannot be reached: {error}") from None
     # A cluster has the processors that it has; only one that is made here can be told how many.
     made_here = {"num_cpus": workers, "include_dashboard": False} if address == LOCAL else {}
     try:

@@ -51,8 +51,14 @@ def print_sweep(title: str, sweep: Sweep, directory: Path | None) -> None:
     )
     out.print()
     _print_rows(sweep)
-    if directory is not None:
+    without_effect: dict[tuple[str, str], list[str]] = {}
+    for each in sweep.manifest["ignored"]:
+        without_effect.setdefault((each["engine"], each["why"]), []).append(each["key"])
+    if without_effect or directory is not None:
         out.print()
+    for (engine, why), keys in without_effect.items():
+        out.print(f"without effect on the {engine} engine: {escape(', '.join(keys))}: {escape(why)}")
+    if directory is not None:
         out.print(
             f"written to {escape(str(directory))}: manifest.json and sweep.parquet ({sweep.table.height:,})"
         )

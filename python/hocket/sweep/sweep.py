@@ -12,7 +12,7 @@ from typing import Any
 from hocket.errors import InputError
 from hocket.plan import Engine
 from hocket.results import Run, RunWriter
-from hocket.runner import PlanLike
+from hocket.runner import PlanLike, ignored
 from hocket.sweep.answers import Sweep, status, status_of, table
 from hocket.sweep.axes import Axis
 from hocket.sweep.build import build
@@ -100,6 +100,7 @@ def sweep(
             "cache": None if answers.cache is None else str(answers.cache.directory),
             "not_kept": answers.not_kept,
             "runs": [answers.described(key) for key in keys],
+            "ignored": _ignored(tasks),
             "plan": combinations[0].plan.resolved(),
         }
         swept = Sweep(found, manifest)
@@ -115,6 +116,16 @@ def _axes(axes: Mapping[str, Sequence[object]] | Sequence[Axis]) -> list[Axis]:
         if isinstance(values, str) or not isinstance(values, Sequence):
             raise InputError(f"{name}: the values of an axis are a list: got {shown(values)}")
     return [Axis(name, tuple(values)) for name, values in axes.items()]
+
+
+def _ignored(tasks: Sequence[Task]) -> list[dict[str, str]]:
+    """Keys without effect, each with the engine that does not read it and the reason."""
+    found = {
+        (task.engine, each["key"], each["why"]): None
+        for task in tasks
+        for each in ignored(task.plan, task.engine)
+    }
+    return [{"engine": engine, "key": key, "why": why} for engine, key, why in found]
 
 
 def _cache(cache: str | Path | bool) -> Cache | None:
