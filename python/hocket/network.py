@@ -49,7 +49,7 @@ class Network:
             return [[(0, 1)] for _ in plan.jobs]
         found = []
         for number, job in enumerate(plan.jobs):
-            hosts = self._hosts(number, job, placement)
+            hosts = self._hosts(plan, number, placement)
             if isinstance(job.path, str):
                 try:
                     found.append(self.fabric.ring(hosts, number * _LABELS))
@@ -70,7 +70,7 @@ class Network:
             return [[(*pair, number * _LABELS, "ecmp")] for number, pair in enumerate(ends)]
         found = []
         for number, job in enumerate(plan.jobs):
-            hosts = self._hosts(number, job, placement)
+            hosts = self._hosts(plan, number, placement)
             ring = self.fabric.ring_flows(hosts, number * _LABELS)
             ways: list[Way]
             if isinstance(job.path, str):
@@ -94,11 +94,11 @@ class Network:
             most = max(most, min(rates_bps) * rtt_ps // (8 * 10**12))
         return most
 
-    def _hosts(self, number: int, job: Job, placement: Mapping[str, Sequence[str]] | None) -> list[int]:
-        hosts = (placement or {}).get(job.name) or job.placement
-        if hosts is None:
+    def _hosts(self, plan: Plan, number: int, placement: Mapping[str, Sequence[str]] | None) -> list[int]:
+        job = plan.jobs[number]
+        if job.training is None and not ((placement or {}).get(job.name) or job.placement):
             raise InputError(f"jobs[{number}].placement: job {job.name!r} has none; name its hosts")
-        return [self.nodes[host] for host in hosts]
+        return [self.nodes[host] for host in plan.hosts_of(job, placement)]
 
     def _pinned(self, plan: Plan, number: int, job: Job, hosts: list[int]) -> list[list[int]]:
         """The way of each flow of `job` over the links that it names: the shortest, of equals the first."""

@@ -10,11 +10,14 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     PlainSerializer,
     StrictInt,
     StrictStr,
     WithJsonSchema,
 )
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from hocket.errors import InputError
 from hocket.units import LARGEST, format_bytes, parse_bytes, shown
@@ -98,6 +101,45 @@ def number(value: object) -> float:
     if not abs(value) <= LARGEST:  # nor is NaN
         raise InputError(f"must be a finite number: got {shown(value)}")
     return float(value)
+
+
+class _OneOrSeveral:
+    """In the JSON Schema, a list or one of its items alone."""
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        several = handler(schema)
+        return {"anyOf": [several["items"], several]}
+
+
+class _FlagOrTable:
+    """In the JSON Schema, a table, or true for its defaults and false for none."""
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return {"anyOf": [{"type": "boolean"}, *handler(schema)["anyOf"]]}
+
+
+def one_or_several() -> tuple[BeforeValidator, _OneOrSeveral]:
+    """Reads one item where a tuple of several may be."""
+    return BeforeValidator(
+        lambda value: value if isinstance(value, list | tuple) else (value,)
+    ), _OneOrSeveral()
+
+
+def flag_or_table(table: type[Table], keys: str) -> tuple[BeforeValidator, _FlagOrTable]:
+    """Reads true as `table` with its defaults and false as `None`; `keys` names the table's in the error."""
+
+    def read(value: object) -> object:
+        if isinstance(value, bool):
+            return {} if value else None
+        if not isinstance(value, Mapping | table):
+            raise InputError(f"must be true, false or a table of {keys}: got {shown(value)}")
+        return value
+
+    return BeforeValidator(read), _FlagOrTable()
 
 
 def size_within(least: int, most: int) -> tuple[BeforeValidator, PlainSerializer, WithJsonSchema]:

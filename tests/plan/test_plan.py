@@ -397,6 +397,14 @@ def test_the_schema_names_the_keys_as_they_are_written() -> None:
     assert schema["$defs"]["Phase"]["properties"]["rate"]["type"] == "string"
 
 
+def test_the_schema_knows_where_one_stands_for_a_list_and_true_for_a_table() -> None:
+    tables = plan_schema()["$defs"]
+    one, several = tables["Collectives"]["properties"]["all_reduce"]["anyOf"]
+    assert one["enum"] == several["items"]["enum"] == ["ring", "tree", "halving-doubling", "direct"]
+    assert {"type": "boolean"} in tables["Fabric"]["properties"]["scale_up"]["anyOf"]
+    assert {"type": "boolean"} in tables["Run"]["properties"]["skip_ahead"]["anyOf"]
+
+
 SCALARS = st.one_of(
     st.none(),
     st.booleans(),

@@ -1,12 +1,11 @@
 """`[fabric]`: a shape with its parameters or links one by one, and the scale-up networks inside servers."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    BeforeValidator,
     Field,
     PrivateAttr,
     StrictInt,
@@ -30,7 +29,7 @@ from hocket.fabrics import (
     with_scale_up,
 )
 from hocket.plan.mistakes import closest
-from hocket.schema import FilePath, KeyPath, Mistake, Name, Number, Table, default, size_within
+from hocket.schema import FilePath, KeyPath, Mistake, Name, Number, Table, default, flag_or_table, size_within
 from hocket.units import (
     DurationPs,
     PositiveRateBps,
@@ -276,14 +275,6 @@ class ScaleUp(Table):
     )
 
 
-def _parse_scale_up(value: object) -> object:
-    if isinstance(value, bool):
-        return {} if value else None
-    if not isinstance(value, Mapping | ScaleUp):
-        raise InputError(f"must be true, false or a table of rate, delay and payload: got {shown(value)}")
-    return value
-
-
 class Fabric(Table):
     """The network that jobs are placed on: exactly one of a shape, a known testbed, and links one by one.
 
@@ -298,7 +289,7 @@ class Fabric(Table):
     lingjun: Lingjun | None = None
     links: Annotated[tuple[FabricLink, ...], Field(min_length=1, max_length=MAX_CABLES)] | None = None
     hosts: Annotated[tuple[Name, ...], Field(max_length=MAX_CABLES)] = ()
-    scale_up: Annotated[ScaleUp | None, BeforeValidator(_parse_scale_up)] = None
+    scale_up: Annotated[ScaleUp | None, *flag_or_table(ScaleUp, "rate, delay and payload")] = None
     priority_queues: Annotated[StrictInt, Field(ge=1, le=256)] = default(
         8, "IEEE 802.1Q has eight traffic classes"
     )
@@ -341,7 +332,7 @@ class Fabric(Table):
         """The name of the server that `host` is in."""
         return server_of(host)
 
-    def hosts_at(self, places: tuple[str, ...]) -> tuple[str, ...]:
+    def hosts_at(self, places: Sequence[str]) -> tuple[str, ...]:
         """The hosts at `places`, in their order: each is a host, or a server that stands for its GPUs."""
         nodes, servers = self.topology.nodes, self.topology.servers
         return tuple(host for place in places for host in ([place] if place in nodes else servers[place]))

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    BeforeValidator,
     Field,
     PlainSerializer,
     PlainValidator,
@@ -17,7 +16,7 @@ from pydantic import (
 from hocket.congestion import Congestion
 from hocket.errors import InputError
 from hocket.plan.training import Collectives, Straggler, Training
-from hocket.schema import Count, Name, Number, Table, default, number
+from hocket.schema import Count, Name, Number, Table, default, number, one_or_several
 from hocket.units import (
     LARGEST,
     DurationPs,
@@ -75,10 +74,6 @@ def _write_share(share: Share) -> str | dict[str, float]:
     return "fair" if share.kind == "fair" else {share.kind: share.weight}
 
 
-def _as_list(value: object) -> object:
-    return value if isinstance(value, list | tuple) else (value,)
-
-
 def _parse_window(value: object) -> str | int:
     if isinstance(value, str) and value in WINDOWS:
         return value
@@ -101,8 +96,8 @@ def _parse_path(value: object) -> str | tuple[str, ...]:
 
 BatchSizes = Annotated[
     tuple[Annotated[StrictInt, Field(ge=1, le=LARGEST)], ...],
-    BeforeValidator(_as_list),
     Field(min_length=1, max_length=32),
+    *one_or_several(),
 ]
 ShareField = Annotated[
     Share,

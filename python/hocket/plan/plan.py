@@ -1,6 +1,6 @@
 """A plan as a whole: its tables, what follows from them, and everything made explicit."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -76,7 +76,7 @@ class Plan(Table):
             named.insert(0, self.fabric.lingjun.file)
         return tuple(self._directory / path for path in named)
 
-    def hosts_of(self, job: Job, placement: Mapping[str, tuple[str, ...]] | None = None) -> tuple[str, ...]:
+    def hosts_of(self, job: Job, placement: Mapping[str, Sequence[str]] | None = None) -> tuple[str, ...]:
         """Where `job` runs on the fabric: where `placement` puts it, else its own, else on every GPU.
 
         A server stands for its GPUs.

@@ -1,14 +1,12 @@
 """What is asked of a plan: how `hocket compat` searches, and how `hocket run` simulates."""
 
-from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, StrictBool, StrictInt
+from pydantic import Field, StrictBool, StrictInt
 
-from hocket.errors import InputError
 from hocket.plan.link import PrecisionDeg
-from hocket.schema import Count, Number, Table, default
-from hocket.units import LARGEST, DurationPs, PositiveDurationPs, parse_duration, shown
+from hocket.schema import Count, Number, Table, default, flag_or_table
+from hocket.units import LARGEST, DurationPs, PositiveDurationPs, parse_duration
 
 Engine = Literal["flow", "packet"]
 
@@ -39,14 +37,6 @@ class SkipAhead(Table):
     cycles: Annotated[StrictInt, Field(ge=2, le=64)] = default(3, "Hocket: twice the same may be chance")
 
 
-def _parse_skip_ahead(value: object) -> object:
-    if isinstance(value, bool):
-        return {} if value else None
-    if not isinstance(value, Mapping | SkipAhead):
-        raise InputError(f"must be true, false or a table of tolerance and cycles: got {shown(value)}")
-    return value
-
-
 class Run(Table):
     """How `hocket run` simulates, for how long, and what it records."""
 
@@ -59,4 +49,4 @@ class Run(Table):
         1, "Hocket: operations are many rows, and much alike from iteration to iteration"
     )
     trace: StrictBool = default(False, "Hocket: a trace is large")
-    skip_ahead: Annotated[SkipAhead | None, BeforeValidator(_parse_skip_ahead)] = None
+    skip_ahead: Annotated[SkipAhead | None, *flag_or_table(SkipAhead, "tolerance and cycles")] = None

@@ -6,10 +6,10 @@ What a model, a trace or a workload file means is checked by `hocket.training`; 
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer, StrictInt
+from pydantic import Field, PlainSerializer, StrictInt
 
 from hocket.plan.mistakes import closest
-from hocket.schema import Count, FilePath, KeyPath, Mistake, Name, Number, Table, default
+from hocket.schema import Count, FilePath, KeyPath, Mistake, Name, Number, Table, default, one_or_several
 from hocket.training.workload import CollectiveKind
 from hocket.units import Bytes, DurationPs, PositiveRateBps, shown
 
@@ -23,18 +23,14 @@ Algorithm = Literal["ring", "tree", "halving-doubling", "direct"]
 PositiveBytes = Annotated[Bytes, Field(ge=1)]
 
 
-def _as_list(value: object) -> object:
-    return value if isinstance(value, list | tuple) else (value,)
-
-
 def _one_or_all(values: tuple[Any, ...]) -> Any:
     return values[0] if len(values) == 1 else list(values)
 
 
 Algorithms = Annotated[
     tuple[Algorithm, ...],
-    BeforeValidator(_as_list),
     Field(min_length=1, max_length=8),
+    *one_or_several(),
     PlainSerializer(_one_or_all),
 ]
 """One algorithm over all ranks, or one for each level from inside the server outwards."""
@@ -94,8 +90,8 @@ class Training(Table):
     chakra: (
         Annotated[
             tuple[FilePath, ...],
-            BeforeValidator(_as_list),
             Field(min_length=1, max_length=100_000),
+            *one_or_several(),
             PlainSerializer(_one_or_all),
         ]
         | None

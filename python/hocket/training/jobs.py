@@ -1,6 +1,6 @@
 """From `[jobs.training]` of a plan to the workload of the job's ranks, whichever way it is given."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hocket.errors import InputError
@@ -13,7 +13,7 @@ from hocket.training.simai import read_simai
 from hocket.training.workload import Operation, Rank, Workload
 
 
-def workload_of(plan: Plan, number: int, placement: Mapping[str, tuple[str, ...]] | None = None) -> Workload:
+def workload_of(plan: Plan, number: int, placement: Mapping[str, Sequence[str]] | None = None) -> Workload:
     """What the ranks of job `number` of `plan`, which has `training`, do in an iteration.
 
     There is a rank for each of its hosts, in their order: where `placement` puts it, else where it is anyway.
