@@ -50,6 +50,8 @@ def job_of(plan: Plan) -> Any:
             "gpu": "H100",
         },
         {"layers": [LAYER]},
+        {"layers": [{**LAYER, "update": "1 us"}], "buckets": {"first": "1 MB", "others": "8 MB"}},
+        {"model": "GPT-1", "loading": "40 ms"},
         ALL_REDUCE,
         {"operations": OVERLAP},
         {"chakra": "traces/all_reduce_8"},

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from hocket import InputError, parse_plan
+from hocket import InputError, load_plan, parse_plan
 from hocket.training.jobs import workload_of
 from hocket.training.workload import Operation, Workload
 
 MS = 10**9
+EXAMPLES = Path(__file__).parents[2] / "examples" / "training"
 SHARED = Path(__file__).parents[3] / "shared" / "traces"
 
 Tables = dict[str, Any]
@@ -52,6 +53,15 @@ def test_layers_go_forward_and_back_and_exchange_their_gradients() -> None:
     assert [each.bytes for each in program if each.kind == "all-reduce"] == [4_000_000]
 
 
+def test_gradients_of_several_layers_share_a_bucket() -> None:
+    times = {"forward": "1 ms", "input_gradient": "1 ms", "weight_gradient": "1 ms", "update": "1 ms"}
+    layers = [{"name": str(number), **times, "weights": "4 MB"} for number in range(6)]
+    (program,) = workload({"layers": layers, "buckets": {"first": "1 MB", "others": "8 MB"}}).programs
+    sizes = [each.bytes // 10**6 for each in program if each.kind == "all-reduce"]
+    assert sizes == [4, 8, 8, 4], "the first, then as soon as 8 MB are there"
+    assert sum(each.duration_ps for each in program) == 6 * 4 * MS
+
+
 def test_a_model_is_split_as_the_plan_says() -> None:
     training = {
         "model": "GPT-3",
@@ -71,6 +81,13 @@ def test_ranks_are_where_a_candidate_puts_them() -> None:
     plan = parse_plan({"fabric": fabric, "jobs": [job]})
     assert len(workload_of(plan, 0).ranks) == 4
     assert len(workload_of(plan, 0, {"a": ("s1", "s2")}).ranks) == 8
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
+def test_the_jobs_of_every_shipped_example_have_a_rank_on_each_of_their_gpus(path: Path) -> None:
+    plan = load_plan(path)
+    for number, job in enumerate(plan.jobs):
+        assert len(workload_of(plan, number).ranks) == len(plan.hosts_of(job))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,18 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PlainSerializer, StrictInt
 
 from hocket.plan.mistakes import closest
-from hocket.schema import Count, FilePath, KeyPath, Mistake, Name, Number, Table, default, one_or_several
+from hocket.schema import (
+    Count,
+    FilePath,
+    KeyPath,
+    Mistake,
+    Name,
+    Number,
+    Table,
+    default,
+    flag_or_table,
+    one_or_several,
+)
 from hocket.training.workload import CollectiveKind
 from hocket.units import Bytes, DurationPs, PositiveRateBps, shown
 
@@ -44,6 +55,17 @@ class Parallel(Table):
     pipeline: Count | None = None
 
 
+class BucketsTable(Table):
+    """Gradients that are all-reduced together."""
+
+    first_bytes: PositiveBytes = default(
+        2**20, "PyTorch DistributedDataParallel: _DEFAULT_FIRST_BUCKET_BYTES", "first"
+    )
+    others_bytes: PositiveBytes = default(
+        25 * 2**20, "PyTorch DistributedDataParallel: bucket_cap_mb", "others"
+    )
+
+
 class RooflineTable(Table):
     """A GPU's limits, for traces that know what a compute does and not how long it takes."""
 
@@ -59,6 +81,7 @@ class LayerTable(Table):
     input_gradient_ps: DurationPs = Field(alias="input_gradient")
     weight_gradient_ps: DurationPs = Field(alias="weight_gradient")
     weights_bytes: Bytes = Field(alias="weights")
+    update_ps: DurationPs | None = Field(default=None, alias="update")
 
 
 class OperationTable(Table):
@@ -82,6 +105,7 @@ class Training(Table):
     gpu: Literal["V100", "A100", "H100"] | None = None
     loading_ps: DurationPs | None = Field(default=None, alias="loading")
     layers: Annotated[tuple[LayerTable, ...], Field(min_length=1, max_length=MAX_LAYERS)] | None = None
+    buckets: Annotated[BucketsTable | None, *flag_or_table(BucketsTable, "first and others")] = None
     collective: CollectiveKind | None = None
     size_bytes: PositiveBytes | None = Field(default=None, alias="bytes")
     operations: (
@@ -135,6 +159,7 @@ class Collectives(Table):
 
 
 _WAYS = ("model", "layers", "collective", "operations", "chakra", "simai")
+_FIELDS = {"loading": "loading_ps", "bytes": "size_bytes"}
 # Which ways the other keys go with.
 _BELONG = {
     "batch_size": ("model",),
@@ -143,6 +168,7 @@ _BELONG = {
     "schedule": ("model", "simai"),
     "gpu": ("model",),
     "loading": ("model",),
+    "buckets": ("layers",),
     "bytes": ("collective",),
     "groups": ("chakra",),
     "dimensions": ("chakra",),
@@ -157,7 +183,7 @@ def training_mistakes(training: Training) -> Iterator[Mistake]:
         yield (), f"has exactly one of {', '.join(_WAYS)}: got {' and '.join(given) or 'none'}"
         return
     for key, ways in _BELONG.items():
-        value = getattr(training, {"bytes": "size_bytes", "loading": "loading_ps"}.get(key, key))
+        value = getattr(training, _FIELDS.get(key, key))
         if value is not None and given[0] not in ways:
             yield (key,), f"belongs to {' or '.join(ways)}, and this job has {given[0]}"
     if training.simai is not None and training.parallel is not None and training.parallel.data is not None:

@@ -8,7 +8,7 @@ from hocket.plan import LayerTable, OperationTable, Plan, Training
 from hocket.training import catalogue
 from hocket.training.chakra import Roofline, read_chakra
 from hocket.training.degrees import Parallel
-from hocket.training.layers import Exchange, Layer, training_loop
+from hocket.training.layers import Buckets, Exchange, Layer, training_loop
 from hocket.training.simai import read_simai
 from hocket.training.workload import Operation, Rank, Workload
 
@@ -73,7 +73,9 @@ def _workload(training: Training, gpus: int, directory: Path) -> Workload:
 
 def _program(training: Training) -> tuple[Operation, ...]:
     if training.layers is not None:
-        return training_loop([_layer(table) for table in training.layers])
+        given = training.buckets
+        buckets = None if given is None else Buckets(given.first_bytes, given.others_bytes)
+        return training_loop([_layer(table) for table in training.layers], buckets=buckets)
     if training.operations is not None:
         places = {table.name: place for place, table in enumerate(training.operations)}
         return tuple(_operation(table, places) for table in training.operations)
@@ -93,6 +95,7 @@ def _layer(table: LayerTable) -> Layer:
         forward_ps=table.forward_ps,
         input_gradient_ps=table.input_gradient_ps,
         weight_gradient_ps=table.weight_gradient_ps,
+        update_ps=table.update_ps or 0,
         weight_gradient_exchange=Exchange("all-reduce", table.weights_bytes),
     )
 
