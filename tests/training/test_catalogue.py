@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hocket.errors import InputError
-from hocket.training.catalogue import ENTRIES, find_entry, workload
+from hocket.training.catalogue import ENTRIES, catalogue_frame, find_entry, workload
 from hocket.training.degrees import Parallel
 from hocket.training.workload import Operation
 from hocket.workloads import CATALOGUE, profile
@@ -18,12 +19,31 @@ PS_PER_BYTE_AT_50_GBPS = 160  # 8 bits at 20 ps each
 MEASURED = [entry for entry in ENTRIES.values() if entry.measured is not None]
 
 
+DOCUMENT = Path(__file__).parents[2] / "docs" / "model.md"
+
+
 def total(program: tuple[Operation, ...], kind: str) -> int:
     return sum(each.bytes for each in program if each.kind == kind)
 
 
 def test_all_13_models_of_nsdi24_table_3_are_there() -> None:
     assert {find_entry(name).name.replace("-", "") for name in CATALOGUE} == set(CATALOGUE)
+
+
+def test_the_documents_table_is_the_catalogues() -> None:
+    document = DOCUMENT.read_text(encoding="utf-8")
+    for row in catalogue_frame().iter_rows(named=True):
+        compute_ms = row["compute_ms"]
+        shown = (
+            row["model"],
+            f"{row['parameters'] / 1e6:,.1f}",
+            row["batch_size"],
+            row["gpu"],
+            f"{compute_ms:,.1f}" if compute_ms >= 1 else f"{compute_ms:.3f}",
+            f"{row['all_reduce_bytes'] / 1e6:,.1f}",
+            f"{row['all_to_all_bytes'] / 1e6:,.1f}",
+        )
+        assert f"| {' | '.join(map(str, shown))} |" in document
 
 
 @pytest.mark.parametrize("name", ENTRIES)
@@ -55,6 +75,18 @@ def test_all_to_alls_and_all_reduces_of_dlrm_do_not_queue_behind_each_other() ->
     slots = {each.kind: each.communicator for each in found.programs[0] if each.kind != "compute"}
     assert slots["all-to-all"] != slots["all-reduce"]
     assert found.groups == ((0, 1, 2, 3), (0, 1, 2, 3))
+
+
+@pytest.mark.parametrize("gpus", [1, 2, 5])
+@pytest.mark.parametrize("name", ["DLRM", "DLRM (HOTI'22)"])
+def test_every_gpu_of_a_dlrm_comes_to_the_end_of_its_iteration(
+    replay: Callable[..., list[Any]], name: str, gpus: int
+) -> None:
+    found = workload(name, gpus=gpus)
+    executed = replay(found, ps_per_byte=1)
+    assert len(executed) == gpus * len(found.programs[0])
+    # All iterations take alike: every GPU has as many rows to look up, however many tables there are.
+    assert len({each.end_ps for each in executed if each.operation.name == "update"}) == 1
 
 
 def test_products_take_most_of_dlrms_compute_on_a_v100() -> None:
