@@ -212,8 +212,11 @@ def model_parameters(plan: Plan) -> list[Parameter]:
     cnp = (host.cnp_interval_ps, host.cnp_priority) if by_packets else None
     cnp_source = source_of(host, "cnp_interval_ps" if by_packets else "notification")
     frames = _hocket.rocev2_frames().items()
+    scale_up = plan.fabric.scale_up if plan.fabric else None
+    inside = [] if scale_up is None else [(scale_up.payload_bytes, source_of(scale_up, "payload_bytes"))]
     return [
         *(Parameter(name, getattr(host, name), source_of(host, name)) for name in of_host),
+        *(Parameter("scale_up_mtu_bytes", payload, source) for payload, source in inside),
         Parameter("cnp", cnp, cnp_source),
         *(Parameter(name, value, "RoCEv2 over Ethernet") for name, value in frames),
         *(Parameter(name, getattr(switch, name), source_of(switch, name)) for name in of_switch),

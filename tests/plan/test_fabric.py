@@ -7,6 +7,7 @@ import pytest
 
 from hocket import InputError, compatibility, parse_plan
 from hocket.network import build_network
+from hocket.packets import model_parameters
 from hocket.plan import Fabric, Plan
 
 Tables = dict[str, Any]
@@ -100,6 +101,14 @@ def test_a_link_of_a_shape_can_fail_by_its_label() -> None:
     tables = plan_on(clos={**SMALL, "cables_per_spine": 2})
     changes = [{"at": "1 ms", "link": "tor1-spine0/2", "down": True}]
     assert parse_plan({**tables, "changes": changes}).changes[0].link == "tor1-spine0/2"
+
+
+def test_the_packet_engine_is_told_the_payload_inside_servers() -> None:
+    plan, _ = checked(clos=SMALL, scale_up={"payload": "8 KiB"})
+    told = {each.name: (each.value, each.source) for each in model_parameters(plan)}
+    assert told["scale_up_mtu_bytes"] == (8192, "plan")
+    without, _ = checked(clos=SMALL)
+    assert "scale_up_mtu_bytes" not in {each.name for each in model_parameters(without)}
 
 
 def test_links_one_by_one_have_a_scale_up_network_where_hosts_are_gpus_of_one_server() -> None:
