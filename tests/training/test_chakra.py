@@ -346,7 +346,7 @@ def test_every_file_cut_anywhere_but_between_messages_is_refused(tmp_path: Path)
             assert len(read_chakra(tmp_path).programs[0]) == ends.index(length)
         elif length != ends[0]:
             with pytest.raises(
-                InputError, match=r"a\.0\.et: is cut short: the (message|length of the message) at"
+                InputError, match=r"a\.0\.et: rank 0: is cut short: the (message|length of the message) at"
             ):
                 read_chakra(tmp_path)
 
@@ -374,7 +374,7 @@ def test_what_is_no_chakra_trace_is_refused(file: bytes, message: str, tmp_path:
     (tmp_path / "a.0.et").write_bytes(file)
     with pytest.raises(InputError) as caught:
         read_chakra(tmp_path)
-    assert str(caught.value).startswith(f"{tmp_path}/a.0.et: {message}")
+    assert str(caught.value).startswith(f"{tmp_path}/a.0.et: rank 0: {message}")
 
 
 @pytest.mark.parametrize(
@@ -407,7 +407,7 @@ def test_what_is_no_chakra_trace_is_refused(file: bytes, message: str, tmp_path:
         ([node(1, COMP, micros=2**63)], "node 1: takes 9223372036854775808000000 ps; at most"),
         (
             [node(1, COMP, name="gemm", num_ops=5)],
-            "node 1 'gemm': rank 0: has no duration, only 5 operations: a roofline (peak",
+            "node 1 'gemm': has no duration, only 5 operations: a roofline (peak",
         ),
         (
             [collective(1, ALL_REDUCE, 8, pg_name="tp")],
@@ -429,14 +429,14 @@ def test_what_is_no_chakra_trace_is_refused(file: bytes, message: str, tmp_path:
     ],
 )
 def test_a_node_that_cannot_run_is_named(nodes: list[bytes], message: str, refuse: Refuse) -> None:
-    assert refuse(nodes, nodes).startswith(f"job.0.et: {message}")
+    assert refuse(nodes, nodes).startswith(f"job.0.et: rank 0: {message}")
 
 
 def test_ranks_that_run_different_collectives_are_named(refuse: Refuse) -> None:
     ours = [collective(0, ALL_REDUCE, 8), collective(1, ALL_TO_ALL, 8, data=[0])]
     theirs = [collective(5, ALL_REDUCE, 8), collective(6, ALL_TO_ALL, 9, data=[5])]
     assert refuse(ours, theirs) == (
-        "job.1.et: node 6: rank 1: collective 2 of ranks 0, 1 is an all-to-all of 9 bytes; "
+        "job.1.et: rank 1: node 6: collective 2 of ranks 0, 1 is an all-to-all of 9 bytes; "
         "for rank 0 it is an all-to-all of 8 bytes, node 1"
     )
 
@@ -445,7 +445,7 @@ def test_ranks_with_collectives_in_another_order_are_named(refuse: Refuse) -> No
     reduce, gather = collective(0, ALL_REDUCE, 8), collective(1, ALL_GATHER, 8)
     swapped = [collective(0, ALL_GATHER, 8), collective(1, ALL_REDUCE, 8)]
     assert refuse([reduce, gather], swapped) == (
-        "job.1.et: node 0: rank 1: collective 1 of ranks 0, 1 is an all-gather of 16 bytes; "
+        "job.1.et: rank 1: node 0: collective 1 of ranks 0, 1 is an all-gather of 16 bytes; "
         "for rank 0 it is an all-reduce of 8 bytes, node 0"
     )
 
@@ -453,16 +453,16 @@ def test_ranks_with_collectives_in_another_order_are_named(refuse: Refuse) -> No
 def test_a_rank_with_fewer_collectives_is_named(refuse: Refuse) -> None:
     one, two = collective(0, ALL_REDUCE, 8), collective(1, ALL_REDUCE, 8)
     assert refuse([one], [one, two]) == (
-        "job.1.et: node 1: rank 1: all-reduce of 8 bytes is collective 2 of ranks 0, 1; rank 0 has 1 there"
+        "job.1.et: rank 1: node 1: all-reduce of 8 bytes is collective 2 of ranks 0, 1; rank 0 has 1 there"
     )
     assert refuse([one, two], [one]) == (
-        "job.0.et: node 1: rank 0: all-reduce of 8 bytes is collective 2 of ranks 0, 1; rank 1 has 1 there"
+        "job.0.et: rank 0: node 1: all-reduce of 8 bytes is collective 2 of ranks 0, 1; rank 1 has 1 there"
     )
 
 
 def test_a_rank_that_takes_no_part_is_named(refuse: Refuse) -> None:
     assert refuse([collective(0, ALL_REDUCE, 8)], [node(0, COMP, micros=1)]) == (
-        "job.0.et: node 0: rank 0: all-reduce of 8 bytes in ranks 0, 1; rank 1 has none there"
+        "job.0.et: rank 0: node 0: all-reduce of 8 bytes in ranks 0, 1; rank 1 has none there"
     )
 
 
@@ -472,11 +472,11 @@ def test_ranks_that_disagree_about_who_is_in_a_group_are_named(refuse: Refuse) -
         return [node(0, METADATA, inputs=f"['{groups}']"), collective(1, ALL_REDUCE, 8, pg_name="3")]
 
     assert refuse(rank([0, 1]), rank([0, 1, 2]), rank([0, 1, 2])) == (
-        "job.0.et: node 1: rank 0: all-reduce of 8 bytes in communicator '3' of ranks 0, 1; "
+        "job.0.et: rank 0: node 1: all-reduce of 8 bytes in communicator '3' of ranks 0, 1; "
         "rank 1 has none there"
     )
     assert refuse(rank([1, 2]), rank([1, 2]), rank([1, 2])) == (
-        "job.0.et: node 1: rank 0 is not in the communicator '3' of ranks 1, 2"
+        "job.0.et: rank 0: node 1: its rank is not in the communicator '3' of ranks 1, 2"
     )
 
 
@@ -485,18 +485,19 @@ def test_a_message_without_its_other_half_is_named(refuse: Refuse) -> None:
     receive = node(4, RECV, comm_src=0, comm_size=8, comm_tag=2)
     idle = node(0, COMP, micros=1)
     assert refuse([send], [idle]) == (
-        "job.0.et: node 3: send 1 from rank 0 to rank 1 with tag 2 has no receive; there are 0"
+        "job.0.et: rank 0: node 3: send 1 from rank 0 to rank 1 with tag 2 has no receive; there are 0"
     )
     assert refuse([idle], [receive]) == (
-        "job.1.et: node 4: receive 1 from rank 0 to rank 1 with tag 2 has no send; there are 0"
+        "job.1.et: rank 1: node 4: receive 1 from rank 0 to rank 1 with tag 2 has no send; there are 0"
     )
-    assert refuse([send], [node(4, RECV, comm_src=0, comm_size=9, comm_tag=2)]).startswith(
-        "job.0.et: node 3: send 1 from rank 0 to rank 1 with tag 2 has 8 bytes; its receive, node 4 of job.1"
+    assert refuse([send], [node(4, RECV, comm_src=0, comm_size=9, comm_tag=2)]) == (
+        "job.0.et: rank 0: node 3: send 1 from rank 0 to rank 1 with tag 2 has 8 bytes; "
+        "its receive, node 4, has 9"
     )
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"a\.0\.et: cannot be read: No such file or directory"):
+    with pytest.raises(InputError, match=r"a\.0\.et: rank 0: cannot be read: No such file or directory"):
         read_chakra([tmp_path / "a.0.et"])
     with pytest.raises(InputError, match=r"a\.0\.et: no trace; the file of rank 0 of a job is named such as"):
         read_chakra(tmp_path / "a.0.et")

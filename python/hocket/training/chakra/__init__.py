@@ -59,7 +59,7 @@ def read_chakra(
     numbers: list[int] = []
     used: list[list[int]] = []
     for rank, path in enumerate(files):
-        nodes = read_nodes(path)
+        nodes = read_nodes(path, rank)
         program = program_of(nodes, rank, communicators, named_in_trace(nodes, len(files)), roofline)
         agreement.add(rank, program)
         numbers.append(programs.setdefault(tuple(program.operations), len(programs)))

@@ -58,12 +58,12 @@ class Agreement:
         """After all ranks: `InputError` for a member of a group that does not take part, and for a send or a
         receive without its other half.
         """
-        for group, (rank, posts) in self._first.items():
+        for group, (_, posts) in self._first.items():
             members = self._communicators.groups[group]
             missing = [member for member in members if member not in self._users[group]]
             if missing:
                 raise posts[0].node.error(
-                    f"rank {rank}: {posts[0].what} in {self._group(group)}; rank {missing[0]} has none there"
+                    f"{posts[0].what} in {self._group(group)}; rank {missing[0]} has none there"
                 )
         for ends, posts in self._sends.items():
             self._match(ends, posts, self._receives.get(ends, []), "send", "receive")
@@ -76,14 +76,14 @@ class Agreement:
         for number, (ours, theirs) in enumerate(zip(posts, first, strict=False), start=1):
             if (ours.operation.kind, ours.operation.bytes) != (theirs.operation.kind, theirs.operation.bytes):
                 raise ours.node.error(
-                    f"rank {rank}: collective {number} of {self._group(group)} is {_article(ours.what)}; "
+                    f"collective {number} of {self._group(group)} is {_article(ours.what)}; "
                     f"for rank {first_rank} it is {_article(theirs.what)}, {theirs.node.label}"
                 )
         if len(posts) != len(first):
-            more, fewer = (rank, first_rank) if len(posts) > len(first) else (first_rank, rank)
+            fewer = first_rank if len(posts) > len(first) else rank
             longer, shorter = max(posts, first, key=len), min(len(posts), len(first))
             raise longer[shorter].node.error(
-                f"rank {more}: {longer[shorter].what} is collective {shorter + 1} of {self._group(group)}; "
+                f"{longer[shorter].what} is collective {shorter + 1} of {self._group(group)}; "
                 f"rank {fewer} has {shorter} there"
             )
 
@@ -105,7 +105,7 @@ class Agreement:
             if ours.operation.bytes != theirs.operation.bytes:
                 raise ours.node.error(
                     f"{half} {number} {way} has {ours.operation.bytes} bytes; its {other_half}, "
-                    f"{theirs.node.label} of {theirs.node.path}, has {theirs.operation.bytes}"
+                    f"{theirs.node.label}, has {theirs.operation.bytes}"
                 )
 
     def _group(self, group: int) -> str:

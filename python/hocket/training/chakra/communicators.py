@@ -48,7 +48,7 @@ class Communicators:
         if members is None:
             name, members = self._across(node, rank)
         if rank not in members:
-            raise node.error(f"rank {rank} is not in the communicator {shown(name)} of {listed(members)}")
+            raise node.error(f"its rank is not in the communicator {shown(name)} of {listed(members)}")
         return self._number(name, members)
 
     def _across(self, node: Node, rank: int) -> tuple[str, Members]:
@@ -122,7 +122,7 @@ def named_in_trace(nodes: Iterable[Node], ranks: int) -> dict[str, Members]:
                 raise node.error(f"a process group must be an object with a pg_name: got {shown(each)}")
             name = str(each["pg_name"])
             members = each.get("ranks") or list(range(ranks))
-            groups[name] = _members(f"{node.path}: {node.label}: process group {shown(name)}", members, ranks)
+            groups[name] = _members(f"{node.file}: {node.label}: process group {shown(name)}", members, ranks)
     return groups
 
 

@@ -61,11 +61,12 @@ class NodeType(IntEnum):
 class Node:
     """One node of a rank's trace: what of it is read.
 
-    `data` and `control` are dependencies, in the order of the file. `duration_us` is 0 where the trace has
-    none. `inputs` is the text that PyTorch wrote for the node's inputs.
+    `file` is its path and rank as messages name them. `data` and `control` are dependencies, in the order of
+    the file. `duration_us` is 0 where the trace has none. `inputs` is the text that PyTorch wrote for the
+    node's inputs.
     """
 
-    path: Path
+    file: str
     id: int
     name: str
     type: NodeType
@@ -82,7 +83,7 @@ class Node:
 
     def error(self, text: str) -> InputError:
         """An error at this node."""
-        return InputError(f"{self.path}: {self.label}: {text}")
+        return InputError(f"{self.file}: {self.label}: {text}")
 
     def number(self, name: str) -> int | None:
         """The attribute as a whole number, None where the node does not have it.
@@ -109,18 +110,19 @@ class Node:
         return bool(self.number(name))
 
 
-def read_nodes(path: Path) -> tuple[Node, ...]:
-    """The nodes of one rank's file, in its order.
+def read_nodes(path: Path, rank: int) -> tuple[Node, ...]:
+    """The nodes of a rank's file, in its order.
 
     Raises `InputError` with the place if the file cannot be read, is no Chakra trace, or has an id twice.
     """
-    messages = _messages(path, _read(path))
+    file = f"{path}: rank {rank}"
+    messages = _messages(file, _read(path, file))
     where, first = next(messages, (0, b""))
-    _check_metadata(path, where, first)
+    _check_metadata(file, where, first)
     nodes = []
     by_id: dict[int, Node] = {}
     for where, content in messages:
-        node = _node(path, where, content)
+        node = _node(file, where, content)
         if node.id in by_id:
             raise node.error(f"byte {where}: the id is taken by {by_id[node.id].label}")
         by_id[node.id] = node
@@ -128,42 +130,42 @@ def read_nodes(path: Path) -> tuple[Node, ...]:
     return tuple(nodes)
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, file: str) -> bytes:
     try:
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
-            raise InputError(f"{path}: has {size} bytes, more than the {MAX_FILE_BYTES} that are read")
+            raise InputError(f"{file}: has {size} bytes, more than the {MAX_FILE_BYTES} that are read")
         content = path.read_bytes()
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+        raise InputError(f"{file}: cannot be read: {error.strerror}") from None
     if not content:
-        raise InputError(f"{path}: is empty; a Chakra trace begins with its metadata")
+        raise InputError(f"{file}: is empty; a Chakra trace begins with its metadata")
     if content.startswith(_GZIP):
-        raise InputError(f"{path}: is compressed by gzip; decompress it first")
+        raise InputError(f"{file}: is compressed by gzip; decompress it first")
     # Were it the length of a message, a field would follow, and no field of the schema begins like JSON.
     if content.startswith((b'{"', b"{ ", b"{\n", b"{\r")):
         raise InputError(
-            f"{path}: is JSON, as PyTorch writes execution traces; `chakra_converter PyTorch` makes an .et "
+            f"{file}: is JSON, as PyTorch writes execution traces; `chakra_converter PyTorch` makes an .et "
             "file of each rank's"
         )
     return content
 
 
-def _messages(path: Path, content: bytes) -> Iterator[tuple[int, bytes]]:
+def _messages(file: str, content: bytes) -> Iterator[tuple[int, bytes]]:
     """Each message of the file with the byte at which it begins; its length stands before it."""
     where = 0
     while where < len(content):
-        length, start = _varint(path, content, where)
+        length, start = _varint(file, content, where)
         if length > len(content) - start:
             raise InputError(
-                f"{path}: is cut short: the message at byte {start} has {length} bytes, "
+                f"{file}: is cut short: the message at byte {start} has {length} bytes, "
                 f"and {len(content) - start} are left"
             )
         yield start, content[start : start + length]
         where = start + length
 
 
-def _varint(path: Path, content: bytes, where: int) -> tuple[int, int]:
+def _varint(file: str, content: bytes, where: int) -> tuple[int, int]:
     """The number written at byte `where`, low bits first and seven to a byte, and where it ends."""
     value = 0
     for place, byte in enumerate(content[where : where + _LONGEST_VARINT]):
@@ -171,34 +173,34 @@ def _varint(path: Path, content: bytes, where: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, where + place + 1
     if where + _LONGEST_VARINT > len(content):
-        raise InputError(f"{path}: is cut short: the length of the message at byte {where} does not end")
+        raise InputError(f"{file}: is cut short: the length of the message at byte {where} does not end")
     raise InputError(
-        f"{path}: is no Chakra trace: the length of the message at byte {where} has more than "
+        f"{file}: is no Chakra trace: the length of the message at byte {where} has more than "
         f"{_LONGEST_VARINT} bytes"
     )
 
 
-def _check_metadata(path: Path, where: int, content: bytes) -> None:
+def _check_metadata(file: str, where: int, content: bytes) -> None:
     metadata = new_metadata()
-    _parse(path, where, content, metadata, "GlobalMetadata")
+    _parse(file, where, content, metadata, "GlobalMetadata")
     # A node's id is no string and its type no field of this message: both are then unknown here.
     unknown = UnknownFieldSet(metadata)
     if any(unknown[index].field_number in (1, 3) for index in range(len(unknown))):
-        raise InputError(f"{path}: is no Chakra trace: the first message is a node and not the metadata")
+        raise InputError(f"{file}: is no Chakra trace: the first message is a node and not the metadata")
 
 
-def _parse(path: Path, where: int, content: bytes, message: Message | NodeMessage, name: str) -> None:
+def _parse(file: str, where: int, content: bytes, message: Message | NodeMessage, name: str) -> None:
     try:
         message.ParseFromString(content)
     except DecodeError as error:
         raise InputError(
-            f"{path}: the {len(content)} bytes at byte {where} are no {name} of a Chakra trace: {error}"
+            f"{file}: the {len(content)} bytes at byte {where} are no {name} of a Chakra trace: {error}"
         ) from None
 
 
-def _node(path: Path, where: int, content: bytes) -> Node:
+def _node(file: str, where: int, content: bytes) -> Node:
     message = new_node()
-    _parse(path, where, content, message, "Node")
+    _parse(file, where, content, message, "Node")
     attributes: dict[str, AttributeValue] = {}
     for attribute in message.attr:
         if attribute.name in _READ:
@@ -207,7 +209,7 @@ def _node(path: Path, where: int, content: bytes) -> Node:
                 attributes.setdefault(attribute.name, value)
     is_known = message.type in NodeType.__members__.values()
     node = Node(
-        path=path,
+        file=file,
         id=message.id,
         name=message.name,
         type=NodeType(message.type) if is_known else NodeType.INVALID,

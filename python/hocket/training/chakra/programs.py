@@ -217,8 +217,7 @@ class _Builder:
         if self._roofline is None:
             work = f"{num_ops} operations" if num_ops else f"{tensor_size} bytes of memory"
             raise node.error(
-                f"rank {self._rank}: has no duration, only {work}: a roofline (peak FLOP/s and memory "
-                "bandwidth) is needed"
+                f"has no duration, only {work}: a roofline (peak FLOP/s and memory bandwidth) is needed"
             )
         return self._roofline.duration_ps(num_ops, tensor_size)
 
