@@ -81,6 +81,12 @@ def written(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
+def plain(values: Sequence[object]) -> list[object]:
+    """`values` as JSON takes them; what it has no form for as text."""
+    found: list[object] = json.loads(json.dumps(values, default=str))
+    return found
+
+
 def with_setting(tables: object, key: str, value: object) -> object:
     """A copy of `tables` in which `key` has `value`; tables on the way to it are made where there are none.
 

@@ -23,10 +23,6 @@ class Combination:
     settings: Mapping[str, object]
     plan: Plan
 
-    def __str__(self) -> str:
-        """As messages name it: `seed = 2, jobs[0].congestion = dcqcn`."""
-        return described(self.settings)
-
 
 class Tables(NamedTuple):
     """A plan that is not checked yet, what messages call it, and where its relative paths start.

@@ -11,6 +11,8 @@ from hocket.sweep.task import Failure, Outcome, Task, perform
 
 _HOST_AND_PORT = re.compile(r"(?:ray://)?(?P<host>[^/]+):(?P<port>[0-9]{1,5})")
 _ANSWER_WITHIN_S = 10
+# Ray looks at all of them whenever one is done, and no cluster has more processors to keep busy.
+_MOST_UNDER_WAY = 1_000
 
 LOCAL = "local"
 """The address that stands for a cluster of this machine alone, made for the sweep."""
@@ -19,7 +21,7 @@ LOCAL = "local"
 def on_ray(tasks: Sequence[Task], address: str, workers: int | None) -> Generator[tuple[int, Outcome]]:
     """The position of each task with its outcome, as they come, from the cluster at `address`.
 
-    `auto` is the cluster that this machine belongs to, `local` one made here with `workers` processors
+    `auto` is the cluster that this machine belongs to; `local` one of `workers` processors that is made here
     and ends with the iteration. At most `workers` tasks are under way if it is given.
 
     Every machine needs the same build of Hocket. A cluster that this process is already connected to is used
@@ -40,7 +42,7 @@ def on_ray(tasks: Sequence[Task], address: str, workers: int | None) -> Generato
         remote = ray.remote(perform)
         for number, task in waiting:
             busy[remote.remote(task)] = number
-            if len(busy) == workers:
+            if len(busy) == (workers or _MOST_UNDER_WAY):
                 break
         while busy:
             done, _ = ray.wait(list(busy))
@@ -77,5 +79,6 @@ def _outcome(ray: Any, answered: Any) -> Outcome:
     try:
         outcome: Outcome = ray.get(answered)
     except ray.exceptions.RayError as error:
-        return Failure(f"on Ray: {str(error).strip().partition(chr(10))[0]}")
+        # Above the last line is where it happened.
+        return Failure(f"on Ray: {str(error).strip().splitlines()[-1]}")
     return outcome

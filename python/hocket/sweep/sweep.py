@@ -14,7 +14,7 @@ from hocket.plan import Engine
 from hocket.results import Run, RunWriter
 from hocket.runner import PlanLike, ignored
 from hocket.sweep.answers import Sweep, status, status_of, table
-from hocket.sweep.axes import Axis
+from hocket.sweep.axes import Axis, plain
 from hocket.sweep.build import build
 from hocket.sweep.cache import Cache, default_directory, key_of
 from hocket.sweep.combinations import Tables
@@ -85,7 +85,8 @@ def sweep(
     combinations = given.combinations(chosen)
     tasks = [Task(each.plan, engine or each.plan.run.engine, build()) for each in combinations]
     keys = [key_of(task) for task in tasks]
-    runs = Path(directory) / _RUNS if keep_runs and directory is not None else None
+    # Absolute: workers of a cluster run elsewhere.
+    runs = Path(directory).absolute() / _RUNS if keep_runs and directory is not None else None
     answers = _Answers(dict(zip(keys, tasks, strict=True)), _cache(cache), runs)
     with RunWriter(directory) if directory is not None else nullcontext() as writer:
         answers.compute(workers, ray, progress or (lambda done, total: None))
@@ -95,7 +96,7 @@ def sweep(
             "status": status(outcomes),
             "hocket_version": version("hocket"),
             "build": build(),
-            "axes": {axis.key: list(axis.values) for axis in chosen},
+            "axes": {axis.key: plain(axis.values) for axis in chosen},
             "wall_s": time.perf_counter() - started,
             "cache": None if answers.cache is None else str(answers.cache.directory),
             "not_kept": answers.not_kept,
