@@ -49,8 +49,9 @@ def print_sweep(title: str, sweep: Sweep, directory: Path | None) -> None:
         f"{done['complete']:,} of {len(runs):,} runs complete{others}; "
         f"{cached:,} from the cache, {sweep.manifest['wall_s']:.3f} s"
     )
-    out.print()
-    _print_rows(sweep)
+    if done["complete"] > 0:
+        out.print()
+        _print_rows(sweep)
     without_effect: dict[tuple[str, str], list[str]] = {}
     for each in sweep.manifest["ignored"]:
         without_effect.setdefault((each["engine"], each["why"]), []).append(each["key"])
