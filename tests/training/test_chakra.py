@@ -564,7 +564,7 @@ def is_valid(workload: Workload) -> bool:
 
 
 @given(st.binary(max_size=300))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_bytes_are_a_workload_or_are_refused(tmp_path: Path, file: bytes) -> None:
     (tmp_path / "a.0.et").write_bytes(trace() + file)
     with suppress(InputError):
@@ -595,7 +595,7 @@ dependencies = st.lists(st.integers(0, 6), max_size=3)
     ),
     st.integers(1, 3),
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_nodes_are_a_workload_or_are_refused(
     tmp_path: Path, found: list[tuple[int, int, list[int], int, Mapping[str, Any]]], ranks: int
 ) -> None:

@@ -546,7 +546,7 @@ layers = st.builds(
 
 
 @given(headers, st.lists(layers, max_size=4), st.integers(1, 8), st.sampled_from(["gpipe", "1f1b"]))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_header_and_layers_are_a_workload_or_are_refused(
     tmp_path: Path, first: str, rows: list[str], gpus: int, schedule: Any
 ) -> None:
@@ -557,7 +557,7 @@ def test_any_header_and_layers_are_a_workload_or_are_refused(
 
 
 @given(st.binary(max_size=200))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_bytes_are_a_workload_or_are_refused(tmp_path: Path, file: bytes) -> None:
     path = tmp_path / "w.txt"
     path.write_bytes(b"MICRO\n1\n" + file)
