@@ -325,6 +325,8 @@ def sweep_command(
     from hocket.sweep import parse_axis, sweep
     from hocket.sweep.report import print_sweep
 
+    if is_study(plan):
+        raise InputError(f"{plan}: is a study of an HPCC-style simulator; a sweep varies the keys of plans")
     if no_cache and cache is not None:
         raise InputError("--no-cache: is the opposite of --cache; give one of them")
     with progress_bar() as progress:

@@ -1,14 +1,16 @@
 """`hocket sweep` as a user meets it: what it prints, what it writes, and how it ends."""
 
+import importlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hocket import Run
+from hocket.sweep.task import Outcome, Task, perform
 
 Command = Callable[..., Any]
 Tables = dict[str, Any]
@@ -98,6 +100,32 @@ def test_a_failed_run_is_told_with_exit_code_1_and_the_others_are_printed(
     assert "1 of 2 runs complete, 1 failed; 0 from the cache" in outcome.out
     assert "failed: run.engine = flow: changes: only the packet engine has links that change" in outcome.err
     assert re.search(r"^packet +a +1 +1\.00", outcome.out, re.MULTILINE)
+
+
+def test_ctrl_c_is_exit_code_130_after_what_was_finished(
+    hocket: Command, plan: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def interrupted(tasks: Sequence[Task], _workers: int) -> Generator[tuple[int, Outcome]]:
+        yield 0, perform(tasks[0])
+        raise KeyboardInterrupt
+
+    # `hocket.sweep` is the function; the module is found by its name.
+    with monkeypatch.context() as patched:
+        patched.setattr(importlib.import_module("hocket.sweep.sweep"), "in_processes", interrupted)
+        outcome = hocket("sweep", plan, "--set", "seed=1..3", "--out", "out")
+    assert outcome.code == 130
+    assert "1 of 3 runs complete, 2 not run; 0 from the cache" in outcome.out
+    assert "interrupted; what was finished is kept, and need not run again" in outcome.err
+    assert Run.read(tmp_path / "out").interrupted
+    assert "3 of 3 runs complete; 1 from the cache" in hocket("sweep", plan, "--set", "seed=1..3").out
+
+
+def test_a_study_is_no_plan(hocket: Command) -> None:
+    outcome = hocket("sweep", Path(__file__).parents[2] / "examples" / "hpcc" / "config.txt")
+    assert outcome.code == 2
+    assert (
+        "config.txt: is a study of an HPCC-style simulator; a sweep varies the keys of plans" in outcome.err
+    )
 
 
 @pytest.mark.parametrize(
