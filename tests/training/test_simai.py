@@ -396,7 +396,7 @@ def test_columns_stand_apart_by_any_space_and_numbers_may_be_fractions(read: Rea
         (f"{header()} checkpoints: 1 1", "line 1: checkpoints: must be a whole number from 0 to 0: got '1'"),
         (
             f"{header()} checkpoint_initiates: 1 0",
-            "checkpoint_initiates: layer 0, counted from 0, has no checkpoint",
+            "line 1: checkpoint_initiates: layer 0, counted from 0, has no checkpoint",
         ),
         (header(gpus=6, tp=4), "6 GPUs do not divide into 1 stages of 4 ranks that share a layer"),
         (
@@ -412,8 +412,8 @@ def test_columns_stand_apart_by_any_space_and_numbers_may_be_fractions(read: Rea
             header(gpus=4, pp=2, pp_comm=8, ga=3),
             "ga says 3 microbatches, and 0 layers are named embedding_layer, with which each",
         ),
-        ("HYBRID_DLRM all_gpus: 2", "DLRM_LAST_BOTTOM_LAYER is not in the file"),
-        ("HYBRID_DLRM 7 all_gpus: 2", "DLRM_LAST_BOTTOM_LAYER: is 7; the layers are 0 to 0"),
+        ("HYBRID_DLRM all_gpus: 2", "line 1: DLRM_LAST_BOTTOM_LAYER is missing"),
+        ("HYBRID_DLRM 7 all_gpus: 2", "line 1: DLRM_LAST_BOTTOM_LAYER: is 7; the layers are 0 to 0"),
         (
             "HYBRID_TRANSFORMER all_gpus: 2",
             "model_parallel_NPU_group, how many ranks share a layer, is not in the",

@@ -210,8 +210,10 @@ class _Builder:
 
     def _modelled_ps(self, node: Node) -> int:
         """The time of a node that has no duration but work; 0 if it has neither."""
-        num_ops = node.number("num_ops") or 0 if node.type is NodeType.COMP else 0
-        tensor_size = node.number("tensor_size") or 0 if num_ops or node.type is not NodeType.COMP else 0
+        is_compute = node.type is NodeType.COMP
+        num_ops = (node.number("num_ops") if is_compute else None) or 0
+        # A compute of no operations only names its tensors.
+        tensor_size = (node.number("tensor_size") if num_ops or not is_compute else None) or 0
         if not num_ops and not tensor_size:
             return 0
         if self._roofline is None:

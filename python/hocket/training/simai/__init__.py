@@ -9,7 +9,7 @@ from pathlib import Path
 from hocket.errors import InputError
 from hocket.training.pipeline import SCHEDULES, Schedule
 from hocket.training.simai.degrees import Communicators, Degrees, degrees_of
-from hocket.training.simai.loops import Loop, microbatches_of, needs_last_bottom
+from hocket.training.simai.loops import Loop, microbatches_of
 from hocket.training.simai.policies import DLRM, GroupName
 from hocket.training.simai.source import WorkloadText, read_text
 from hocket.training.workload import Operation, Workload
@@ -49,6 +49,11 @@ def read_simai(
     text = read_text(Path(path))
     if schedule not in SCHEDULES:
         raise InputError(f"{text.path}: schedule: {shown(schedule)} is none of {', '.join(SCHEDULES)}")
+    if microbatches is not None and not 1 <= microbatches <= text.header.microbatches:
+        raise InputError(
+            f"{text.path}: microbatches: must be from 1 to the file's ga, {text.header.microbatches}: "
+            f"got {shown(microbatches)}"
+        )
     degrees = degrees_of(text, gpus, tensor, pipeline)
     communicators = Communicators(degrees, _used(text, degrees))
     programs = _programs(text, degrees, communicators, microbatches, schedule)
@@ -72,7 +77,8 @@ def _programs(
     if text.header.policy == "DISTRIBUTED_INFERENCE":
         return (loop.inference(),)
     if text.header.policy in DLRM:
-        return (loop.recommendation(needs_last_bottom(text)),)
+        assert text.header.last_bottom is not None, "a checked header of a DLRM has it"
+        return (loop.recommendation(text.header.last_bottom),)
     stages = degrees.pipeline
     if stages > 1 and text.header.pipeline_bytes == 0:
         raise InputError(

@@ -9,10 +9,8 @@ from hocket.training.layers import Exchange, GradientExchange, Layer, backward_p
 from hocket.training.pipeline import Schedule, passes
 from hocket.training.program import START, Done, Program
 from hocket.training.simai.degrees import Communicators
-from hocket.training.simai.policies import DLRM
 from hocket.training.simai.source import Collective, Row, WorkloadText
 from hocket.training.workload import Operation
-from hocket.units import shown
 
 # AICB begins each microbatch with this layer, and after the last puts layers with these names.
 _FIRST_OF_MICROBATCH = "embedding_layer"
@@ -37,10 +35,6 @@ def microbatches_of(text: WorkloadText, pipeline: int, asked: int | None, schedu
     rows, count = text.rows, text.header.microbatches
     if pipeline == 1 and asked is None and schedule == "gpipe":
         return Microbatches(range(0), (range(len(rows)),), range(len(rows), len(rows)))
-    if asked is not None and not 1 <= asked <= count:
-        raise InputError(
-            f"{text.path}: microbatches: must be from 1 to the file's ga, {count}: got {shown(asked)}"
-        )
     starts = [place for place, row in enumerate(rows) if row.name == _FIRST_OF_MICROBATCH]
     if len(starts) != count:
         raise InputError(
@@ -90,11 +84,8 @@ class Loop:
         """
         program = Program()
         gradients = GradientExchange(program, None)
-        (tables,), bottom, top = (
-            self._layers[0],
-            range(1, last_bottom + 1),
-            range(last_bottom + 1, len(self._layers)),
-        )
+        (tables,) = self._layers[0]
+        bottom, top = range(1, last_bottom + 1), range(last_bottom + 1, len(self._layers))
         looked_up = program.compute(f"{tables.name} forward", tables.forward_ps, START)
         exchanged = self._add(program, f"{tables.name} forward", tables.forward_exchange, looked_up)
         done = forward_pass(program, self._all(bottom), looked_up)
@@ -151,19 +142,10 @@ class Loop:
         end = places.stop
         for initiating in sorted(set(self._text.header.initiates) & set(places), reverse=True):
             done = backward_pass(program, self._all(range(initiating + 1, end)), done, gradients, suffix)
-            checkpoint = self._checkpoint(initiating)
+            checkpoint = max(each for each in self._text.header.checkpoints if each <= initiating)
             done = self._forward(program, range(checkpoint, initiating), done, f"{suffix} again")
             end = initiating + 1
         return backward_pass(program, self._all(range(places.start, end)), done, gradients, suffix)
-
-    def _checkpoint(self, place: int) -> int:
-        earlier = [checkpoint for checkpoint in self._text.header.checkpoints if checkpoint <= place]
-        if not earlier:
-            raise InputError(
-                f"{self._text.path}: checkpoint_initiates: layer {place}, counted from 0, has no checkpoint "
-                "before it"
-            )
-        return max(earlier)
 
     def _update(self, program: Program, places: Iterable[int], done: Done) -> None:
         # Only what is exchanged is updated: the simulators count the time after an exchange.
@@ -243,18 +225,3 @@ class _Neighbours:
         if self.place is not None and 0 <= stage < self.stages:
             name = f"{what} send #{microbatch}"
             self.program.send(name, self.bytes, self.place, stage, microbatch, done)
-
-
-def needs_last_bottom(text: WorkloadText) -> int:
-    """The place of a DLRM's last bottom layer. Raises `InputError` if the file does not say it, or it is not
-    there.
-    """
-    place = text.header.last_bottom
-    assert text.header.policy in DLRM, "only a DLRM has bottom layers"
-    if place is None:
-        raise InputError(f"{text.path}: DLRM_LAST_BOTTOM_LAYER is not in the file")
-    if place >= len(text.rows):
-        raise InputError(
-            f"{text.path}: DLRM_LAST_BOTTOM_LAYER: is {place}; the layers are 0 to {len(text.rows) - 1}"
-        )
-    return place

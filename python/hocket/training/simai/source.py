@@ -138,7 +138,7 @@ def _header(words: Sequence[str], line: int, layers: int, mistakes: Mistakes) ->
     for key, places in reader.lists.items():
         if places and policy != "HYBRID_TRANSFORMER_FWD_IN_BCKWD":
             mistakes.add(line, f"{key}: belongs to HYBRID_TRANSFORMER_FWD_IN_BCKWD, and this is {policy}")
-    return Header(
+    header = Header(
         policy=policy,
         tensor=found.get("model_parallel_npu_group"),
         expert=found.get("ep", 1),
@@ -150,6 +150,23 @@ def _header(words: Sequence[str], line: int, layers: int, mistakes: Mistakes) ->
         initiates=reader.lists.get("checkpoint_initiates", ()),
         last_bottom=found.get("dlrm_last_bottom_layer"),
     )
+    _check_places(header, line, layers, mistakes)
+    return header
+
+
+def _check_places(header: Header, line: int, layers: int, mistakes: Mistakes) -> None:
+    """Whether the layers that a header names are there."""
+    for place in header.initiates:
+        if not any(checkpoint <= place for checkpoint in header.checkpoints):
+            mistakes.add(
+                line, f"checkpoint_initiates: layer {place}, counted from 0, has no checkpoint before it"
+            )
+    if header.policy in DLRM and header.last_bottom is None:
+        mistakes.add(line, "DLRM_LAST_BOTTOM_LAYER is missing")
+    if header.last_bottom is not None and header.last_bottom >= layers:
+        mistakes.add(
+            line, f"DLRM_LAST_BOTTOM_LAYER: is {header.last_bottom}; the layers are 0 to {layers - 1}"
+        )
 
 
 # By key of the header, in small letters: the least and the largest value.
