@@ -246,6 +246,13 @@ def test_a_mistake_names_its_key_value_and_limit(tables: Tables, line: str, mist
     assert line in mistakes(tables)
 
 
+def test_of_many_unknown_names_only_those_shown_are_compared_with_all(mistakes: Mistakes) -> None:
+    operations = [{"name": f"o{number}", "compute": "1 ms", "after": ["o"]} for number in range(5_000)]
+    found = mistakes(trained({"operations": operations}))
+    assert found[0].endswith("'o' is not an operation of the job; did you mean 'o9'?")
+    assert found[-1] == "and 4980 more mistakes"
+
+
 def test_all_mistakes_of_a_training_job_are_told_at_once(mistakes: Mistakes) -> None:
     found = mistakes(
         trained({**ALL_REDUCE, "gpu": "A100"}, pad_to="1 s", stragglers=[{"rank": 9, "slowdown": 2}])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hocket.errors import InputError
 from hocket.plan.fabric import fabric_mistakes
 from hocket.plan.job import Job, Phase
-from hocket.plan.mistakes import closest
+from hocket.plan.mistakes import Suggestions
 from hocket.plan.placing import placement_mistakes, repeated
 from hocket.plan.training import training_mistakes
 from hocket.schema import KeyPath, Mistake
@@ -65,13 +65,14 @@ def plan_mistakes(plan: "Plan") -> Iterator[Mistake]:
 
 def _link_name_mistakes(plan: "Plan") -> Iterator[Mistake]:
     rates_bps = plan.rates_bps()
+    names = Suggestions(rates_bps)
     for index, change in enumerate(plan.changes):
         path: KeyPath = ("changes", index)
         if (change.down is None) == (change.rate_bps is None):
             found = "neither" if change.down is None else "both"
             yield path, f"has either down = true or false, or a rate: got {found}"
         if change.link not in rates_bps:
-            yield (*path, "link"), _no_link(change.link, list(rates_bps))
+            yield (*path, "link"), f"{shown(change.link)} is not a link{names.closest(change.link)}"
         elif change.rate_bps is not None and change.rate_bps > rates_bps[change.link]:
             limit = format_rate(rates_bps[change.link])
             yield (*path, "rate"), f"{format_rate(change.rate_bps)} is above the link's own rate, {limit}"
@@ -83,11 +84,7 @@ def _link_name_mistakes(plan: "Plan") -> Iterator[Mistake]:
             continue
         for place, name in enumerate(job.path):
             if name not in rates_bps:
-                yield ("jobs", index, "path", place), _no_link(name, list(rates_bps))
-
-
-def _no_link(name: str, known: list[str]) -> str:
-    return f"{shown(name)} is not a link{closest(name, known)}"
+                yield ("jobs", index, "path", place), f"{shown(name)} is not a link{names.closest(name)}"
 
 
 def _job_mistakes(plan: "Plan", job: Job, path: KeyPath) -> Iterator[Mistake]:

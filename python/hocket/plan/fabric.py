@@ -28,7 +28,7 @@ from hocket.fabrics import (
     server_of,
     with_scale_up,
 )
-from hocket.plan.mistakes import closest
+from hocket.plan.mistakes import Suggestions
 from hocket.schema import FilePath, KeyPath, Mistake, Name, Number, Table, default, flag_or_table, size_within
 from hocket.units import (
     DurationPs,
@@ -386,6 +386,7 @@ def _link_mistakes(fabric: Fabric) -> Iterator[Mistake]:
             )
         labels.setdefault(label, index)
     nodes = fabric.topology.nodes
+    ends = Suggestions(nodes)
     for index, host in enumerate(fabric.hosts if fabric.links else ()):
         if host not in nodes:
-            yield ("hosts", index), f"{shown(host)} is at the end of no link{closest(host, list(nodes))}"
+            yield ("hosts", index), f"{shown(host)} is at the end of no link{ends.closest(host)}"

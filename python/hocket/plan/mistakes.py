@@ -1,7 +1,7 @@
 """What pydantic finds wrong with a table, in this project's words: a key and a sentence."""
 
 import re
-from collections.abc import Mapping, Sized
+from collections.abc import Collection, Iterable, Mapping, Sized
 from difflib import get_close_matches
 from typing import Any
 
@@ -11,6 +11,10 @@ from hocket.errors import InputError
 from hocket.schema import KeyPath, Mistake, Table, TableError, tables_in
 from hocket.units import shown
 
+MOST_MISTAKES_SHOWN = 20
+"""So many lines fit on a screen; the rest is counted."""
+
+_MOST_COMPARED = 20_000
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -81,9 +85,26 @@ def _unknown_key(path: KeyPath, plan: type[Table]) -> str:
     return f"is not a known key{hint or '; known are ' + ', '.join(known)}"
 
 
-def closest(name: str, known: list[str]) -> str:
-    matches = get_close_matches(name, known, n=1)
+def closest(name: str, known: Iterable[str]) -> str:
+    """`; did you mean 'NAME'?` of the one of `known` that is most like `name`, or nothing."""
+    matches = get_close_matches(name, list(known), n=1)
     return f"; did you mean {shown(matches[0])}?" if matches else ""
+
+
+class Suggestions:
+    """The closest of names that may be many, for the first mistakes only.
+
+    Comparing with each takes a while, and of many mistakes no more than `MOST_MISTAKES_SHOWN` are shown.
+    """
+
+    def __init__(self, known: Collection[str]) -> None:
+        self._known = known
+        self._left = MOST_MISTAKES_SHOWN if len(known) <= _MOST_COMPARED else 0
+
+    def closest(self, name: str) -> str:
+        """As the function of this name, or nothing."""
+        self._left -= 1
+        return closest(name, self._known) if self._left >= 0 else ""
 
 
 def _table_at(path: KeyPath, plan: type[Table]) -> type[Table]:

@@ -8,7 +8,7 @@ from hocket.errors import InputError
 from hocket.fabrics import server_of
 from hocket.plan.fabric import Fabric
 from hocket.plan.job import Job
-from hocket.plan.mistakes import closest
+from hocket.plan.mistakes import Suggestions
 from hocket.schema import KeyPath, Mistake
 from hocket.units import format_rate, shown
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 
 _GPU = re.compile(r"(?P<host>[^:]+):[0-9]{1,4}")
-_MOST_HINTS = 20
 
 
 def placement_mistakes(plan: "Plan") -> Iterator[Mistake]:
@@ -35,6 +34,7 @@ def placement_mistakes(plan: "Plan") -> Iterator[Mistake]:
         return
     ground = _Ground(plan.fabric)
     jobs = {job.name: job for job in plan.jobs}
+    names = Suggestions(jobs)
     for index, job in enumerate(plan.jobs):
         path: KeyPath = ("jobs", index, "placement")
         if job.placement is not None:
@@ -49,7 +49,7 @@ def placement_mistakes(plan: "Plan") -> Iterator[Mistake]:
         for name, places in candidate.placement.items():
             path = ("candidates", index, "placement", name)
             if name not in jobs:
-                yield path, f"{shown(name)} is not a job{closest(name, list(jobs))}"
+                yield path, f"{shown(name)} is not a job{names.closest(name)}"
             else:
                 yield from ground.mistakes(jobs[name], places, path)
 
@@ -60,6 +60,7 @@ class _Ground:
     def __init__(self, fabric: Fabric) -> None:
         self.fabric = fabric
         self.topology = fabric.topology
+        self.suggestions = Suggestions(self.topology.gpus)
 
     def mistakes(self, job: Job, places: tuple[str, ...], path: KeyPath) -> Iterator[Mistake]:
         """What is wrong with `job` at `places`."""
@@ -85,7 +86,6 @@ class _Ground:
 
     def _unknown(self, job: Job, places: tuple[str, ...]) -> Iterator[Mistake]:
         nodes, servers = self.topology.nodes, self.topology.servers
-        hints = 0
         for index, place in enumerate(places):
             if nodes.get(place) == "host" or (job.training is not None and place in servers):
                 continue
@@ -98,10 +98,7 @@ class _Ground:
                     f"name those, such as {shown(servers[place][0])}",
                 )
             else:
-                # Looking for the closest of many names takes a while, and no more mistakes are shown.
-                hint = self._hint(place) if hints < _MOST_HINTS else ""
-                hints += 1
-                yield (index,), f"{shown(place)} is not a host of the fabric{hint}"
+                yield (index,), f"{shown(place)} is not a host of the fabric{self._hint(place)}"
 
     def _not_a_host(self, node: str) -> str:
         if self.fabric.links is None or self.topology.nodes[node] == "scale-up":
@@ -114,7 +111,7 @@ class _Ground:
         if server in self.topology.servers and server != place:
             gpus = self.topology.servers[server]
             return f"; {shown(server)} has {len(gpus)}, {shown(gpus[0])} to {shown(gpus[-1])}"
-        return closest(place, list(self.topology.gpus))
+        return self.suggestions.closest(place)
 
     def _rate_mistakes(self, job: Job, hosts: tuple[str, ...], path: KeyPath) -> Iterator[Mistake]:
         nics = self.topology.nic_rates_bps

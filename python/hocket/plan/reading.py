@@ -10,14 +10,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from hocket.errors import InputError
-from hocket.plan.mistakes import explained, spelt
+from hocket.plan.mistakes import MOST_MISTAKES_SHOWN, explained, spelt
 from hocket.plan.plan import Plan
 from hocket.units import shown
 
 MAX_FILE_BYTES = 16_000_000
 """The largest plan that is read: a hundred times what a plan of a thousand jobs needs."""
-
-_MOST_MISTAKES_SHOWN = 20
 
 
 def load_plan(path: str | Path) -> Plan:
@@ -69,9 +67,9 @@ def parse_plan(tables: object, source: str = "plan", directory: str | Path = "")
         # A lone surrogate, which JSON can spell and no text can hold.
         raise InputError(f"{source}: has a key that is not valid text") from None
     lines = [f"{source}: {spelt(path)}{': ' if path else ''}{text}" for path, text in mistakes]
-    if len(lines) > _MOST_MISTAKES_SHOWN:
-        more = len(lines) - _MOST_MISTAKES_SHOWN
-        lines = [*lines[:_MOST_MISTAKES_SHOWN], f"{source}: and {more} more mistakes"]
+    if len(lines) > MOST_MISTAKES_SHOWN:
+        more = len(lines) - MOST_MISTAKES_SHOWN
+        lines = [*lines[:MOST_MISTAKES_SHOWN], f"{source}: and {more} more mistakes"]
     raise InputError("\n".join(lines))
 
 

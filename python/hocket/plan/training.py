@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainSerializer, StrictInt
 
-from hocket.plan.mistakes import closest
+from hocket.plan.mistakes import Suggestions
 from hocket.schema import (
     Count,
     FilePath,
@@ -205,6 +205,7 @@ def _operation_mistakes(operations: tuple[OperationTable, ...]) -> Iterator[Mist
                 f"{shown(each.name)} is already the name of operations[{places[each.name]}]",
             )
         places.setdefault(each.name, index)
+    names = Suggestions(places)
     for index, each in enumerate(operations):
         path: KeyPath = ("operations", index)
         if (each.compute_ps is None) == (each.collective is None):
@@ -216,7 +217,7 @@ def _operation_mistakes(operations: tuple[OperationTable, ...]) -> Iterator[Mist
             yield (*path, "bytes"), "belongs to a collective, and this operation is a compute"
         for number, name in enumerate(each.after):
             if name not in places:
-                hint = closest(name, list(places))
+                hint = names.closest(name)
                 yield (*path, "after", number), f"{shown(name)} is not an operation of the job{hint}"
             elif places[name] >= index:
                 # So no program can have a cycle.
