@@ -228,6 +228,10 @@ def test_files_are_looked_for_beside_the_plan(tmp_path: Path) -> None:
             "jobs[0].period: belongs to a job of phases, and this one has [jobs.training]",
         ),
         (
+            trained(ALL_REDUCE, path=["left-right"]),
+            'jobs[0].path: names links for a ring of hosts; a job with [jobs.training] has "ecmp" or "spray"',
+        ),
+        (
             {"link": {"capacity": "1 Gbps"}, "jobs": [{"name": "a", "training": ALL_REDUCE}]},
             "jobs[0].training: needs a [fabric]; on one shared [link] nothing is placed",
         ),

@@ -121,6 +121,11 @@ def _training_job_mistakes(plan: "Plan", job: Job, path: KeyPath) -> Iterator[Mi
         name = _IN_TABLE.get(key, key)
         if getattr(job, name) != Job.model_fields[name].default:
             yield (*path, key), "belongs to a job of phases, and this one has [jobs.training]"
+    if not isinstance(job.path, str):
+        yield (
+            (*path, "path"),
+            'names links for a ring of hosts; a job with [jobs.training] has "ecmp" or "spray"',
+        )
     if plan.fabric is None:
         yield (*path, "training"), "needs a [fabric]; on one shared [link] nothing is placed"
     yield from (((*path, "training", *rest), text) for rest, text in training_mistakes(job.training))
