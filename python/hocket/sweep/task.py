@@ -32,8 +32,9 @@ class Task:
 class Answer:
     """What is kept of a complete run: a row per job, and numbers of the run as a whole by name.
 
-    Jobs have the columns of the run's table `jobs`, and besides `policy`, `marks`, `cnps` and `ranks` as
-    `hocket.summary.job_summary` says, `collectives` (how many), `algbw_bps` and `busbw_bps`.
+    Jobs have the columns of the run's table `jobs`, and besides `policy`, `marks`, `cnps`, `ranks`,
+    `slowest_rank` and `imbalance` as `hocket.summary.job_summary` says, `collectives` (how many), `algbw_bps`
+    and `busbw_bps`.
     """
 
     jobs: pl.DataFrame
@@ -49,7 +50,7 @@ class Failure:
 
 
 # What the table of jobs does not have already.
-_OF_JOB = ("policy", "marks", "cnps", "ranks")
+_OF_JOB = ("policy", "marks", "cnps", "ranks", "slowest_rank", "imbalance")
 
 Outcome: TypeAlias = Answer | Failure
 
