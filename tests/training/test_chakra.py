@@ -15,11 +15,6 @@ from hocket.errors import InputError
 from hocket.training.chakra import Roofline, read_chakra
 from hocket.training.workload import Operation, Workload
 
-SHARED = Path(__file__).parents[3] / "shared" / "traces" / "chakra"
-needs_shared = pytest.mark.skipif(
-    not SHARED.is_dir(), reason=f"the traces of other projects are not here: {SHARED}"
-)
-
 METADATA, MEM_LOAD, COMP, SEND, RECV, COLLECTIVE = 1, 2, 4, 5, 6, 7
 ALL_REDUCE, REDUCE, ALL_GATHER, BROADCAST, ALL_TO_ALL, REDUCE_SCATTER, BARRIER = 0, 1, 2, 5, 6, 7, 9
 
@@ -139,38 +134,6 @@ def refuse(read: Read, tmp_path: Path) -> Refuse:
 
 def kinds(operations: Sequence[Operation]) -> list[str]:
     return [operation.kind for operation in operations]
-
-
-@needs_shared
-def test_one_all_reduce_of_a_megabyte_over_eight_ranks() -> None:
-    workload = read_chakra(SHARED / "all_reduce_8")
-    assert workload.programs == ((Operation("all_reduce_8npus_1MB", "all-reduce", bytes=2**20),),)
-    assert workload.groups == (tuple(range(8)),)
-    assert [rank.program for rank in workload.ranks] == [0] * 8
-
-
-@needs_shared
-def test_a_ring_of_explicit_messages_sends_what_a_ring_all_reduce_sends() -> None:
-    workload = read_chakra(SHARED / "ring_all_reduce_custom_8")
-    for rank, its in enumerate(workload.ranks):
-        program = workload.programs[its.program]
-        sends = [operation for operation in program if operation.kind == "send"]
-        receives = [operation for operation in program if operation.kind == "recv"]
-        # 2 (n - 1) steps of a buffer's n-th part each, to the next rank and from the one before.
-        assert [(each.bytes, each.peer) for each in sends] == [(2**20 // 8, (rank + 1) % 8)] * 14
-        assert [(each.bytes, each.peer) for each in receives] == [(2**20 // 8, (rank - 1) % 8)] * 14
-        # Each of the n - 1 reductions takes 7 us.
-        assert [each.duration_ps for each in program if each.kind == "compute"] == [7 * 10**6] * 7
-    assert len(workload.programs) == 8
-
-
-@needs_shared
-def test_the_same_traces_are_found_by_the_start_of_their_path_or_one_by_one_in_any_order() -> None:
-    directory = SHARED / "all_reduce_8"
-    workload = read_chakra(directory)
-    assert read_chakra(str(directory / "all_reduce")) == workload
-    assert read_chakra([directory]) == workload
-    assert read_chakra(sorted(directory.glob("*.et"), reverse=True)) == workload
 
 
 def test_a_compute_lasts_as_long_as_recorded_and_what_waits_for_it_comes_after_it(read: Read) -> None:
@@ -360,7 +323,7 @@ def test_every_file_cut_anywhere_but_between_messages_is_refused(tmp_path: Path)
         (b"\x1f\x8b\x08\x00", "is compressed by gzip; decompress it first"),
         (
             b'{\n  "schema": "1.0.1"',
-            "is JSON, as PyTorch writes execution traces; `chakra_converter PyTorch` makes",
+            "is JSON; of PyTorch's own execution traces, in JSON, `chakra_converter",
         ),
         (b"\x03\x12\x05a", "the 3 bytes at byte 1 are no GlobalMetadata of a Chakra trace: "),
         (
@@ -496,11 +459,20 @@ def test_a_message_without_its_other_half_is_named(refuse: Refuse) -> None:
     )
 
 
+def test_traces_of_pytorch_itself_are_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "eg_0.json").write_text('{"schema": "1.0.1"}')
+    for path in (tmp_path, tmp_path / "eg_0.json", tmp_path / "traces.tar.gz"):
+        with pytest.raises(InputError, match=r"; of PyTorch's own execution traces, in JSON, `chakra_conv"):
+            read_chakra([path])
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a\.0\.et: rank 0: cannot be read: No such file or directory"):
         read_chakra([tmp_path / "a.0.et"])
-    with pytest.raises(InputError, match=r"a\.0\.et: no trace; the file of rank 0 of a job is named such as"):
-        read_chakra(tmp_path / "a.0.et")
+    with pytest.raises(InputError, match=r"job: no trace; the file of rank 0 of a job is named such as NAME"):
+        read_chakra(tmp_path / "job")
+    with pytest.raises(InputError, match=r"traces: none is given"):
+        read_chakra([])
 
 
 def test_ranks_that_are_missing_or_there_twice_are_named(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from hocket.training.chakra.communicators import (
     named_in_trace,
     read_groups,
 )
-from hocket.training.chakra.nodes import read_nodes
+from hocket.training.chakra.nodes import CONVERTED, read_nodes
 from hocket.training.chakra.programs import Roofline, program_of
 from hocket.training.workload import Operation, Rank, Workload
 
@@ -24,6 +24,9 @@ __all__ = ["GROUPS_FILE", "Roofline", "read_chakra"]
 
 GROUPS_FILE = "comm_group.json"
 """The name under which generators put the communicators beside the traces."""
+
+# How what PyTorch itself writes comes, alone or packed.
+_OTHER_SUFFIXES = (".json", ".gz", ".tgz", ".zip")
 
 _NAME = re.compile(r"(?P<name>.*)\.(?P<rank>0|[1-9][0-9]{0,8})\.et", re.DOTALL)
 
@@ -93,16 +96,16 @@ def _files(source: str | Path | Sequence[str | Path]) -> list[Path]:
     if isinstance(source, str | Path):
         where, found = f"{source}", _found(Path(source))
     else:
-        # A path that leads nowhere is taken for a file, so that it is named as what cannot be read.
-        where, found = "traces", [path for each in source for path in _found(Path(each)) or [Path(each)]]
+        where, found = "traces", [path for each in source for path in _found(Path(each))]
     if not found:
-        raise InputError(f"{where}: no trace; the file of rank 0 of a job is named such as NAME.0.et")
+        raise InputError(f"{where}: none is given")
     ranks: dict[int, Path] = {}
     names = set()
     for path in found:
         match = _NAME.fullmatch(path.name)
         if match is None:
-            raise InputError(f"{path}: must be named such as NAME.RANK.et, with the number of the rank")
+            hint = f"; {CONVERTED}" if path.suffix in _OTHER_SUFFIXES else ""
+            raise InputError(f"{path}: must be named such as NAME.RANK.et, with the number of the rank{hint}")
         rank = int(match["rank"])
         if rank in ranks:
             raise InputError(f"{path}: is rank {rank}, as is {ranks[rank]}")
@@ -120,15 +123,19 @@ def _files(source: str | Path | Sequence[str | Path]) -> list[Path]:
 
 
 def _found(source: Path) -> list[Path]:
+    """The files of a directory, those whose paths begin with `source` up to the rank, or `source` itself."""
     try:
-        if source.is_dir():
-            return sorted(source.glob("*.et"))
-        if source.is_file():
+        is_folder = source.is_dir()
+        if not is_folder and (source.suffix == ".et" or source.is_file()):
             return [source]
-        return sorted(
-            path
-            for path in source.parent.glob("*.et")
-            if re.match(re.escape(source.name) + r"\.[0-9]+\.et$", path.name)
+        folder, names = (source, ".*") if is_folder else (source.parent, re.escape(source.name) + r"\.[0-9]+")
+        files = sorted(
+            path for path in folder.glob("*.et") if re.fullmatch(names + r"\.et", path.name, re.DOTALL)
         )
+        others = any(path.name != GROUPS_FILE for path in source.glob("*.json"))
     except (OSError, ValueError) as error:
         raise InputError(f"{source}: cannot be read: {error}") from None
+    if not files:
+        hint = f"; {CONVERTED}" if others or source.suffix in _OTHER_SUFFIXES else ""
+        raise InputError(f"{source}: no trace; the file of rank 0 of a job is named such as NAME.0.et{hint}")
+    return files

@@ -21,6 +21,9 @@ from hocket.units import LARGEST, shown
 MAX_FILE_BYTES = 2_000_000_000
 """The largest file of one rank that is read: some ten million nodes."""
 
+CONVERTED = "of PyTorch's own execution traces, in JSON, `chakra_converter PyTorch` makes .et files"
+"""What to do with a file of another format of the same name."""
+
 # A varint of 64 bits has at most ten bytes of seven bits each.
 _LONGEST_VARINT = 10
 
@@ -144,10 +147,7 @@ def _read(path: Path, file: str) -> bytes:
         raise InputError(f"{file}: is compressed by gzip; decompress it first")
     # Were it the length of a message, a field would follow, and no field of the schema begins like JSON.
     if content.startswith((b'{"', b"{ ", b"{\n", b"{\r")):
-        raise InputError(
-            f"{file}: is JSON, as PyTorch writes execution traces; `chakra_converter PyTorch` makes an .et "
-            "file of each rank's"
-        )
+        raise InputError(f"{file}: is JSON; {CONVERTED}")
     return content
 
 

@@ -1,4 +1,4 @@
-"""Real traces and workload files with bytes changed, taken out or put in are workloads or are refused."""
+"""Real traces and workload files are read; with bytes changed they are workloads or are refused."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -10,12 +10,42 @@ from hypothesis import strategies as st
 from hocket.errors import InputError
 from hocket.training.chakra import Roofline, read_chakra
 from hocket.training.simai import read_simai
-from hocket.training.workload import Workload
+from hocket.training.workload import Operation, Workload
 
 SHARED = Path(__file__).parents[3] / "shared" / "traces"
 pytestmark = pytest.mark.skipif(
     not SHARED.is_dir(), reason=f"the files of other projects are not here: {SHARED}"
 )
+
+
+def test_one_all_reduce_of_a_megabyte_over_eight_ranks() -> None:
+    workload = read_chakra(SHARED / "chakra" / "all_reduce_8")
+    assert workload.programs == ((Operation("all_reduce_8npus_1MB", "all-reduce", bytes=2**20),),)
+    assert workload.groups == (tuple(range(8)),)
+    assert [rank.program for rank in workload.ranks] == [0] * 8
+
+
+def test_a_ring_of_explicit_messages_sends_what_a_ring_all_reduce_sends() -> None:
+    workload = read_chakra(SHARED / "chakra" / "ring_all_reduce_custom_8")
+    for rank, its in enumerate(workload.ranks):
+        program = workload.programs[its.program]
+        sends = [operation for operation in program if operation.kind == "send"]
+        receives = [operation for operation in program if operation.kind == "recv"]
+        # 2 (n - 1) steps of a buffer's n-th part each, to the next rank and from the one before.
+        assert [(each.bytes, each.peer) for each in sends] == [(2**20 // 8, (rank + 1) % 8)] * 14
+        assert [(each.bytes, each.peer) for each in receives] == [(2**20 // 8, (rank - 1) % 8)] * 14
+        # Each of the n - 1 reductions takes 7 us.
+        assert [each.duration_ps for each in program if each.kind == "compute"] == [7 * 10**6] * 7
+    assert len(workload.programs) == 8
+
+
+def test_the_same_traces_are_found_by_the_start_of_their_path_or_one_by_one_in_any_order() -> None:
+    directory = SHARED / "chakra" / "all_reduce_8"
+    workload = read_chakra(directory)
+    assert read_chakra(str(directory / "all_reduce")) == workload
+    assert read_chakra([directory]) == workload
+    assert read_chakra(sorted(directory.glob("*.et"), reverse=True)) == workload
+
 
 # Where, in parts of the file; how many bytes go; what comes instead.
 mutations = st.lists(
