@@ -149,6 +149,15 @@ def test_phases_lie_within_the_iterations_of_their_job(tmp_path: Path) -> None:
     ]
 
 
+def test_iterations_that_ranks_begin_before_others_end_the_last_stand_beside_each_other(
+    tmp_path: Path,
+) -> None:
+    starts, ends = [0, 28, 58], [30, 60, 91]
+    iterations = pl.DataFrame({"job": "x", "iteration": [0, 1, 2], "start_ps": starts, "end_ps": ends})
+    tracks = [each[:2] for each in slices(traced(tmp_path, iterations=iterations))]
+    assert tracks == [("x", "iteration 0"), ("x (2)", "iteration 1"), ("x", "iteration 2")]
+
+
 def test_samples_are_counters_to_the_picosecond(tmp_path: Path) -> None:
     queues = pl.DataFrame({"time_ps": [1, 3_000_000], "link": ["s->h0", "s->h0"], "bytes": [1_082, 0]})
     rates = pl.DataFrame({"time_ps": [5], "flow": [3], "job": [""], "rate_bps": [10**11]})

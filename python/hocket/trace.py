@@ -103,11 +103,13 @@ def _events(run: Run) -> Iterator[Event]:
 
 def _jobs(run: Run) -> Iterator[Event]:
     threads: dict[str, int] = {}
-    for job, iteration, start_ps, end_ps in _rows(
-        run, "iterations", "job", "iteration", "start_ps", "end_ps"
-    ):
-        yield from _new_thread(threads, job)
-        yield _slice(threads[job], f"iteration {iteration}", start_ps, end_ps)
+    # Iterations of a training job overlap where a rank begins the next one before another ends the last.
+    lanes: dict[str, Lanes] = {}
+    spans = _rows(run, "iterations", "job", "iteration", "start_ps", "end_ps")
+    for job, iteration, start_ps, end_ps in spans:
+        track = _lane_name(job, lanes.setdefault(job, Lanes()).take(start_ps, end_ps))
+        yield from _new_thread(threads, track)
+        yield _slice(threads[track], f"iteration {iteration}", start_ps, end_ps)
     columns = ("job", "iteration", "phase", "start_ps", "end_ps", "bytes")
     for job, iteration, phase, start_ps, end_ps, sent in _rows(run, "phases", *columns):
         yield from _new_thread(threads, job)
