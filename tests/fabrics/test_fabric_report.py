@@ -93,6 +93,12 @@ def test_a_picture_names_each_rate_where_they_differ() -> None:
     assert set(rates.values()) <= set(found)
 
 
+def test_long_names_lose_their_middle_so_that_they_stay_in_their_boxes() -> None:
+    names = ("rack-17-server-0123", "s1")
+    found = texts(drawn({"links": [{"ends": [name, "leaf-switch-01"], "rate": "1 Gbps"} for name in names]}))
+    assert {"rack…0123", "s1", "leaf…h-01"} <= set(found)
+
+
 @pytest.mark.parametrize(
     "fabric",
     [

@@ -180,6 +180,13 @@ def test_compat_refuses_a_job_whose_phases_only_a_run_shows() -> None:
             "fabric.scale_up: joins GPUs of one server, such as 's0:0' and 's0:1', and no server has several",
         ),
         (
+            plan_on(
+                links=[{"ends": [host, "a:nvswitch"], "rate": "1 Gbps"} for host in ("a:0", "a:1")],
+                scale_up=True,
+            ),
+            "fabric.links[1].ends: 'a:nvswitch' is the name of the scale-up switch of a server",
+        ),
+        (
             plan_on(benchmark(placement=["s0:2"]), clos=SMALL),
             "jobs[0].placement[0]: 's0:2' is not a host of the fabric; 's0' has 2, 's0:0' to 's0:1'",
         ),

@@ -16,6 +16,7 @@ from hocket.fabrics.topology import (
     ScaleUpNetwork,
     Topology,
     from_cables,
+    scale_up_switch,
     server_of,
     with_scale_up,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "lingjun",
     "rail_optimised",
     "rates_text",
+    "scale_up_switch",
     "server_of",
     "tiers_of",
     "with_scale_up",

@@ -56,6 +56,11 @@ def server_of(host: str) -> str:
     return match["server"] if match else host
 
 
+def scale_up_switch(server: str) -> str:
+    """The name of the switch inside a server of several GPUs."""
+    return f"{server}:nvswitch"
+
+
 @dataclass(frozen=True)
 class Topology:
     """Nodes by name with their kinds, and the cables between them, both in the order of their numbers.
@@ -167,7 +172,7 @@ def with_scale_up(topology: Topology, network: ScaleUpNetwork) -> Topology:
     cables = list(topology.cables)
     for server, gpus in topology.servers.items():
         if len(gpus) > 1:
-            switch = f"{server}:nvswitch"
+            switch = scale_up_switch(server)
             nodes[switch] = "scale-up"
             cables.extend(Cable((gpu, switch), network.rate_bps, network.delay_ps) for gpu in gpus)
     return Topology(nodes, tuple(cables))

@@ -6,17 +6,19 @@ Of what does not fit the page, the first are drawn and the last, and how many ar
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import ceil, sqrt
 
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Patch, Rectangle
 
 from hocket.fabrics import Topology, rates_text, server_of, tiers_of
-from hocket.figures.style import LINE_COLOUR, TOTAL_COLOUR, job_colour, new_figure
+from hocket.figures.style import JOB_COLOURS, LINE_COLOUR, TOTAL_COLOUR, job_colour, new_figure
 from hocket.units import format_duration, format_rate
 
 _GPU = 0.42
-_GPUS_ABREAST = 4
+_FEWEST_ABREAST = 4
 _CHARACTER = 0.2
 _WIDEST = 40.0
 """In units of which a server of one GPU takes about one; wider pages cannot be read."""
@@ -34,6 +36,7 @@ _THICKEST = ((48, 3.0), (130, 1.6), (10**9, 0.8))
 _MOST_LABELLED = 12
 """Of so many lines between two tiers, each has its rate beside it."""
 _MOST_IN_LEGEND = 14
+_LONGEST_NAME = 9
 _FREE = "#ffffff"
 _INSIDE = "#e4e8ea"
 _SCALE_UP = "#7d6ba0"
@@ -63,7 +66,7 @@ def fabric_figure(topology: Topology, jobs: Mapping[str, Sequence[str]], title: 
     _place_servers(page, topology)
     _place_switches(page, topology)
     top = max((y for _, y in page.switches.values()), default=0.0) + 0.7
-    bottom = -max(-(-len(topology.servers[server]) // _GPUS_ABREAST) for server in page.servers) * _GPU - 1.0
+    bottom = -max(_rows(topology.servers[server]) for server in page.servers) * _GPU - 1.0
     across = page.width + _LEFT + _RIGHT
     scale_in = min(0.5, 17 / across)
     figure = new_figure(max(across * scale_in, 6), (top - bottom) * scale_in + 1.1)
@@ -84,7 +87,12 @@ def fabric_figure(topology: Topology, jobs: Mapping[str, Sequence[str]], title: 
 
 
 def _columns(gpus: Sequence[str]) -> int:
-    return min(len(gpus), _GPUS_ABREAST)
+    # Of many GPUs, twice as many abreast as there are rows.
+    return min(len(gpus), max(_FEWEST_ABREAST, ceil(sqrt(2 * len(gpus)))))
+
+
+def _rows(gpus: Sequence[str]) -> int:
+    return -(-len(gpus) // _columns(gpus))
 
 
 def _server_width(gpus: Sequence[str]) -> float:
@@ -276,10 +284,10 @@ def _draw_servers(axes: Axes, page: _Page, topology: Topology, jobs: Mapping[str
         for host in dict.fromkeys(hosts):
             jobs_on.setdefault(host, []).append(number)
     narrowest = min(_server_width(topology.servers[server]) for server in page.servers)
-    names_fit = max(map(len, page.servers)) * _CHARACTER <= narrowest
+    names_fit = max(len(_short(server)) for server in page.servers) * _CHARACTER <= narrowest
     for server, middle in page.servers.items():
         gpus = topology.servers[server]
-        rows, columns = -(-len(gpus) // _GPUS_ABREAST), _columns(gpus)
+        rows, columns = _rows(gpus), _columns(gpus)
         width, height = columns * _GPU, rows * _GPU
         left, low = middle - width / 2, -height - 0.16
         axes.add_patch(
@@ -295,7 +303,7 @@ def _draw_servers(axes: Axes, page: _Page, topology: Topology, jobs: Mapping[str
             )
         )
         for place, gpu in enumerate(gpus):
-            row, column = divmod(place, _GPUS_ABREAST)
+            row, column = divmod(place, columns)
             corner = (left + column * _GPU, low + height - (row + 1) * _GPU)
             _draw_gpu(axes, corner, jobs_on.get(gpu, []), len(jobs))
         if any(topology.nodes[other] == "scale-up" for other in topology.neighbours[gpus[0]]):
@@ -303,7 +311,7 @@ def _draw_servers(axes: Axes, page: _Page, topology: Topology, jobs: Mapping[str
         axes.text(
             middle,
             low - 0.22,
-            server,
+            _short(server),
             ha="center",
             va="top",
             fontsize="x-small",
@@ -326,8 +334,9 @@ def _draw_gpu(axes: Axes, corner: tuple[float, float], on_it: Sequence[int], job
                 (x + 0.03 + stripe * width, y + 0.03), width, size, facecolor=job_colour(number), zorder=5
             )
         )
-        if jobs > 7:
-            # Colours come again from the eighth job on.
+        if jobs > len(JOB_COLOURS):
+            # The colours do not tell them apart.
+            bright = sum(to_rgb(job_colour(number))) > 1.5
             axes.text(
                 x + 0.03 + (stripe + 0.5) * width,
                 y + _GPU / 2,
@@ -335,9 +344,14 @@ def _draw_gpu(axes: Axes, corner: tuple[float, float], on_it: Sequence[int], job
                 ha="center",
                 va="center",
                 fontsize=5,
-                color="white",
+                color="black" if bright else "white",
                 zorder=6,
             )
+
+
+def _short(name: str) -> str:
+    """`name`, without its middle if it is longer than a box is wide."""
+    return name if len(name) <= _LONGEST_NAME else f"{name[:4]}…{name[5 - _LONGEST_NAME :]}"
 
 
 def _draw_switches(axes: Axes, page: _Page, topology: Topology) -> None:
@@ -357,7 +371,7 @@ def _draw_switches(axes: Axes, page: _Page, topology: Topology) -> None:
                     zorder=3,
                 )
             )
-            axes.text(x, y, switch, ha="center", va="center", fontsize="x-small", zorder=4)
+            axes.text(x, y, _short(switch), ha="center", va="center", fontsize="x-small", zorder=4)
         left_out = len(tier.switches) - len(shown)
         text = f"{len(tier.switches):,} switch{'es' if len(tier.switches) > 1 else ''}"
         if left_out:
@@ -384,7 +398,7 @@ def _draw_legend(figure: Figure, topology: Topology, jobs: Mapping[str, Sequence
 
 def _legend(topology: Topology, jobs: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
     for number, (name, hosts) in enumerate(list(jobs.items())[:_MOST_IN_LEGEND]):
-        which = f"{number + 1}: {name}" if len(jobs) > 7 else name
+        which = f"{number + 1}: {name}" if len(jobs) > len(JOB_COLOURS) else name
         gpus = len(set(hosts))
         yield job_colour(number), f"{which}, {gpus:,} GPU{'s' if gpus > 1 else ''}"
     if len(jobs) > _MOST_IN_LEGEND:

@@ -25,6 +25,7 @@ from hocket.fabrics import (
     from_cables,
     lingjun,
     rail_optimised,
+    scale_up_switch,
     server_of,
     with_scale_up,
 )
@@ -387,6 +388,11 @@ def _link_mistakes(fabric: Fabric) -> Iterator[Mistake]:
         labels.setdefault(label, index)
     nodes = fabric.topology.nodes
     ends = Suggestions(nodes)
+    if fabric.scale_up is not None:
+        inside = {scale_up_switch(server) for server in fabric.topology.servers}
+        for index, link in enumerate(fabric.links or ()):
+            for end in inside.intersection(link.ends):
+                yield ("links", index, "ends"), f"{shown(end)} is the name of the scale-up switch of a server"
     for index, host in enumerate(fabric.hosts if fabric.links else ()):
         if host not in nodes:
             yield ("hosts", index), f"{shown(host)} is at the end of no link{ends.closest(host)}"
