@@ -262,7 +262,7 @@ impl<'a> Jobs<'a> {
     }
 
     fn send(&mut self, job: u32, phase: usize, engine: &mut Engine<'_>) {
-        let phase = self.periodic.scenario.jobs()[job as usize].profile.phases()[phase];
+        let phase = self.phase(job, phase);
         let bytes = phase.bytes().get();
         let state = &mut self.jobs[job as usize];
         state.phase_start = Some(engine.now);

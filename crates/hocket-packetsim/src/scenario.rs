@@ -41,10 +41,8 @@ use crate::{LinkChange, RunError};
 /// let (start, duration) = (Duration::ZERO, Duration::from_us(900));
 /// let up = Phase { start, duration, rate: Rate::from_gbps(40) };
 /// let profile = Profile::new(Duration::from_ms(2), vec![up])?;
-/// let job = |name, from| Job {
-///     flows: vec![JobFlow::new(NodeId::new(from), NodeId::new(2), 0)],
-///     ..Job::new(name, profile.clone(), Vec::new())
-/// };
+/// let flow = |from| JobFlow::new(NodeId::new(from), NodeId::new(2), 0);
+/// let job = |name, from| Job::new(name, profile.clone(), Vec::new()).sending(vec![flow(from)]);
 /// let second = Job { time_shift: Some(Duration::from_ms(1)), ..job("second", 1) };
 /// let stop = Stop { iterations: Some(5), until: None };
 /// let scenario = Scenario::new(fabric, vec![job("first", 0), second], 1, 1, stop)?;

@@ -85,10 +85,8 @@ fn job(name: &str, from: u32, period_us: u64, busy_us: u64) -> Job {
     let (period, duration) = (Duration::from_us(period_us), Duration::from_us(busy_us));
     let up = Phase { start: period - duration, duration, rate: Rate::from_gbps(40) };
     let profile = Profile::new(period, vec![up]).expect("the phase fits into the period");
-    Job {
-        flows: vec![JobFlow::new(NodeId::new(from), NodeId::new(2), 0)],
-        ..Job::new(name, profile, Vec::new())
-    }
+    let flow = JobFlow::new(NodeId::new(from), NodeId::new(2), 0);
+    Job::new(name, profile, Vec::new()).sending(vec![flow])
 }
 
 fn with_dcqcn(job: Job) -> Job {

@@ -6,7 +6,7 @@ use hocket_des::{Duration, Stream, Time, stream};
 use rand_distr::{Distribution, StandardNormal};
 use thiserror::Error;
 
-use crate::{AdjustmentRow, IterationRow, Job, JobId, PhaseRow, Records, Scenario};
+use crate::{AdjustmentRow, IterationRow, Job, JobId, Periodic, PhaseRow, Records, Scenario};
 
 // NSDI'24 section 5.7: a worker adjusts when the start of its communication phase deviates by more
 // than five percent of the ideal iteration time.
@@ -42,6 +42,7 @@ const READJUST_PERCENT: u64 = 5;
 #[derive(Clone, Debug)]
 pub struct ClosedLoop<'a> {
     job: &'a Job,
+    periodic: &'a Periodic,
     id: JobId,
     iterations: Option<u64>,
     jitter: Stream,
@@ -91,11 +92,16 @@ impl<'a> ClosedLoop<'a> {
     ///
     /// # Errors
     /// If the first iteration would start after the end of time.
+    ///
+    /// # Panics
+    /// If it is a training job.
     pub fn new(scenario: &'a Scenario, id: JobId, records: &mut Records) -> Result<Self, TooLong> {
         let index = u64::from(id.code());
         let job = &scenario.jobs()[id.index()];
+        let periodic = job.periodic().expect("only periodic jobs have phases");
         let mut its = Self {
             job,
+            periodic,
             id,
             iterations: scenario.iterations(id),
             jitter: stream(scenario.seed(), "jitter", index),
@@ -163,7 +169,7 @@ impl<'a> ClosedLoop<'a> {
                 self.communication = Duration::ZERO;
                 Ok(Place::Down(0))
             }
-            Place::Down(down) if down < self.job.profile.phases().len() => Ok(Place::Up(down)),
+            Place::Down(down) if down < self.periodic.profile.phases().len() => Ok(Place::Up(down)),
             Place::Down(_) => self.finish_iteration(now, records),
             Place::Up(phase) => {
                 self.finish_phase(now, phase, records);
@@ -177,7 +183,7 @@ impl<'a> ClosedLoop<'a> {
         self.phase_start = now;
         if phase == 0 && self.job.readjust {
             let tolerance = self.tolerance_ps();
-            let offset = self.job.profile.phases()[0].start;
+            let offset = self.periodic.profile.phases()[0].start;
             let deviation = self.deviation_ps(now, offset);
             self.drift_ps = (deviation.unsigned_abs() > tolerance).then_some(deviation);
         }
@@ -191,7 +197,7 @@ impl<'a> ClosedLoop<'a> {
             phase: u32::try_from(phase).expect("a profile has at most 1,000 phases"),
             start: self.phase_start,
             end: now,
-            bytes: self.job.profile.phases()[phase].bytes(),
+            bytes: self.periodic.profile.phases()[phase].bytes(),
         });
     }
 
@@ -223,7 +229,7 @@ impl<'a> ClosedLoop<'a> {
     fn wait_for_slot(&mut self, now: Time, start: Time, records: &mut Records) -> Duration {
         let Some(deviation_ps) = self.drift_ps.take() else { return Duration::ZERO };
         let late_ps = self.deviation_ps(start, Duration::ZERO);
-        let slot_period_ps = self.job.slot_period().as_ps();
+        let slot_period_ps = self.slot_period().as_ps();
         let wait_ps = match u64::try_from(late_ps) {
             Ok(late_ps) if late_ps <= self.tolerance_ps() => 0,
             Ok(late_ps) => slot_period_ps - late_ps,
@@ -243,43 +249,57 @@ impl<'a> ClosedLoop<'a> {
         let shift = self.job.time_shift.unwrap_or_default();
         let first = [self.job.arrival.as_ps(), shift.as_ps(), offset.as_ps()];
         let since_first = i128::from(now.as_ps()) - first.into_iter().map(i128::from).sum::<i128>();
-        let slot_period = i128::from(self.job.slot_period().as_ps());
+        let slot_period = i128::from(self.slot_period().as_ps());
         let late = since_first.rem_euclid(slot_period);
         let nearest = if 2 * late > slot_period { late - slot_period } else { late };
         i64::try_from(nearest).expect("half a slot period fits in 63 bits")
     }
 
+    // The distance of the slots that a job with re-adjustment keeps to: what its iterations are padded to, or its
+    // period.
+    fn slot_period(&self) -> Duration {
+        self.job.pad_to.unwrap_or(self.periodic.profile.period())
+    }
+
     fn tolerance_ps(&self) -> u64 {
-        self.job.profile.period().as_ps() / 100 * READJUST_PERCENT
+        self.periodic.profile.period().as_ps() / 100 * READJUST_PERCENT
     }
 
     fn draw_down(&mut self, down: usize) -> Duration {
-        let phases = self.job.profile.phases();
+        let phases = self.periodic.profile.phases();
         let from = down.checked_sub(1).map_or(Duration::ZERO, |before| phases[before].end());
-        let to = phases.get(down).map_or(self.job.profile.period(), |phase| phase.start);
+        let to = phases.get(down).map_or(self.periodic.profile.period(), |phase| phase.start);
         let ideal = to - from;
         if self.job.jitter == 0.0 || ideal.is_zero() {
             return ideal;
         }
-        let deviate: f64 = StandardNormal.sample(&mut self.jitter);
-        // A float draws the length of a phase, once; that length is whole from here on. The cast
-        // saturates, so that no phase is shorter than nothing.
-        let drawn_ps = ideal.as_ps() as f64 * (1.0 + self.job.jitter * deviate);
-        Duration::from_ps(drawn_ps.round() as u64)
+        let deviation_ps = (ideal.as_ps() as f64 * self.job.jitter).round() as u64;
+        spread(ideal, Duration::from_ps(deviation_ps), &mut self.jitter)
     }
 
-    // The delay that a job applies when it means to wait for `delay`; never below zero.
+    // The delay that a job applies when it means to wait for `delay`.
     fn with_clock_error(&mut self, delay: Duration) -> Duration {
-        if self.job.clock_error.is_zero() {
-            return delay;
-        }
-        let deviate: f64 = StandardNormal.sample(&mut self.clock);
-        let error_ps = (self.job.clock_error.as_ps() as f64 * deviate).round() as i64;
-        Duration::from_ps(delay.as_ps().saturating_add_signed(error_ps))
+        spread(delay, self.job.clock_error, &mut self.clock)
     }
 
     fn after(&self, time: Time, span: Duration) -> Result<Time, TooLong> {
-        let ps = time.as_ps().checked_add(span.as_ps());
-        ps.map(Time::from_ps).ok_or_else(|| TooLong { job: self.job.name.clone(), time })
+        later(self.job, time, span)
     }
+}
+
+/// A normal deviate around `mean`, never below zero; `mean` itself, and no draw, without a deviation.
+pub(crate) fn spread(mean: Duration, deviation: Duration, draws: &mut Stream) -> Duration {
+    if deviation.is_zero() {
+        return mean;
+    }
+    let deviate: f64 = StandardNormal.sample(draws);
+    // A float draws a length, once; that length is whole from here on.
+    let error_ps = (deviation.as_ps() as f64 * deviate).round() as i64;
+    Duration::from_ps(mean.as_ps().saturating_add_signed(error_ps))
+}
+
+/// `span` after `time`, for `job`.
+pub(crate) fn later(job: &Job, time: Time, span: Duration) -> Result<Time, TooLong> {
+    let ps = time.as_ps().checked_add(span.as_ps());
+    ps.map(Time::from_ps).ok_or_else(|| TooLong { job: job.name.clone(), time })
 }

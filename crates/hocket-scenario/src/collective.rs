@@ -23,7 +23,7 @@ pub const MAX_RANKS: u32 = 1 << 20;
 pub const MAX_CHUNKS: u32 = 1 << 16;
 
 /// What a collective does, in the terms of MPI and NCCL. Its `bytes` are those of nccl-tests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CollectiveKind {
     /// Every rank ends with the sum of all buffers; `bytes` is the buffer of each.
     AllReduce,
@@ -38,7 +38,7 @@ pub enum CollectiveKind {
 }
 
 /// How the ranks of one level go about it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Algorithm {
     /// Each rank sends to the next one: n − 1 steps to reduce-scatter, as many to all-gather. A broadcast is a chain
     /// from rank 0. An all-to-all is the pairwise exchange, in which each rank sends to its next first, then
@@ -55,7 +55,7 @@ pub enum Algorithm {
 }
 
 /// One level of a hierarchy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Level {
     /// How many ranks it has: GPUs in a server, servers in a rack.
     pub ranks: u32,
@@ -175,6 +175,17 @@ pub enum CollectiveError {
 }
 
 impl CollectiveKind {
+    /// As plans and tables spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AllReduce => "all-reduce",
+            Self::ReduceScatter => "reduce-scatter",
+            Self::AllGather => "all-gather",
+            Self::AllToAll => "all-to-all",
+            Self::Broadcast => "broadcast",
+        }
+    }
+
     /// The algorithms that can do it.
     pub const fn algorithms(self) -> &'static [Algorithm] {
         use Algorithm::{Direct, HalvingDoubling, Ring, Tree};
@@ -194,6 +205,18 @@ impl CollectiveKind {
             Self::AllReduce => 2.0 * others,
             Self::ReduceScatter | Self::AllGather | Self::AllToAll => others,
             Self::Broadcast => 1.0,
+        }
+    }
+}
+
+impl Algorithm {
+    /// As plans and tables spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ring => "ring",
+            Self::Tree => "tree",
+            Self::HalvingDoubling => "halving-doubling",
+            Self::Direct => "direct",
         }
     }
 }
@@ -467,23 +490,12 @@ fn listed(algorithms: &[Algorithm]) -> String {
 
 impl fmt::Display for CollectiveKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::AllReduce => "all-reduce",
-            Self::ReduceScatter => "reduce-scatter",
-            Self::AllGather => "all-gather",
-            Self::AllToAll => "all-to-all",
-            Self::Broadcast => "broadcast",
-        })
+        f.write_str(self.name())
     }
 }
 
 impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Ring => "ring",
-            Self::Tree => "tree",
-            Self::HalvingDoubling => "halving-doubling",
-            Self::Direct => "direct",
-        })
+        f.write_str(self.name())
     }
 }

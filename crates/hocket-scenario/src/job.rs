@@ -6,7 +6,7 @@ use std::fmt;
 use hocket_des::{Duration, Time};
 use thiserror::Error;
 
-use crate::{JobFlow, LinkId, Profile, Transport};
+use crate::{JobFlow, LinkId, Profile, Training, Transport};
 
 /// How strongly a job claims its part of a link, in 1/65,536, so that no float decides a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,17 +35,33 @@ pub struct Crossing {
     pub flows: u32,
 }
 
-/// A training run. All its flows move at one rate, as the edges of a ring all-reduce do.
+/// What a job does in an iteration.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Job {
-    /// Unique in its scenario.
-    pub name: String,
+pub enum Work {
+    /// Up and Down phases, all workers alike.
+    Periodic(Periodic),
+    /// Operations of ranks that wait for each other.
+    Training(Box<Training>),
+}
+
+/// Up and Down phases. All flows move at one rate, as the edges of a ring all-reduce do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Periodic {
     /// One iteration on an idle network.
     pub profile: Profile,
     /// Flow engine: links that the job's flows take; none for a job on one host.
     pub crossings: Vec<Crossing>,
     /// Packet engine: the flows themselves. [`flow_crossings`](crate::flow_crossings) has the links of these.
     pub flows: Vec<JobFlow>,
+}
+
+/// A training run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Unique in its scenario.
+    pub name: String,
+    /// One iteration.
+    pub work: Work,
     /// Packet engine: what governs each of its flows.
     pub transport: Transport,
     /// When the job is there.
@@ -62,7 +78,7 @@ pub struct Job {
     pub clock_error: Duration,
     /// Whether it delays itself back into its slot once it has drifted (NSDI'24 section 5.7).
     pub readjust: bool,
-    /// Standard deviation of each Down duration, relative to that duration; 0 to 1.
+    /// Standard deviation of each Down duration, or of each compute operation, relative to that duration; 0 to 1.
     pub jitter: f64,
     /// An iteration starts no earlier than this after the one before.
     pub pad_to: Option<Duration>,
@@ -117,14 +133,17 @@ impl Share {
 }
 
 impl Job {
-    /// A job that is there from the start and has no policy: fair share, highest priority, no
+    /// A periodic job that is there from the start and has no policy: fair share, highest priority, no
     /// time-shift, no jitter, no flows for the packet engine. Change the fields that differ.
     pub fn new(name: impl Into<String>, profile: Profile, crossings: Vec<Crossing>) -> Self {
+        Self::with_work(name, Work::Periodic(Periodic { profile, crossings, flows: Vec::new() }))
+    }
+
+    /// As [`new`](Self::new), of any work.
+    pub fn with_work(name: impl Into<String>, work: Work) -> Self {
         Self {
             name: name.into(),
-            profile,
-            crossings,
-            flows: Vec::new(),
+            work,
             transport: Transport::default(),
             arrival: Time::ZERO,
             iterations: None,
@@ -138,10 +157,46 @@ impl Job {
         }
     }
 
-    /// The distance of the slots that a job with re-adjustment keeps to: what its iterations are
-    /// padded to, or its period.
-    pub fn slot_period(&self) -> Duration {
-        self.pad_to.unwrap_or(self.profile.period())
+    /// What a periodic job does.
+    pub fn periodic(&self) -> Option<&Periodic> {
+        match &self.work {
+            Work::Periodic(periodic) => Some(periodic),
+            Work::Training(_) => None,
+        }
+    }
+
+    /// The same, to change it.
+    pub fn periodic_mut(&mut self) -> Option<&mut Periodic> {
+        match &mut self.work {
+            Work::Periodic(periodic) => Some(periodic),
+            Work::Training(_) => None,
+        }
+    }
+
+    /// A periodic job with other crossings; a training job stays as it is.
+    #[must_use]
+    pub fn crossing(mut self, crossings: Vec<Crossing>) -> Self {
+        if let Some(periodic) = self.periodic_mut() {
+            periodic.crossings = crossings;
+        }
+        self
+    }
+
+    /// A periodic job with other flows; a training job stays as it is.
+    #[must_use]
+    pub fn sending(mut self, flows: Vec<JobFlow>) -> Self {
+        if let Some(periodic) = self.periodic_mut() {
+            periodic.flows = flows;
+        }
+        self
+    }
+
+    /// What the ranks of a training job do.
+    pub fn training(&self) -> Option<&Training> {
+        match &self.work {
+            Work::Periodic(_) => None,
+            Work::Training(training) => Some(training),
+        }
     }
 }
 

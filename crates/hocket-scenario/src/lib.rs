@@ -3,26 +3,30 @@
 
 pub mod closed_loop;
 pub mod collective;
+pub mod execution;
 pub mod fabric;
 mod ids;
 pub mod job;
 pub mod placement;
+pub mod profile;
 pub mod routing;
 pub mod scenario;
 pub mod tables;
+pub mod training;
 pub mod transport;
 pub mod workload;
 
 pub use collective::{Algorithm, Collective, CollectiveError, CollectiveKind, Level};
 pub use fabric::{Cable, Fabric, FabricError, Link, MAX_RATE, Node, NodeKind};
 pub use ids::{JobId, LinkId, NodeId};
-pub use job::{Crossing, Job, Share, Weight, WeightError};
+pub use job::{Crossing, Job, Periodic, Share, Weight, WeightError, Work};
 pub use placement::{flow_crossings, ring_crossings, ring_flows};
+pub use profile::{Phase, Profile, ProfileError};
 pub use routing::{EcmpHash, RouteError, Routing};
 pub use scenario::{Scenario, ScenarioError, Stop};
 pub use tables::{
-    AdjustmentRow, Column, IterationRow, JobCounters, LinkRow, PhaseRow, RateRow, Records, Table,
-    Tables,
+    AdjustmentRow, CollectiveRow, Column, IterationRow, JobCounters, LinkRow, OperationRow, PhaseRow,
+    RankRow, RateRow, Records, Table, Tables,
 };
+pub use training::{Framing, System, Training, TrainingError, TrainingSpec};
 pub use transport::{JobFlow, PathChoice, Transfer, Transport, WindowRule};
-pub use workload::{Phase, Profile, ProfileError};

@@ -8,8 +8,8 @@ use hocket_transport::congestion::ParameterError;
 use thiserror::Error;
 
 use crate::{
-    Fabric, Job, JobFlow, JobId, LinkId, MAX_RATE, NodeId, NodeKind, PathChoice, Phase, RouteError,
-    Routing, Transfer, Transport, WindowRule,
+    Fabric, Job, JobFlow, JobId, LinkId, MAX_RATE, NodeId, NodeKind, PathChoice, Phase, Profile,
+    RouteError, Routing, Training, Transfer, Transport, WindowRule, Work,
 };
 
 /// The most jobs of one run.
@@ -67,6 +67,10 @@ pub enum ScenarioError {
     JitterOutOfRange { job: String, jitter: f64 },
     #[error("job {job:?} re-adjusts but has no time-shift to keep; give it one, 0 if need be")]
     NothingToKeep { job: String },
+    #[error("job {job:?} re-adjusts; only periodic jobs have slots to return to")]
+    NoSlots { job: String },
+    #[error("job {job:?}: rank {rank} has nothing to do that takes time in an iteration")]
+    Idle { job: String, rank: u32 },
     #[error("job {job:?} is padded to {pad_to}, less than its period of {period}")]
     PadTooShort { job: String, pad_to: Duration, period: Duration },
     #[error("{whose}: node {node} is not in the fabric, which has {nodes}, counted from 0")]
@@ -158,8 +162,13 @@ impl Scenario {
         let mut flows = FlowCheck::new(&fabric);
         for job in &jobs {
             let whose = || Whose::Job(job.name.clone());
-            for flow in &job.flows {
-                flows.check(flow, &job.transport, &whose)?;
+            match &job.work {
+                Work::Periodic(periodic) => {
+                    for flow in &periodic.flows {
+                        flows.check(flow, &job.transport, &whose)?;
+                    }
+                }
+                Work::Training(training) => flows.check_training(job, training, &whose)?,
             }
         }
         for (index, transfer) in transfers.iter().enumerate() {
@@ -250,19 +259,11 @@ impl<'a> FlowCheck<'a> {
         transport: &Transport,
         whose: &dyn Fn() -> Whose,
     ) -> Result<(), ScenarioError> {
-        let nodes = self.fabric.nodes();
         for end in [flow.from, flow.to] {
-            let Some(node) = nodes.get(end.index()) else {
-                let (whose, node, nodes) = (whose(), end.code(), nodes.len());
-                return Err(ScenarioError::UnknownNode { whose, node, nodes });
-            };
-            if node.kind.is_switch() {
-                let node = node.name.clone();
-                return Err(ScenarioError::NotAHost { whose: whose(), node });
-            }
+            self.check_host(end, whose)?;
         }
         if flow.from == flow.to {
-            let node = nodes[flow.from.index()].name.clone();
+            let node = self.fabric.nodes()[flow.from.index()].name.clone();
             return Err(ScenarioError::ToItself { whose: whose(), node });
         }
         let reached = match &flow.path {
@@ -283,6 +284,39 @@ impl<'a> FlowCheck<'a> {
             return Err(ScenarioError::ZeroWindow { whose: whose() });
         }
         Ok(())
+    }
+
+    // The hosts of all ranks, and the ways between those that send to each other.
+    fn check_training(
+        &mut self,
+        job: &Job,
+        training: &Training,
+        whose: &dyn Fn() -> Whose,
+    ) -> Result<(), ScenarioError> {
+        let hosts = &training.spec().hosts;
+        if let [host] = hosts[..] {
+            self.check_host(host, whose)?;
+        }
+        for (from, to) in training.pairs() {
+            let ends = [from, to].map(|rank| hosts[rank as usize]);
+            let flow = training.flow(ends, 0, self.fabric);
+            self.check(&flow, training.transport(job, ends, self.fabric), whose)?;
+        }
+        Ok(())
+    }
+
+    fn check_host(&self, host: NodeId, whose: &dyn Fn() -> Whose) -> Result<(), ScenarioError> {
+        let nodes = self.fabric.nodes();
+        match nodes.get(host.index()) {
+            None => {
+                let (whose, node, nodes) = (whose(), host.code(), nodes.len());
+                Err(ScenarioError::UnknownNode { whose, node, nodes })
+            }
+            Some(node) if node.kind != NodeKind::Host => {
+                Err(ScenarioError::NotAHost { whose: whose(), node: node.name.clone() })
+            }
+            Some(_) => Ok(()),
+        }
     }
 
     fn host_on(&self, path: &[LinkId]) -> Option<String> {
@@ -320,7 +354,8 @@ fn check_end(job: &Job, stop: Stop) -> Result<(), ScenarioError> {
 fn check_crossings(job: &Job, fabric: &Fabric) -> Result<(), ScenarioError> {
     let name = || job.name.clone();
     let mut seen = BTreeSet::new();
-    for crossing in &job.crossings {
+    let crossings = job.periodic().map_or(&[][..], |periodic| &periodic.crossings);
+    for crossing in crossings {
         let Some(link) = fabric.links().get(crossing.link.index()) else {
             let (link, links) = (crossing.link.code(), fabric.links().len());
             return Err(ScenarioError::UnknownLink { job: name(), link, links });
@@ -338,22 +373,34 @@ fn check_crossings(job: &Job, fabric: &Fabric) -> Result<(), ScenarioError> {
 
 fn check_policy(job: &Job) -> Result<(), ScenarioError> {
     let name = || job.name.clone();
-    let phases = job.profile.phases();
+    if !(0.0..=1.0).contains(&job.jitter) {
+        return Err(ScenarioError::JitterOutOfRange { job: name(), jitter: job.jitter });
+    }
+    match &job.work {
+        Work::Periodic(periodic) => check_profile(job, &periodic.profile),
+        Work::Training(_) if job.readjust => Err(ScenarioError::NoSlots { job: name() }),
+        Work::Training(training) => match training.idle_rank() {
+            Some(rank) => Err(ScenarioError::Idle { job: name(), rank }),
+            None => Ok(()),
+        },
+    }
+}
+
+fn check_profile(job: &Job, profile: &Profile) -> Result<(), ScenarioError> {
+    let name = || job.name.clone();
+    let phases = profile.phases();
     if let Some(index) = phases.iter().position(|phase| phase.rate > MAX_RATE) {
         let (phase, rate) = (index + 1, phases[index].rate);
         return Err(ScenarioError::RateTooHigh { job: name(), phase, rate });
     }
-    let bytes = bytes_per_iteration(job);
+    let bytes = bytes_per_iteration(phases);
     if bytes > 1 << 63 {
         return Err(ScenarioError::TooManyBytes { job: name(), bytes });
-    }
-    if !(0.0..=1.0).contains(&job.jitter) {
-        return Err(ScenarioError::JitterOutOfRange { job: name(), jitter: job.jitter });
     }
     if job.readjust && job.time_shift.is_none() {
         return Err(ScenarioError::NothingToKeep { job: name() });
     }
-    let period = job.profile.period();
+    let period = profile.period();
     match job.pad_to {
         Some(pad_to) if pad_to < period => {
             Err(ScenarioError::PadTooShort { job: name(), pad_to, period })
@@ -363,11 +410,11 @@ fn check_policy(job: &Job) -> Result<(), ScenarioError> {
 }
 
 // Wider than `Profile::bytes_per_iteration`, which holds only what this has let through.
-fn bytes_per_iteration(job: &Job) -> u128 {
+fn bytes_per_iteration(phases: &[Phase]) -> u128 {
     let picobits_per_byte = 8_000_000_000_000;
     let picobits =
         |phase: &Phase| u128::from(phase.rate.as_bps()) * u128::from(phase.duration.as_ps());
-    job.profile.phases().iter().map(|phase| picobits(phase).div_ceil(picobits_per_byte)).sum()
+    phases.iter().map(|phase| picobits(phase).div_ceil(picobits_per_byte)).sum()
 }
 
 #[cfg(test)]
@@ -385,6 +432,10 @@ mod tests {
         };
         let profile = Profile::new(Duration::from_ms(180), vec![up]).unwrap();
         Job::new(name, profile, vec![Crossing { link: LinkId::new(0), flows: 1 }])
+    }
+
+    fn first_crossing(job: &mut Job) -> &mut Crossing {
+        &mut job.periodic_mut().expect("it is a periodic job").crossings[0]
     }
 
     fn scenario(jobs: Vec<Job>) -> Result<Scenario, ScenarioError> {
@@ -411,11 +462,11 @@ mod tests {
             scenario(vec![job]).unwrap_err().to_string()
         };
         assert_eq!(
-            error(|job| job.crossings[0].link = LinkId::new(3)),
+            error(|job| first_crossing(job).link = LinkId::new(3)),
             "job \"a\" crosses link 3; there are 1, counted from 0"
         );
         assert_eq!(
-            error(|job| job.crossings[0].flows = 0),
+            error(|job| first_crossing(job).flows = 0),
             "job \"a\" has 0 flows on link \"link\"; from 1 to 65536 are possible"
         );
         assert_eq!(
@@ -440,7 +491,7 @@ mod tests {
     fn an_iteration_of_more_bytes_than_can_be_counted_is_refused() {
         let (start, duration) = (Duration::ZERO, Duration::from_secs(10_000_000));
         let profile = Profile::new(duration, vec![Phase { start, duration, rate: MAX_RATE }]);
-        let endless = Job { profile: profile.unwrap(), ..job("a") };
+        let endless = Job::new("a", profile.unwrap(), Vec::new());
         assert_eq!(
             scenario(vec![endless]).unwrap_err().to_string(),
             "job \"a\" sends 1250000000000000000000 bytes in an iteration; at most 2^63 are possible"
@@ -451,7 +502,7 @@ mod tests {
     fn a_flow_that_leads_nowhere_is_refused_with_its_owner() {
         let fabric = || crate::routing::tests::leaf_spine(1);
         let error = |flow: JobFlow| {
-            let jobs = vec![Job { flows: vec![flow], crossings: Vec::new(), ..job("a") }];
+            let jobs = vec![job("a").crossing(Vec::new()).sending(vec![flow])];
             let stop = Stop { iterations: Some(1), until: None };
             Scenario::new(fabric(), jobs, 1, 1, stop).unwrap_err().to_string()
         };

@@ -1,6 +1,8 @@
 //! What comes out of a run, the same from both engines: an engine records rows, and `Records`
 //! turns them into columns with units in their names.
 
+mod training;
+
 use hocket_des::{Bytes, Duration, Rate, Time};
 
 use crate::{JobId, LinkId, Scenario};
@@ -16,7 +18,7 @@ pub struct IterationRow {
     pub start: Time,
     /// When its last phase ended.
     pub end: Time,
-    /// Time in Up phases.
+    /// Time in Up phases. Of a training job what is left beside the mean of its ranks' computes: exposed communication.
     pub communication: Duration,
     /// Wait before `start` that the job chose: time-shift, re-adjustment, padding.
     pub delayed: Duration,
@@ -78,6 +80,61 @@ pub struct AdjustmentRow {
     pub delay: Duration,
 }
 
+/// One finished iteration of one rank of a training job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RankRow {
+    /// Whose.
+    pub job: JobId,
+    /// Counted from 0.
+    pub iteration: u64,
+    /// Which rank.
+    pub rank: u32,
+    /// When its first operations began.
+    pub start: Time,
+    /// When its last operation was done.
+    pub end: Time,
+    /// Time in computes.
+    pub compute: Duration,
+    /// Time in which nothing was computed while something was communicated.
+    pub exposed: Duration,
+}
+
+/// One finished operation of one rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OperationRow {
+    /// Whose.
+    pub job: JobId,
+    /// Counted from 0.
+    pub iteration: u64,
+    /// Which rank.
+    pub rank: u32,
+    /// Its place in the rank's program.
+    pub operation: u32,
+    /// When it began: the compute; taking part in the collective; sending; waiting for what is received.
+    pub start: Time,
+    /// When it was done.
+    pub end: Time,
+}
+
+/// One collective, finished by all its ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CollectiveRow {
+    /// Whose.
+    pub job: JobId,
+    /// Counted from 0.
+    pub iteration: u64,
+    /// A program that has it, and its place there.
+    pub program: u32,
+    /// Its place in that program.
+    pub operation: u32,
+    /// The group.
+    pub group: u32,
+    /// When its first rank came to it.
+    pub start: Time,
+    /// When its last rank was done.
+    pub end: Time,
+}
+
 /// What a job's policies did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobCounters {
@@ -102,6 +159,12 @@ pub struct Records {
     pub links: Vec<LinkRow>,
     /// In order of time.
     pub adjustments: Vec<AdjustmentRow>,
+    /// In order of end.
+    pub ranks: Vec<RankRow>,
+    /// In order of end.
+    pub operations: Vec<OperationRow>,
+    /// In order of end, within a group.
+    pub collectives: Vec<CollectiveRow>,
     /// By job.
     pub jobs: Vec<JobCounters>,
     /// By job: what the rows that were taken out said.
@@ -136,7 +199,7 @@ pub enum Column {
 /// Columns of one length, with names that carry their units.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// `iterations`, `phases`, `rates`, `links`, `adjustments` or `jobs`.
+    /// Those of [`Tables`]; engines have more.
     pub name: &'static str,
     /// In the order in which they are shown.
     pub columns: Vec<(&'static str, Column)>,
@@ -157,6 +220,14 @@ pub struct Tables {
     pub links: Table,
     /// `job, time_ps, deviation_s, delay_s`.
     pub adjustments: Table,
+    /// `job, iteration, rank, host, start_ps, end_ps, compute_s, exposed_s`: finished iterations of each rank of a training
+    /// job; `exposed_s` is the time in which nothing was computed while something was communicated.
+    pub ranks: Table,
+    /// `job, iteration, rank, operation, name, kind, start_ps, end_ps`: of the iterations that are recorded so closely.
+    pub operations: Table,
+    /// `job, iteration, name, kind, algorithm, ranks, group, bytes, start_ps, end_ps, time_s, algbw_bps, busbw_bps`: from the
+    /// first rank that comes to it to the last that is done; groups of one rank left out.
+    pub collectives: Table,
     /// `job, iterations, mean_iteration_s, p50_iteration_s, p90_iteration_s, p99_iteration_s,
     /// mean_communication_s, mean_delayed_s, time_shift_s, adjustments, policy_acted`: percentiles by
     /// nearest rank, NaN for a job without a finished iteration. `mean_delayed_s` leaves the first
@@ -197,8 +268,10 @@ impl Table {
 
 impl Tables {
     /// Each table, in the order in which they are written.
-    pub fn all(&self) -> [&Table; 6] {
-        [&self.iterations, &self.phases, &self.rates, &self.links, &self.adjustments, &self.jobs]
+    pub fn all(&self) -> [&Table; 9] {
+        let Self { iterations, phases, rates, links, adjustments, ranks, operations, .. } = self;
+        let (collectives, jobs) = (&self.collectives, &self.jobs);
+        [iterations, phases, rates, links, adjustments, ranks, operations, collectives, jobs]
     }
 }
 
@@ -212,6 +285,9 @@ impl Records {
             rates: Vec::new(),
             links: Vec::new(),
             adjustments: Vec::new(),
+            ranks: Vec::new(),
+            operations: Vec::new(),
+            collectives: Vec::new(),
             jobs: vec![JobCounters::default(); jobs],
             summaries: vec![JobSummary::default(); jobs],
         }
@@ -219,11 +295,12 @@ impl Records {
 
     /// Rows that were not taken out yet.
     pub fn rows(&self) -> usize {
-        self.iterations.len() + self.phases.len() + self.rates.len() + self.adjustments.len()
+        let of_jobs = self.iterations.len() + self.phases.len() + self.rates.len();
+        let of_ranks = self.ranks.len() + self.operations.len() + self.collectives.len();
+        of_jobs + self.adjustments.len() + of_ranks
     }
 
-    /// Takes out the rows so far of `iterations`, `phases`, `rates` and `adjustments` as tables of those names, empty ones
-    /// left out. One after another, a run's tables of one name hold what [`Self::into_tables`] would have held.
+    /// Takes out the rows so far of all tables but `links` and `jobs`, empty ones left out. One after another, a run's tables of one name hold what [`Self::into_tables`] would have held.
     pub fn take_tables(&mut self, scenario: &Scenario) -> Vec<Table> {
         self.summarise();
         let names = job_names(scenario);
@@ -232,11 +309,17 @@ impl Records {
             phase_table(&self.phases, &names),
             rate_table(&self.rates, &names),
             adjustment_table(&self.adjustments, &names),
+            training::rank_table(&self.ranks, scenario, &names),
+            training::operation_table(&self.operations, scenario, &names),
+            training::collective_table(&self.collectives, scenario, &names),
         ];
         self.iterations.clear();
         self.phases.clear();
         self.rates.clear();
         self.adjustments.clear();
+        self.ranks.clear();
+        self.operations.clear();
+        self.collectives.clear();
         tables.into_iter().filter(|table| table.rows() > 0).collect()
     }
 
@@ -259,6 +342,9 @@ impl Records {
             rates: rate_table(&self.rates, &names),
             links: link_table(&self.links, scenario, &names),
             adjustments: adjustment_table(&self.adjustments, &names),
+            ranks: training::rank_table(&self.ranks, scenario, &names),
+            operations: training::operation_table(&self.operations, scenario, &names),
+            collectives: training::collective_table(&self.collectives, scenario, &names),
         }
     }
 

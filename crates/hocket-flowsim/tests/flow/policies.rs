@@ -158,8 +158,7 @@ fn a_clock_error_spreads_time_shifts_and_never_makes_one_negative() {
     let shifted = |shift_ms, index| Job {
         time_shift: Some(Duration::from_ms(shift_ms)),
         clock_error: Duration::from_ms(10),
-        crossings: Vec::new(),
-        ..job(&format!("{shift_ms}-{index}"))
+        ..job(&format!("{shift_ms}-{index}")).crossing(Vec::new())
     };
     let shifts = |shift_ms| {
         let jobs = (0..200).map(|index| shifted(shift_ms, index)).collect();

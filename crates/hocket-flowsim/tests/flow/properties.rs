@@ -60,11 +60,11 @@ fn any_job() -> impl Strategy<Value = Job> {
             }
             let crossing = |(link, flows)| Crossing { link: LinkId::new(link), flows };
             Job {
-                crossings: crossings.into_iter().map(crossing).collect(),
                 share,
                 priority,
                 arrival: Time::ZERO + Duration::from_ms(arrival_ms),
                 ..job_of("", end_ms + tail_ms, &placed)
+                    .crossing(crossings.into_iter().map(crossing).collect())
             }
         },
     )
@@ -158,7 +158,7 @@ proptest! {
         for job in jobs {
             let period_ps = job.profile.period().as_ps();
             prop_assert!(together[&job.name].iter().all(|(start, end)| end - start >= period_ps));
-            let alone = spans(&simulate(vec![Job { crossings: Vec::new(), ..job.clone() }]));
+            let alone = spans(&simulate(vec![job.clone().crossing(Vec::new())]));
             prop_assert!(alone[&job.name].iter().all(|(start, end)| end - start == period_ps));
         }
     }

@@ -86,7 +86,7 @@ fn a_run_past_the_end_of_time_is_an_error_and_no_panic() {
 
 #[test]
 fn a_job_without_a_network_runs_at_its_own_pace() {
-    let local = Job { crossings: Vec::new(), ..job("local") };
+    let local = job("local").crossing(Vec::new());
     let outcome = run_on_one_link(vec![local, job("a"), job("b")], 1, 4);
     let mean_s = column_f64(&outcome.tables.jobs, "mean_iteration_s");
     assert!((mean_s[0] - 0.240).abs() < 1e-12);
@@ -143,12 +143,12 @@ fn sharing_anew_looks_only_at_jobs_that_meet() {
     let fabric = two_racks();
     let mut jobs: Vec<_> = (0..5)
         .map(|link| Job {
-            crossings: vec![Crossing { link: LinkId::new(2 * link), flows: 1 }],
             arrival: Time::from_ps(u64::from(link)),
             ..job(&format!("job{link}"))
+                .crossing(vec![Crossing { link: LinkId::new(2 * link), flows: 1 }])
         })
         .collect();
-    jobs.push(Job { crossings: Vec::new(), ..job("local") });
+    jobs.push(job("local").crossing(Vec::new()));
     let stop = Stop { iterations: Some(10), until: None };
     let outcome = run_all(&Scenario::new(fabric, jobs, 1, 1, stop).unwrap(), &Options::default());
     assert_eq!(outcome.counters.rates, 6 * 10);

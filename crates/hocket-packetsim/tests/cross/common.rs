@@ -48,7 +48,7 @@ pub(crate) fn job(name: &str, profile: Profile, from: u32, to: u32) -> Job {
     let flows = vec![JobFlow::new(host(from), host(to), 0)];
     let fabric = racks(1, LINE);
     let crossings = flow_crossings(&flows, &mut Routing::new(&fabric)).expect("all hosts meet");
-    Job { flows, ..Job::new(name, profile, crossings) }
+    Job::new(name, profile, crossings).sending(flows)
 }
 
 pub(crate) fn scenario(fabric: Fabric, jobs: Vec<Job>, queues: u8, iterations: u64) -> Scenario {

@@ -140,7 +140,7 @@ fn bytes_by_link_and_job_agree() {
 #[test]
 fn a_job_on_one_host_just_computes() {
     let local =
-        Job { flows: Vec::new(), crossings: Vec::new(), ..job("a", profile(100, 900, 50), 0, 2) };
+        job("a", profile(100, 900, 50), 0, 2).crossing(Vec::new()).sending(Vec::new());
     let (packets, flows) = both(&[local], 1, 3);
     let found = packets.values("iterations", "end_ps");
     assert_close(&found, &values(&flows.iterations, "end_ps"), 0.0);
@@ -294,7 +294,7 @@ fn the_same_seed_gives_the_same_tables() {
     let jobs = || {
         let mut jobs =
             ["a", "b"].map(|name| Job { jitter: 0.1, ..job(name, profile(0, 600, 40), 0, 2) });
-        jobs[1].flows = vec![JobFlow::new(host(1), host(3), 7)];
+        jobs[1] = jobs[1].clone().sending(vec![JobFlow::new(host(1), host(3), 7)]);
         jobs[1].crossings = vec![Crossing { link: LinkId::new(2), flows: 1 }];
         jobs[0].transport.policy = Policy::Dcqcn(dcqcn::Parameters::recommended(LINE));
         jobs.to_vec()

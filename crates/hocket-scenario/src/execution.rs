@@ -1,0 +1,671 @@
+//! What the ranks of a training job do next: operations start when those that they wait for are done, and an iteration
+//! starts when the rank's last one ended. How long a message or a collective takes is the network's business; this state
+//! machine has no clock and is told `now`.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+use hocket_des::{Bytes, Duration, Stream, Time, stream};
+
+use crate::closed_loop::{TooLong, later, spread};
+use crate::training::Training;
+use crate::workload::{OperationKind, Workload};
+use crate::{
+    CollectiveRow, IterationRow, Job, JobId, OperationRow, RankRow, Records, Scenario,
+};
+
+/// What a rank asks of the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Call [`Execution::wake`] for the rank at this time. A rank has one such wait at a time.
+    Wake {
+        /// Who.
+        rank: u32,
+        /// When.
+        at: Time,
+    },
+    /// A rank takes part in the next collective of a group from now on: call [`Execution::collective_done`] when its part is done.
+    Join {
+        /// Which group.
+        group: u32,
+        /// The rank's place among the [`members`](Training::members).
+        member: u32,
+        /// How: its number among the [`collectives`](Training::collectives).
+        collective: u32,
+        /// How many collectives the group began before.
+        sequence: u64,
+    },
+    /// Send from one rank to another: call [`Execution::delivered`] when all has arrived, and [`Execution::acknowledged`] when
+    /// the sender knows that.
+    Send {
+        /// Who sends.
+        from: u32,
+        /// Who receives.
+        to: u32,
+        /// How much.
+        bytes: Bytes,
+        /// What to call the message.
+        message: u32,
+    },
+}
+
+/// The ranks of one job in their iterations. Both engines drive it: each call says what has happened and when, and adds what the
+/// engine must do to `commands`; the rows of what was finished go to [`Records`].
+#[derive(Clone, Debug)]
+pub struct Execution<'a> {
+    job: &'a Job,
+    training: &'a Training,
+    id: JobId,
+    iterations: Option<u64>,
+    /// Of so many iterations the operations are recorded.
+    recorded: u64,
+    ranks: Vec<RankState>,
+    /// By rank, if computes vary.
+    jitter: Vec<Stream>,
+    groups: Vec<GroupState>,
+    /// By from, to and tag.
+    mailboxes: BTreeMap<(u32, u32, u64), Mailbox>,
+    messages: Vec<Message>,
+    unused_messages: Vec<u32>,
+    /// Iterations that some rank is in or has finished and some other has not.
+    tallies: VecDeque<Tally>,
+    first_tally: u64,
+    gone: usize,
+    /// Operations that are done and whose followers do not know yet.
+    finished: Vec<(u32, u32)>,
+    /// Ranks that something was finished of.
+    touched: Vec<u32>,
+}
+
+#[derive(Clone, Debug)]
+struct RankState {
+    iteration: u64,
+    start: Time,
+    /// Before `start`, by choice.
+    delayed: Duration,
+    is_running: bool,
+    /// By operation: how many it waits for.
+    waiting: Vec<u32>,
+    /// Operations of this iteration that are not done.
+    unfinished: u32,
+    /// Computes that may start.
+    ready: BinaryHeap<Reverse<u32>>,
+    computing: Option<u32>,
+    /// Operations that communicate.
+    communicating: u32,
+    compute: Duration,
+    exposed: Duration,
+    accounted: Time,
+    communicators: Vec<CommunicatorState>,
+    /// By operation, while they are recorded.
+    started: Vec<Time>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct CommunicatorState {
+    /// Collectives of this iteration that are done.
+    done: u32,
+    /// All that the rank ever joined.
+    joined: u64,
+    is_busy: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct GroupState {
+    open: VecDeque<OpenCollective>,
+    first: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct OpenCollective {
+    start: Time,
+    iteration: u64,
+    program: u32,
+    operation: u32,
+    done: u32,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Mailbox {
+    arrived: u32,
+    /// Receives that wait.
+    receivers: VecDeque<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Message {
+    from: u32,
+    operation: u32,
+    to: u32,
+    tag: u64,
+    is_delivered: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Tally {
+    start: Time,
+    delayed: Duration,
+    end: Time,
+    compute_ps: u128,
+    started: u32,
+    done: u32,
+}
+
+impl<'a> Execution<'a> {
+    /// The ranks of a training job before their first iteration, and in `commands` when that starts; its time-shift is drawn and
+    /// recorded. The operations of the first `recorded` iterations will be.
+    ///
+    /// # Errors
+    /// If the first iteration would start after the end of time.
+    ///
+    /// # Panics
+    /// If the job is not a training job.
+    pub fn new(
+        scenario: &'a Scenario,
+        id: JobId,
+        recorded: u64,
+        records: &mut Records,
+        commands: &mut Vec<Command>,
+    ) -> Result<Self, TooLong> {
+        let index = u64::from(id.code());
+        let job = &scenario.jobs()[id.index()];
+        let training = job.training().expect("only training jobs have operations");
+        let workload = training.workload();
+        let delayed = job.time_shift.map_or(Duration::ZERO, |shift| {
+            let mut clock = stream(scenario.seed(), "clock", index);
+            spread(shift, job.clock_error, &mut clock)
+        });
+        records.jobs[id.index()].time_shift = delayed;
+        let start = later(job, job.arrival, delayed)?;
+        let ranks = workload.ranks().iter().zip(0_u32..);
+        let ranks = ranks.map(|(rank, number)| {
+            commands.push(Command::Wake { rank: number, at: start });
+            RankState::new(rank.communicators.len(), start, delayed)
+        });
+        let ranks: Vec<_> = ranks.collect();
+        let jittery = if job.jitter == 0.0 { 0 } else { ranks.len() as u64 };
+        // Ranks of other jobs have other streams: there are fewer than 2^32 of either.
+        let jitter = (0..jittery).map(|rank| stream(scenario.seed(), "jitter", index << 32 | rank));
+        Ok(Self {
+            job,
+            training,
+            id,
+            iterations: scenario.iterations(id),
+            recorded,
+            jitter: jitter.collect(),
+            groups: vec![GroupState::default(); workload.groups().len()],
+            ranks,
+            mailboxes: BTreeMap::new(),
+            messages: Vec::new(),
+            unused_messages: Vec::new(),
+            tallies: VecDeque::new(),
+            first_tally: 0,
+            gone: 0,
+            finished: Vec::new(),
+            touched: Vec::new(),
+        })
+    }
+
+    /// The job.
+    pub fn training(&self) -> &'a Training {
+        self.training
+    }
+
+    /// Whether all ranks have left.
+    pub fn is_gone(&self) -> bool {
+        self.gone == self.ranks.len()
+    }
+
+    /// Iterations that all ranks have finished.
+    pub fn iterations_done(&self) -> u64 {
+        self.first_tally
+    }
+
+    /// A wait that was commanded is over: a compute is done, or an iteration starts.
+    ///
+    /// # Errors
+    /// If a wait would end after the end of time.
+    pub fn wake(
+        &mut self,
+        rank: u32,
+        now: Time,
+        records: &mut Records,
+        commands: &mut Vec<Command>,
+    ) -> Result<(), TooLong> {
+        let state = &mut self.ranks[rank as usize];
+        match state.computing {
+            Some(operation) => {
+                state.account(now);
+                state.computing = None;
+                self.finished.push((rank, operation));
+            }
+            None => self.begin(rank, now, commands),
+        }
+        self.settle(now, records, commands)
+    }
+
+    /// A member's part of the collective that it joined last in this group is done.
+    ///
+    /// # Errors
+    /// As [`wake`](Self::wake).
+    pub fn collective_done(
+        &mut self,
+        group: u32,
+        member: u32,
+        now: Time,
+        records: &mut Records,
+        commands: &mut Vec<Command>,
+    ) -> Result<(), TooLong> {
+        let rank = self.training.members(group)[member as usize];
+        let place = self.workload().place(rank, group);
+        let program = self.workload().program(rank);
+        let state = &mut self.ranks[rank as usize];
+        state.account(now);
+        state.communicating -= 1;
+        let its = &mut state.communicators[place];
+        let operation = program.collectives(place)[its.done as usize];
+        its.done += 1;
+        its.is_busy = false;
+        let sequence = its.joined - 1;
+        self.note_done(group, sequence, now, records);
+        self.finished.push((rank, operation));
+        self.join_next(rank, place, now, commands);
+        self.settle(now, records, commands)
+    }
+
+    /// All of a message has arrived.
+    ///
+    /// # Errors
+    /// As [`wake`](Self::wake).
+    pub fn delivered(
+        &mut self,
+        message: u32,
+        now: Time,
+        records: &mut Records,
+        commands: &mut Vec<Command>,
+    ) -> Result<(), TooLong> {
+        let its = &mut self.messages[message as usize];
+        its.is_delivered = true;
+        let (to, key) = (its.to, (its.from, its.to, its.tag));
+        let mailbox = self.mailboxes.entry(key).or_default();
+        match mailbox.receivers.pop_front() {
+            Some(receiver) => {
+                let state = &mut self.ranks[to as usize];
+                state.account(now);
+                state.communicating -= 1;
+                self.finished.push((to, receiver));
+                self.settle(now, records, commands)
+            }
+            None => {
+                mailbox.arrived += 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// The sender of a message knows that it has arrived.
+    ///
+    /// # Errors
+    /// As [`wake`](Self::wake).
+    pub fn acknowledged(
+        &mut self,
+        message: u32,
+        now: Time,
+        records: &mut Records,
+        commands: &mut Vec<Command>,
+    ) -> Result<(), TooLong> {
+        let its = self.messages[message as usize];
+        assert!(its.is_delivered, "what is acknowledged has arrived before");
+        self.unused_messages.push(message);
+        let state = &mut self.ranks[its.from as usize];
+        state.account(now);
+        state.communicating -= 1;
+        self.finished.push((its.from, its.operation));
+        self.settle(now, records, commands)
+    }
+
+    fn workload(&self) -> &'a Workload {
+        self.training.workload()
+    }
+
+    fn is_recorded(&self, rank: u32) -> bool {
+        self.ranks[rank as usize].iteration < self.recorded
+    }
+
+    // The first operations of an iteration.
+    fn begin(&mut self, rank: u32, now: Time, commands: &mut Vec<Command>) {
+        let operations = self.workload().program(rank).operations();
+        let recorded = self.is_recorded(rank);
+        let state = &mut self.ranks[rank as usize];
+        state.start = now;
+        state.accounted = now;
+        state.is_running = true;
+        state.waiting.clear();
+        state.waiting.extend(operations.iter().map(|each| each.after.len() as u32));
+        state.unfinished = operations.len() as u32;
+        (state.compute, state.exposed) = (Duration::ZERO, Duration::ZERO);
+        state.started.clear();
+        if recorded {
+            state.started.resize(operations.len(), now);
+        }
+        for communicator in &mut state.communicators {
+            communicator.done = 0;
+        }
+        let (delayed, number) = (state.delayed, (state.iteration - self.first_tally) as usize);
+        if number == self.tallies.len() {
+            let (compute_ps, started, done) = (0, 0, 0);
+            self.tallies.push_back(Tally { start: now, delayed, end: now, compute_ps, started, done });
+        }
+        self.tallies[number].started += 1;
+        for (operation, each) in (0_u32..).zip(operations) {
+            if each.after.is_empty() {
+                self.make_ready(rank, operation, now, commands);
+            }
+        }
+        self.touched.push(rank);
+    }
+
+    fn make_ready(&mut self, rank: u32, operation: u32, now: Time, commands: &mut Vec<Command>) {
+        let kind = self.workload().program(rank).operations()[operation as usize].kind;
+        let state = &mut self.ranks[rank as usize];
+        match kind {
+            OperationKind::Compute(_) => state.ready.push(Reverse(operation)),
+            OperationKind::Collective { communicator, .. } => {
+                self.join_next(rank, communicator as usize, now, commands);
+            }
+            OperationKind::Send(exchange) => {
+                state.begin_communication(operation, now);
+                let to = self.workload().peer(rank, &exchange);
+                let (tag, is_delivered) = (exchange.tag, false);
+                let message = Message { from: rank, operation, to, tag, is_delivered };
+                let message = self.keep(message);
+                commands.push(Command::Send { from: rank, to, bytes: exchange.bytes, message });
+            }
+            OperationKind::Recv(exchange) => {
+                state.mark_start(operation, now);
+                let from = self.workload().peer(rank, &exchange);
+                let mailbox = self.mailboxes.entry((from, rank, exchange.tag)).or_default();
+                if mailbox.arrived > 0 {
+                    mailbox.arrived -= 1;
+                    self.finished.push((rank, operation));
+                } else {
+                    mailbox.receivers.push_back(operation);
+                    self.ranks[rank as usize].begin_communication(operation, now);
+                }
+            }
+        }
+    }
+
+    fn keep(&mut self, message: Message) -> u32 {
+        match self.unused_messages.pop() {
+            Some(place) => {
+                self.messages[place as usize] = message;
+                place
+            }
+            None => {
+                self.messages.push(message);
+                self.messages.len() as u32 - 1
+            }
+        }
+    }
+
+    // Joins the communicator's next collective if it is its turn and nothing holds it up.
+    fn join_next(&mut self, rank: u32, place: usize, now: Time, commands: &mut Vec<Command>) {
+        let program = self.workload().program(rank);
+        let state = &mut self.ranks[rank as usize];
+        let its = state.communicators[place];
+        let Some(&operation) = program.collectives(place).get(its.done as usize) else { return };
+        if its.is_busy || !state.is_running || state.waiting[operation as usize] > 0 {
+            return;
+        }
+        let its = &mut state.communicators[place];
+        let sequence = its.joined;
+        its.joined += 1;
+        its.is_busy = true;
+        state.begin_communication(operation, now);
+        let iteration = state.iteration;
+        let OperationKind::Collective { kind, bytes, .. } =
+            program.operations()[operation as usize].kind
+        else {
+            unreachable!("the list of collectives holds nothing else")
+        };
+        let rank_spec = &self.workload().ranks()[rank as usize];
+        let (group, program) = (rank_spec.communicators[place], rank_spec.program);
+        let groups = &mut self.groups[group as usize];
+        if sequence == groups.first + groups.open.len() as u64 {
+            let start = now;
+            groups.open.push_back(OpenCollective { start, iteration, program, operation, done: 0 });
+        }
+        let member = self.training.member(rank, place);
+        let (collective, _) = self.training.collective(group, kind, bytes);
+        commands.push(Command::Join { group, member, collective, sequence });
+    }
+
+    fn note_done(&mut self, group: u32, sequence: u64, now: Time, records: &mut Records) {
+        let members = self.training.members(group).len() as u32;
+        let its = &mut self.groups[group as usize];
+        let number = (sequence - its.first) as usize;
+        its.open[number].done += 1;
+        while its.open.front().is_some_and(|open| open.done == members) {
+            let done = its.open.pop_front().expect("it was just seen");
+            its.first += 1;
+            if members > 1 {
+                records.collectives.push(CollectiveRow {
+                    job: self.id,
+                    iteration: done.iteration,
+                    program: done.program,
+                    operation: done.operation,
+                    group,
+                    start: done.start,
+                    end: now,
+                });
+            }
+        }
+    }
+
+    // Lets everything go on that waited for what is finished.
+    fn settle(
+        &mut self,
+        now: Time,
+        records: &mut Records,
+        commands: &mut Vec<Command>,
+    ) -> Result<(), TooLong> {
+        loop {
+            while let Some((rank, operation)) = self.finished.pop() {
+                self.finish(rank, operation, now, records, commands);
+            }
+            let Some(rank) = self.touched.pop() else { return Ok(()) };
+            if self.ranks[rank as usize].unfinished == 0 {
+                self.end_iteration(rank, now, records, commands)?;
+            } else {
+                self.compute_next(rank, now, commands)?;
+            }
+        }
+    }
+
+    fn finish(
+        &mut self,
+        rank: u32,
+        operation: u32,
+        now: Time,
+        records: &mut Records,
+        commands: &mut Vec<Command>,
+    ) {
+        let state = &mut self.ranks[rank as usize];
+        state.unfinished -= 1;
+        if let Some(&start) = state.started.get(operation as usize) {
+            records.operations.push(OperationRow {
+                job: self.id,
+                iteration: state.iteration,
+                rank,
+                operation,
+                start,
+                end: now,
+            });
+        }
+        for &then in self.workload().program(rank).then(operation) {
+            let waiting = &mut self.ranks[rank as usize].waiting[then as usize];
+            *waiting -= 1;
+            if *waiting == 0 {
+                self.make_ready(rank, then, now, commands);
+            }
+        }
+        if self.touched.last() != Some(&rank) {
+            self.touched.push(rank);
+        }
+    }
+
+    fn compute_next(
+        &mut self,
+        rank: u32,
+        now: Time,
+        commands: &mut Vec<Command>,
+    ) -> Result<(), TooLong> {
+        let state = &mut self.ranks[rank as usize];
+        if !state.is_running || state.computing.is_some() {
+            return Ok(());
+        }
+        let Some(Reverse(operation)) = state.ready.pop() else { return Ok(()) };
+        let kind = self.workload().program(rank).operations()[operation as usize].kind;
+        let OperationKind::Compute(ideal) = kind else {
+            unreachable!("only computes wait for the GPU")
+        };
+        let duration = self.duration(rank, ideal);
+        let state = &mut self.ranks[rank as usize];
+        state.mark_start(operation, now);
+        if duration.is_zero() {
+            self.finished.push((rank, operation));
+            return Ok(());
+        }
+        state.account(now);
+        state.computing = Some(operation);
+        commands.push(Command::Wake { rank, at: later(self.job, now, duration)? });
+        Ok(())
+    }
+
+    fn duration(&mut self, rank: u32, ideal: Duration) -> Duration {
+        let slowdown = self.training.slowdown(rank);
+        let slowed = if slowdown == 1.0 {
+            ideal
+        } else {
+            // A float decides the length of a compute, once; that length is whole from here on.
+            Duration::from_ps((ideal.as_ps() as f64 * slowdown).round() as u64)
+        };
+        match self.jitter.get_mut(rank as usize) {
+            None => slowed,
+            Some(jitter) => {
+                let deviation = Duration::from_ps(
+                    (slowed.as_ps() as f64 * self.job.jitter).round() as u64,
+                );
+                spread(slowed, deviation, jitter)
+            }
+        }
+    }
+
+    fn end_iteration(
+        &mut self,
+        rank: u32,
+        now: Time,
+        records: &mut Records,
+        commands: &mut Vec<Command>,
+    ) -> Result<(), TooLong> {
+        let state = &mut self.ranks[rank as usize];
+        if !state.is_running {
+            return Ok(());
+        }
+        state.account(now);
+        state.is_running = false;
+        records.ranks.push(RankRow {
+            job: self.id,
+            iteration: state.iteration,
+            rank,
+            start: state.start,
+            end: now,
+            compute: state.compute,
+            exposed: state.exposed,
+        });
+        let tally = &mut self.tallies[(state.iteration - self.first_tally) as usize];
+        tally.done += 1;
+        tally.end = now;
+        tally.compute_ps += u128::from(state.compute.as_ps());
+        state.iteration += 1;
+        let (iteration, began) = (state.iteration, state.start);
+        self.end_tallies(records);
+        if self.iterations == Some(iteration) {
+            self.gone += 1;
+            return Ok(());
+        }
+        let start = match self.job.pad_to {
+            Some(pad_to) => later(self.job, began, pad_to)?.max(now),
+            None => now,
+        };
+        self.ranks[rank as usize].delayed = start.since(now);
+        // Also where nothing is waited for: an iteration of no time must not go on for ever without the engine.
+        commands.push(Command::Wake { rank, at: start });
+        Ok(())
+    }
+
+    // Rows of iterations that all ranks have finished.
+    fn end_tallies(&mut self, records: &mut Records) {
+        let ranks = self.ranks.len();
+        while let Some(&tally) = self.tallies.front().filter(|tally| tally.done as usize == ranks) {
+            self.tallies.pop_front();
+            let compute_ps = u64::try_from(tally.compute_ps / ranks as u128)
+                .expect("no rank computes for longer than the run");
+            let duration = tally.end.since(tally.start);
+            records.iterations.push(IterationRow {
+                job: self.id,
+                iteration: self.first_tally,
+                start: tally.start,
+                end: tally.end,
+                communication: duration - Duration::from_ps(compute_ps),
+                delayed: tally.delayed,
+            });
+            self.first_tally += 1;
+        }
+    }
+}
+
+impl RankState {
+    fn new(communicators: usize, start: Time, delayed: Duration) -> Self {
+        Self {
+            iteration: 0,
+            start,
+            delayed,
+            is_running: false,
+            waiting: Vec::new(),
+            unfinished: 0,
+            ready: BinaryHeap::new(),
+            computing: None,
+            communicating: 0,
+            compute: Duration::ZERO,
+            exposed: Duration::ZERO,
+            accounted: start,
+            communicators: vec![CommunicatorState::default(); communicators],
+            started: Vec::new(),
+        }
+    }
+
+    // Adds the time since the last change to what it was spent with.
+    fn account(&mut self, now: Time) {
+        let span = now.since(self.accounted);
+        if self.computing.is_some() {
+            self.compute += span;
+        } else if self.communicating > 0 {
+            self.exposed += span;
+        }
+        self.accounted = now;
+    }
+
+    fn begin_communication(&mut self, operation: u32, now: Time) {
+        self.account(now);
+        self.communicating += 1;
+        self.mark_start(operation, now);
+    }
+
+    fn mark_start(&mut self, operation: u32, now: Time) {
+        if let Some(start) = self.started.get_mut(operation as usize) {
+            *start = now;
+        }
+    }
+}

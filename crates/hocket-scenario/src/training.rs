@@ -1,0 +1,388 @@
+//! A training job: its workload, the hosts of its ranks, and how its collectives are done.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hocket_des::{Bytes, Duration, Rate};
+use thiserror::Error;
+
+use crate::collective::{Algorithm, Collective, CollectiveError, CollectiveKind, Level};
+use crate::workload::{Operation, OperationKind, Workload};
+use crate::{Fabric, Job, JobFlow, NodeId, PathChoice, Transport};
+
+/// What a training job is made of. Each rank has a host, its GPU, of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrainingSpec {
+    /// What the ranks do.
+    pub workload: Workload,
+    /// By rank.
+    pub hosts: Vec<NodeId>,
+    /// For each level of the network from inside the server outwards, by rank: what it shares with others near it, such as its
+    /// server. Ranks that share something on one level share it on all further ones.
+    pub localities: Vec<Vec<u32>>,
+    /// How collectives are done.
+    pub system: System,
+    /// Ranks that compute slower than others, with the factor by which their computes take longer.
+    pub stragglers: Vec<(u32, f64)>,
+    /// Which way traffic between servers takes.
+    pub path: PathChoice,
+    /// What governs traffic inside a server, on the scale-up network.
+    pub scale_up: Transport,
+    /// Flow engine: what packets add to data.
+    pub framing: Framing,
+    /// The same on the scale-up network.
+    pub scale_up_framing: Framing,
+}
+
+/// How a job's collectives are done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct System {
+    /// By kind: one algorithm for the whole group, or one for each level, from inside the server outwards. A group that does not
+    /// reach beyond a level has no need of the others.
+    pub algorithms: BTreeMap<CollectiveKind, Vec<Algorithm>>,
+    /// Into how many chunks each collective is cut.
+    pub chunks: u32,
+    /// How many of them a rank has under way at once.
+    pub in_flight: u32,
+    /// How long a receiver takes to notice a message.
+    pub endpoint_delay: Duration,
+    /// How fast a receiver adds what arrives, one message after another; without it, at once.
+    pub reduction: Option<Rate>,
+}
+
+/// What packets add to the data that they carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Framing {
+    /// Data of a full packet, in bytes.
+    pub payload: u32,
+    /// What it has besides.
+    pub header: u32,
+    /// An acknowledgement.
+    pub ack: u32,
+    /// One of them for so many packets.
+    pub ack_every: u32,
+}
+
+/// A training job, valid by construction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Training {
+    spec: TrainingSpec,
+    /// By group: its members in the order in which collectives number them, the innermost level fastest.
+    members: Vec<Vec<u32>>,
+    /// By group: what its collectives look like, by kind and bytes.
+    collectives: Vec<BTreeMap<(CollectiveKind, Bytes), u32>>,
+    table: Vec<Collective>,
+    /// By collective: the algorithm of each level, joined.
+    algorithms: Vec<String>,
+    /// By rank and communicator: the rank's place among the members.
+    places: Vec<Vec<u32>>,
+    /// By rank: by how much computes take longer.
+    slowdowns: Vec<f64>,
+}
+
+/// Why a workload and its place are not a training job.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[expect(missing_docs, reason = "each variant's message says what it is")]
+pub enum TrainingError {
+    #[error("{ranks} ranks on {hosts} hosts; each rank has its own")]
+    Hosts { ranks: usize, hosts: usize },
+    #[error("ranks {one} and {other} are on one host; each rank has its own")]
+    SharedHost { one: usize, other: u32 },
+    #[error("level {level} says of {found} ranks where they are; there are {ranks}")]
+    Localities { level: usize, found: usize, ranks: usize },
+    #[error("0 chunks in flight; there is at least 1")]
+    NoneInFlight,
+    #[error("a receiver that reduces 0 bits per second would never end")]
+    NoReduction,
+    #[error("rank {rank} is a straggler; there are {ranks}, counted from 0")]
+    UnknownStraggler { rank: u32, ranks: usize },
+    #[error("rank {rank} is slowed down by a factor of {factor}; it lies between 0.01 and 1,000")]
+    Slowdown { rank: u32, factor: f64 },
+    #[error("rank {rank}, operation {operation:?}: no algorithm is given for {}", kind.name())]
+    NoAlgorithm { rank: u32, operation: String, kind: CollectiveKind },
+    #[error(
+        "rank {rank}, operation {operation:?}: {levels} algorithms for levels of the network, of which the job knows {known}"
+    )]
+    TooManyLevels { rank: u32, operation: String, levels: usize, known: usize },
+    #[error(
+        "rank {rank}, operation {operation:?}: a hierarchical collective needs as many members of its group in each server (or rack) as in others; group {group} has {one} in one and {other} in another"
+    )]
+    Uneven { rank: u32, operation: String, group: usize, one: usize, other: usize },
+    #[error("rank {rank}, operation {operation:?}: {error}")]
+    Collective { rank: u32, operation: String, error: CollectiveError },
+}
+
+impl Training {
+    /// A training job.
+    ///
+    /// # Errors
+    /// If ranks have no place of their own, a number is out of its range, or a group is of a size that its algorithms cannot
+    /// serve: the first such thing, with rank and operation.
+    pub fn new(spec: TrainingSpec) -> Result<Self, TrainingError> {
+        check_places(&spec)?;
+        let ranks = spec.workload.ranks().len();
+        let mut slowdowns = vec![1.0; ranks];
+        for &(rank, factor) in &spec.stragglers {
+            let Some(slowdown) = slowdowns.get_mut(rank as usize) else {
+                return Err(TrainingError::UnknownStraggler { rank, ranks });
+            };
+            if !(0.01..=1_000.0).contains(&factor) {
+                return Err(TrainingError::Slowdown { rank, factor });
+            }
+            *slowdown = factor;
+        }
+        let groups = spec.workload.groups();
+        let mut its = Self {
+            members: groups.iter().map(|group| in_order(group, &spec.localities)).collect(),
+            collectives: vec![BTreeMap::new(); groups.len()],
+            table: Vec::new(),
+            algorithms: Vec::new(),
+            places: Vec::new(),
+            slowdowns,
+            spec,
+        };
+        its.number_members();
+        its.look_collectives_up()?;
+        Ok(its)
+    }
+
+    /// What it was made of.
+    pub fn spec(&self) -> &TrainingSpec {
+        &self.spec
+    }
+
+    /// What the ranks do.
+    pub fn workload(&self) -> &Workload {
+        &self.spec.workload
+    }
+
+    /// The members of a group in the order in which its collectives number them.
+    pub fn members(&self, group: u32) -> &[u32] {
+        &self.members[group as usize]
+    }
+
+    /// How a group does a collective that is in the workload.
+    pub fn collective(&self, group: u32, kind: CollectiveKind, bytes: Bytes) -> (u32, &Collective) {
+        let number = self.collectives[group as usize][&(kind, bytes)];
+        (number, &self.table[number as usize])
+    }
+
+    /// All that are done, by number.
+    pub fn collectives(&self) -> &[Collective] {
+        &self.table
+    }
+
+    /// The algorithms of a collective, from inside the server outwards: `ring`, `direct+direct`.
+    pub fn algorithm(&self, collective: u32) -> &str {
+        &self.algorithms[collective as usize]
+    }
+
+    /// The place of a rank among the members of the group behind its `communicator`.
+    pub fn member(&self, rank: u32, communicator: usize) -> u32 {
+        self.places[rank as usize][communicator]
+    }
+
+    /// By how much computes of a rank take longer.
+    pub fn slowdown(&self, rank: u32) -> f64 {
+        self.slowdowns[rank as usize]
+    }
+
+    /// The queue pair from one host to another, of those that switches tell apart by labels from `label` on.
+    pub fn flow(&self, [from, to]: [NodeId; 2], label: u64, fabric: &Fabric) -> JobFlow {
+        let path = match fabric.scale_up_between(from, to) {
+            Some(_) => PathChoice::Ecmp,
+            None => self.spec.path.clone(),
+        };
+        JobFlow { path, ..JobFlow::new(from, to, label) }
+    }
+
+    /// What governs it.
+    pub fn transport<'a>(
+        &'a self,
+        job: &'a Job,
+        [from, to]: [NodeId; 2],
+        fabric: &Fabric,
+    ) -> &'a Transport {
+        let is_inside = fabric.scale_up_between(from, to).is_some();
+        if is_inside { &self.spec.scale_up } else { &job.transport }
+    }
+
+    /// A rank whose iterations would take no time: it neither computes nor communicates with another one.
+    pub fn idle_rank(&self) -> Option<u32> {
+        let workload = &self.spec.workload;
+        let takes_time = |rank: u32, operation: &Operation| match operation.kind {
+            OperationKind::Compute(duration) => !duration.is_zero(),
+            OperationKind::Collective { communicator, .. } => {
+                workload.groups()[workload.group(rank, communicator) as usize].len() > 1
+            }
+            OperationKind::Send(_) | OperationKind::Recv(_) => true,
+        };
+        let mut ranks = 0..workload.ranks().len() as u32;
+        ranks.find(|&rank| {
+            !workload.program(rank).operations().iter().any(|each| takes_time(rank, each))
+        })
+    }
+
+    /// All (from, to) of ranks that ever send, each once, in order.
+    pub fn pairs(&self) -> Vec<(u32, u32)> {
+        let mut pairs = BTreeSet::new();
+        for (group, collectives) in self.collectives.iter().enumerate() {
+            let members = &self.members[group];
+            for number in collectives.values() {
+                let sending = self.table[*number as usize].pairs().into_iter();
+                pairs.extend(
+                    sending.map(|(from, to)| (members[from as usize], members[to as usize])),
+                );
+            }
+        }
+        let workload = &self.spec.workload;
+        for rank in 0..workload.ranks().len() as u32 {
+            for operation in workload.program(rank).operations() {
+                if let OperationKind::Send(exchange) = operation.kind {
+                    pairs.insert((rank, workload.peer(rank, &exchange)));
+                }
+            }
+        }
+        pairs.into_iter().collect()
+    }
+
+    fn number_members(&mut self) {
+        let ranks = self.spec.workload.ranks();
+        self.places = ranks.iter().map(|rank| vec![0; rank.communicators.len()]).collect();
+        for (group, members) in (0_u32..).zip(&self.members) {
+            for (&rank, member) in members.iter().zip(0_u32..) {
+                let communicator = self.spec.workload.place(rank, group);
+                self.places[rank as usize][communicator] = member;
+            }
+        }
+    }
+
+    fn look_collectives_up(&mut self) -> Result<(), TrainingError> {
+        let mut known = BTreeMap::new();
+        for group in 0..self.members.len() {
+            // All members ask for the same.
+            let rank = self.spec.workload.groups()[group][0];
+            let program = self.spec.workload.program(rank);
+            for operation in program.operations() {
+                let OperationKind::Collective { communicator, kind, bytes } = operation.kind else {
+                    continue;
+                };
+                let is_here = self.spec.workload.group(rank, communicator) as usize == group;
+                if !is_here || self.collectives[group].contains_key(&(kind, bytes)) {
+                    continue;
+                }
+                let name = || operation.name.clone();
+                let levels = self.levels(group, rank, &name, kind)?;
+                let (number, table) = (self.table.len() as u32, &mut self.table);
+                let number = match known.entry((kind, bytes, levels)) {
+                    std::collections::btree_map::Entry::Occupied(known) => *known.get(),
+                    std::collections::btree_map::Entry::Vacant(place) => {
+                        let (_, _, levels) = place.key();
+                        self.algorithms.push(shown(levels));
+                        let made = Collective::new(kind, bytes, levels, self.spec.system.chunks);
+                        let operation = name();
+                        table.push(made.map_err(|error| TrainingError::Collective {
+                            rank,
+                            operation,
+                            error,
+                        })?);
+                        *place.insert(number)
+                    }
+                };
+                self.collectives[group].insert((kind, bytes), number);
+            }
+        }
+        Ok(())
+    }
+
+    // The levels that a group reaches over.
+    fn levels(
+        &self,
+        group: usize,
+        rank: u32,
+        operation: &dyn Fn() -> String,
+        kind: CollectiveKind,
+    ) -> Result<Vec<Level>, TrainingError> {
+        let members = &self.members[group];
+        let algorithms = match self.spec.system.algorithms.get(&kind) {
+            Some(algorithms) if !algorithms.is_empty() => algorithms,
+            _ => return Err(TrainingError::NoAlgorithm { rank, operation: operation(), kind }),
+        };
+        let (outermost, inner) = algorithms.split_last().expect("there is at least one");
+        if inner.len() > self.spec.localities.len() {
+            let (levels, known) = (algorithms.len(), self.spec.localities.len() + 1);
+            return Err(TrainingError::TooManyLevels {
+                rank,
+                operation: operation(),
+                levels,
+                known,
+            });
+        }
+        let mut levels = Vec::new();
+        let mut below = 1;
+        for (&algorithm, locality) in inner.iter().zip(&self.spec.localities) {
+            let mut sizes = members
+                .chunk_by(|&a, &b| locality[a as usize] == locality[b as usize])
+                .map(<[u32]>::len);
+            let one = sizes.next().expect("a group has members");
+            if let Some(other) = sizes.find(|&size| size != one) {
+                let operation = operation();
+                return Err(TrainingError::Uneven { rank, operation, group, one, other });
+            }
+            levels.push(Level { ranks: (one / below) as u32, algorithm });
+            below = one;
+        }
+        levels.push(Level { ranks: (members.len() / below) as u32, algorithm: *outermost });
+        Ok(levels)
+    }
+}
+
+// A level of one rank does nothing.
+fn shown(levels: &[Level]) -> String {
+    let at_work = levels.iter().filter(|level| level.ranks > 1);
+    at_work.map(|level| level.algorithm.name()).collect::<Vec<_>>().join("+")
+}
+
+fn check_places(spec: &TrainingSpec) -> Result<(), TrainingError> {
+    let ranks = spec.workload.ranks().len();
+    if spec.hosts.len() != ranks {
+        return Err(TrainingError::Hosts { ranks, hosts: spec.hosts.len() });
+    }
+    let mut taken = BTreeMap::new();
+    for (&host, one) in spec.hosts.iter().zip(0_u32..) {
+        if let Some(other) = taken.insert(host, one) {
+            return Err(TrainingError::SharedHost { one: one as usize, other });
+        }
+    }
+    for (level, locality) in spec.localities.iter().enumerate() {
+        if locality.len() != ranks {
+            return Err(TrainingError::Localities { level, found: locality.len(), ranks });
+        }
+    }
+    if spec.system.in_flight == 0 {
+        return Err(TrainingError::NoneInFlight);
+    }
+    if spec.system.reduction == Some(Rate::ZERO) {
+        return Err(TrainingError::NoReduction);
+    }
+    Ok(())
+}
+
+// Those of one server next to each other, and servers of one rack; otherwise in the order of the group.
+fn in_order(group: &[u32], localities: &[Vec<u32>]) -> Vec<u32> {
+    let mut first_place: Vec<BTreeMap<u32, usize>> = vec![BTreeMap::new(); localities.len()];
+    for (place, &rank) in group.iter().enumerate() {
+        for (known, locality) in first_place.iter_mut().zip(localities) {
+            known.entry(locality[rank as usize]).or_insert(place);
+        }
+    }
+    let key = |&(place, rank): &(usize, u32)| {
+        let outwards = first_place.iter().zip(localities);
+        let mut key: Vec<usize> =
+            outwards.map(|(known, locality)| known[&locality[rank as usize]]).rev().collect();
+        key.push(place);
+        key
+    };
+    let mut members: Vec<(usize, u32)> = group.iter().copied().enumerate().collect();
+    members.sort_by_cached_key(key);
+    members.into_iter().map(|(_, rank)| rank).collect()
+}

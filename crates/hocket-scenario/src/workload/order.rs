@@ -1,0 +1,258 @@
+//! Whether an iteration can come to its end at all: one in which everything takes no time, so that only the order counts.
+//! If that gets stuck, no network will help.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::{OperationKind, Wait, Workload};
+
+/// Ranks of which each waits for the next, the last for the first; none if an iteration ends.
+pub(super) fn circle(workload: &Workload) -> Option<Vec<Wait>> {
+    let mut trial = Trial::new(workload);
+    trial.run();
+    if trial.left == 0 { None } else { Some(trial.circle()) }
+}
+
+const DONE: u32 = u32::MAX;
+const JOINED: u32 = u32::MAX - 1;
+
+struct Trial<'a> {
+    workload: &'a Workload,
+    /// By rank and operation: how many others it waits for, or [`JOINED`] or [`DONE`].
+    waiting: Vec<Vec<u32>>,
+    /// By rank and communicator: how many of its collectives are done.
+    collectives_done: Vec<Vec<usize>>,
+    /// By group: members that have come to its next collective.
+    joined: Vec<usize>,
+    /// By from, to and tag.
+    mailboxes: BTreeMap<(u32, u32, u64), Mailbox>,
+    ready: Vec<(u32, u32)>,
+    left: usize,
+}
+
+/// What was sent and not yet received, or who waits for something to be sent; one of the two is empty.
+#[derive(Default)]
+struct Mailbox {
+    sent: usize,
+    receivers: VecDeque<u32>,
+}
+
+impl<'a> Trial<'a> {
+    fn new(workload: &'a Workload) -> Self {
+        let mut its = Self {
+            workload,
+            waiting: Vec::with_capacity(workload.ranks.len()),
+            collectives_done: Vec::with_capacity(workload.ranks.len()),
+            joined: vec![0; workload.groups.len()],
+            mailboxes: BTreeMap::new(),
+            ready: Vec::new(),
+            left: 0,
+        };
+        for (rank, id) in workload.ranks.iter().zip(0_u32..) {
+            let operations = workload.program(id).operations();
+            its.waiting.push(operations.iter().map(|each| each.after.len() as u32).collect());
+            its.collectives_done.push(vec![0; rank.communicators.len()]);
+            its.left += operations.len();
+            let free = (0_u32..).zip(operations).filter(|(_, each)| each.after.is_empty());
+            its.ready.extend(free.map(|(operation, _)| (id, operation)));
+        }
+        its
+    }
+
+    fn run(&mut self) {
+        while let Some((rank, operation)) = self.ready.pop() {
+            match self.workload.program(rank).operations()[operation as usize].kind {
+                OperationKind::Compute(_) => self.finish(rank, operation),
+                OperationKind::Collective { communicator, .. } => {
+                    let is_next =
+                        self.next_collective(rank, communicator as usize) == Some(operation);
+                    // It may have been noted twice: when it was ready, and when its turn came.
+                    if is_next && self.is_ready(rank, operation) {
+                        self.waiting[rank as usize][operation as usize] = JOINED;
+                        self.join(self.workload.group(rank, communicator));
+                    }
+                }
+                OperationKind::Send(exchange) => {
+                    self.finish(rank, operation);
+                    let to = self.workload.peer(rank, &exchange);
+                    let mailbox = self.mailboxes.entry((rank, to, exchange.tag)).or_default();
+                    match mailbox.receivers.pop_front() {
+                        Some(receiver) => self.finish(to, receiver),
+                        None => mailbox.sent += 1,
+                    }
+                }
+                OperationKind::Recv(exchange) => {
+                    let from = self.workload.peer(rank, &exchange);
+                    let mailbox = self.mailboxes.entry((from, rank, exchange.tag)).or_default();
+                    if mailbox.sent > 0 {
+                        mailbox.sent -= 1;
+                        self.finish(rank, operation);
+                    } else {
+                        mailbox.receivers.push_back(operation);
+                    }
+                }
+            }
+        }
+    }
+
+    // One more member has come to the group's next collective; the last one lets all go on.
+    fn join(&mut self, group: u32) {
+        let members = &self.workload.groups[group as usize];
+        self.joined[group as usize] += 1;
+        if self.joined[group as usize] < members.len() {
+            return;
+        }
+        self.joined[group as usize] = 0;
+        for &member in members {
+            let place = self.workload.place(member, group);
+            let collective = self.next_collective(member, place).expect("all members have come");
+            self.collectives_done[member as usize][place] += 1;
+            // One that was ready before its turn came.
+            let next = self.next_collective(member, place);
+            if let Some(next) = next.filter(|&next| self.is_ready(member, next)) {
+                self.ready.push((member, next));
+            }
+            self.finish(member, collective);
+        }
+    }
+
+    fn next_collective(&self, rank: u32, place: usize) -> Option<u32> {
+        let done = self.collectives_done[rank as usize][place];
+        self.workload.program(rank).collectives(place).get(done).copied()
+    }
+
+    fn is_ready(&self, rank: u32, operation: u32) -> bool {
+        self.waiting[rank as usize][operation as usize] == 0
+    }
+
+    fn finish(&mut self, rank: u32, operation: u32) {
+        self.left -= 1;
+        self.waiting[rank as usize][operation as usize] = DONE;
+        for &then in self.workload.program(rank).then(operation) {
+            let waiting = &mut self.waiting[rank as usize][then as usize];
+            *waiting -= 1;
+            if *waiting == 0 {
+                self.ready.push((rank, then));
+            }
+        }
+    }
+
+    // Follows who waits for whom until somebody comes twice.
+    fn circle(&self) -> Vec<Wait> {
+        let is_stuck = |&rank: &u32| self.first_left(rank).is_some();
+        let mut rank = self.workload.rank_ids().find(is_stuck).expect("something is left");
+        let mut way: Vec<Wait> = Vec::new();
+        while !way.iter().any(|wait| wait.rank == rank) {
+            let wait = self.wait_of(rank);
+            rank = wait.for_rank;
+            way.push(wait);
+        }
+        let start = way.iter().position(|wait| wait.rank == rank).expect("it came twice");
+        way.split_off(start)
+    }
+
+    fn first_left(&self, rank: u32) -> Option<u32> {
+        let waiting = self.waiting[rank as usize].iter();
+        waiting.zip(0_u32..).find(|(waiting, _)| **waiting != DONE).map(|(_, operation)| operation)
+    }
+
+    // Operations wait for earlier ones only, so the first that is left waits for another rank.
+    fn wait_of(&self, rank: u32) -> Wait {
+        let first = self.first_left(rank).expect("nobody waits for a rank that is done");
+        let operation = &self.workload.program(rank).operations()[first as usize];
+        let for_rank = match operation.kind {
+            OperationKind::Recv(exchange) => self.workload.peer(rank, &exchange),
+            OperationKind::Collective { communicator, .. } => {
+                let group = self.workload.group(rank, communicator);
+                let members = self.workload.groups[group as usize].iter();
+                *members.clone().find(|&&each| !self.is_there(each, group)).expect("one is missing")
+            }
+            OperationKind::Compute(_) | OperationKind::Send(_) => {
+                unreachable!("nothing holds {:?} up", operation.name)
+            }
+        };
+        Wait { rank, operation: operation.name.clone(), for_rank }
+    }
+
+    fn is_there(&self, rank: u32, group: u32) -> bool {
+        let next = self.next_collective(rank, self.workload.place(rank, group));
+        next.is_some_and(|next| self.waiting[rank as usize][next as usize] == JOINED)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hocket_des::{Bytes, Duration};
+
+    use super::super::{Exchange, Operation, Rank, WorkloadError};
+    use super::*;
+    use crate::collective::CollectiveKind;
+
+    fn operation(name: &str, kind: OperationKind, after: &[u32]) -> Operation {
+        Operation { name: name.to_owned(), kind, after: after.to_vec() }
+    }
+
+    fn all_reduce(name: &str, communicator: u32) -> Operation {
+        let (kind, bytes) = (CollectiveKind::AllReduce, Bytes::new(8));
+        operation(name, OperationKind::Collective { communicator, kind, bytes }, &[])
+    }
+
+    fn exchange(peer: u32, tag: u64) -> Exchange {
+        Exchange { communicator: 0, peer, bytes: Bytes::new(1), tag }
+    }
+
+    fn two_ranks(programs: [Vec<Operation>; 2], groups: u32) -> Result<Workload, WorkloadError> {
+        let rank = |program| Rank { program, communicators: (0..groups).collect() };
+        let groups = vec![vec![0, 1]; groups as usize];
+        Workload::new(programs.into(), groups, vec![rank(0), rank(1)])
+    }
+
+    fn message(result: Result<Workload, WorkloadError>) -> String {
+        result.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn two_ranks_that_receive_before_they_send_wait_for_each_other() {
+        let program = |peer| {
+            let recv = operation("get", OperationKind::Recv(exchange(peer, 0)), &[]);
+            let send = operation("give", OperationKind::Send(exchange(peer, 0)), &[0]);
+            vec![recv, send]
+        };
+        assert_eq!(
+            message(two_ranks([program(1), program(0)], 1)),
+            "ranks wait for each other: rank 0 in \"get\" for rank 1, rank 1 in \"get\" for rank 0"
+        );
+        let sent_first = |peer| program(peer).into_iter().rev().map(|mut each| {
+            each.after.clear();
+            each
+        });
+        assert!(two_ranks([sent_first(1).collect(), sent_first(0).collect()], 1).is_ok());
+    }
+
+    #[test]
+    fn collectives_of_two_groups_in_opposite_order_wait_for_each_other_if_one_holds_the_other_up() {
+        let chained = |first, second| {
+            let mut then = all_reduce("then", second);
+            then.after = vec![0];
+            vec![all_reduce("first", first), then]
+        };
+        assert!(message(two_ranks([chained(0, 1), chained(1, 0)], 2)).starts_with("ranks wait"));
+        let side_by_side = |one, other| vec![all_reduce("one", one), all_reduce("other", other)];
+        assert!(two_ranks([side_by_side(0, 1), side_by_side(1, 0)], 2).is_ok());
+    }
+
+    #[test]
+    fn ranks_that_disagree_are_named_with_what_each_has() {
+        let compute = operation("step", OperationKind::Compute(Duration::from_ms(1)), &[]);
+        assert_eq!(
+            message(two_ranks([vec![all_reduce("sum", 0)], vec![compute]], 1)),
+            "rank 1, operation \"sum\": no further collective, where rank 0 of the same group has all-reduce of 8 bytes"
+        );
+        let send = operation("give", OperationKind::Send(exchange(1, 7)), &[]);
+        let get = |tag| operation("get", OperationKind::Recv(exchange(0, tag)), &[]);
+        assert_eq!(
+            message(two_ranks([vec![send.clone()], vec![get(8)]], 1)),
+            "rank 0, operation \"give\": sends to rank 1, which has no receive for it"
+        );
+        assert!(two_ranks([vec![send], vec![get(7)]], 1).is_ok());
+    }
+}
