@@ -39,12 +39,12 @@ impl Sender {
         }
     }
 
-    /// Starts to send what `cap` moves in `duration`.
-    pub(crate) fn start(&mut self, now: Time, cap: Rate, duration: Duration) {
-        assert!(!self.active, "a job is in one phase at a time");
+    /// Starts to send `total` picobits at `cap` or less.
+    pub(crate) fn start(&mut self, now: Time, cap: Rate, total: u128) {
+        assert!(!self.active, "one thing is sent at a time");
         self.active = true;
         self.cap = cap;
-        self.total = picobits(cap, duration);
+        self.total = total;
         self.remaining = self.total;
         self.due += self.total;
         self.updated = now;
@@ -128,7 +128,7 @@ pub(crate) fn bytes_of(sent: u128, flows: u64) -> Bytes {
     Bytes::new(u64::try_from(bytes).unwrap_or(u64::MAX))
 }
 
-fn picobits(rate: Rate, span: Duration) -> u128 {
+pub(crate) fn picobits(rate: Rate, span: Duration) -> u128 {
     u128::from(rate.as_bps()) * u128::from(span.as_ps())
 }
 
@@ -136,10 +136,15 @@ fn picobits(rate: Rate, span: Duration) -> u128 {
 mod tests {
     use super::*;
 
+    fn start(sender: &mut Sender) {
+        let (cap, duration) = (Rate::from_gbps(10), Duration::from_ns(1));
+        sender.start(Time::ZERO, cap, picobits(cap, duration));
+    }
+
     #[test]
     fn a_phase_at_an_odd_rate_sends_all_of_its_bits_and_no_more() {
         let mut sender = Sender::new();
-        sender.start(Time::ZERO, Rate::from_gbps(10), Duration::from_ns(1));
+        start(&mut sender);
         sender.rate = Rate::from_gbps(3);
         let end = Time::ZERO + sender.time_to_end().unwrap();
         assert_eq!(end, Time::from_ps(3_334));
@@ -153,7 +158,7 @@ mod tests {
     #[test]
     fn a_phase_that_gets_nothing_never_ends() {
         let mut sender = Sender::new();
-        sender.start(Time::ZERO, Rate::from_gbps(10), Duration::from_ns(1));
+        start(&mut sender);
         assert_eq!(sender.time_to_end(), None);
     }
 }

@@ -1,0 +1,376 @@
+//! Links and what sends over them: shares links anew among those that meet when one of them starts or stops. What nothing
+//! touches and links without traffic cost nothing.
+
+use std::num::NonZeroU16;
+use std::rc::Rc;
+
+use hocket_des::{EventQueue, Rate, Time};
+use hocket_scenario::{JobId, LinkId, RateRow, Records, Scenario, Share};
+
+use crate::RunError;
+use crate::allocation::{Allocator, Claim, Load};
+use crate::engine::Counters;
+use crate::sender::Sender;
+
+/// What can happen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Timer {
+    /// A stream ends, or the step of its weight. Only that of the stream's present generation counts; the others are of plans
+    /// since dropped.
+    Stream { stream: usize, generation: u64 },
+    /// A periodic job goes on.
+    Job { job: usize },
+    /// A wait of a rank of a training job is over.
+    Rank { training: usize, rank: u32 },
+    /// All messages of a step of a collective have arrived.
+    Step { training: usize, run: usize, chunk: u32 },
+    /// All ranks know that what they sent in a collective has arrived.
+    Collective { training: usize, run: usize },
+    /// A message has arrived.
+    Delivery { training: usize, message: u32 },
+    /// Its sender knows.
+    Acknowledgement { training: usize, message: u32 },
+    /// Traffic is sampled.
+    Sample,
+}
+
+/// Who is told that a stream has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    Job { job: usize },
+    Step { training: usize, run: usize, chunk: u32 },
+    Message { training: usize, message: u32 },
+}
+
+/// Flows that all move at one rate: those of a job, or the messages of one step of a collective.
+pub(crate) struct Stream {
+    pub(crate) owner: Owner,
+    pub(crate) job: JobId,
+    pub(crate) sender: Sender,
+    pub(crate) loads: Rc<[Load]>,
+    pub(crate) share: Share,
+    /// Its rate counts units of so many bits: loads are so much larger, so that they can be parts of a flow.
+    pub(crate) unit: u64,
+    queue: u8,
+    generation: u64,
+    /// Whether the timer of this generation still runs.
+    pending: bool,
+    recorded: Rate,
+    seen: u64,
+    /// What of it was sampled, in picobits.
+    pub(crate) sampled: u128,
+}
+
+pub(crate) struct Network<'a> {
+    pub(crate) scenario: &'a Scenario,
+    pub(crate) now: Time,
+    pub(crate) timers: EventQueue<Timer>,
+    pub(crate) streams: Vec<Stream>,
+    /// Streams that nobody has.
+    unused: Vec<usize>,
+    /// Only these exist here, and a [`Load`] names them by place.
+    links: Vec<LinkState>,
+    allocator: Allocator,
+    adaptive_steps: NonZeroU16,
+    /// Streams whose links must be shared anew at `now`, and streams whose rate may have changed.
+    disturbed: Vec<usize>,
+    touched: Vec<usize>,
+    /// Stamps what a search has seen, so that nothing has to be wiped before the next one.
+    search: u64,
+    rates_bps: Vec<u64>,
+    pub(crate) counters: Counters,
+}
+
+struct LinkState {
+    id: LinkId,
+    /// Streams that send, and how many flows each has here.
+    senders: Vec<(usize, u64)>,
+    seen: u64,
+}
+
+impl<'a> Network<'a> {
+    pub(crate) fn new(
+        scenario: &'a Scenario,
+        links: impl IntoIterator<Item = LinkId>,
+        adaptive_steps: NonZeroU16,
+    ) -> Self {
+        let links: Vec<_> =
+            links.into_iter().map(|id| LinkState { id, senders: Vec::new(), seen: 0 }).collect();
+        let capacity =
+            |link: &LinkState| scenario.fabric().links()[link.id.index()].rate.as_bps();
+        Self {
+            scenario,
+            now: Time::ZERO,
+            timers: EventQueue::new(),
+            streams: Vec::new(),
+            unused: Vec::new(),
+            allocator: Allocator::new(links.iter().map(capacity)),
+            links,
+            adaptive_steps,
+            disturbed: Vec::new(),
+            touched: Vec::new(),
+            search: 0,
+            rates_bps: Vec::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Adds a stream that does not send yet.
+    pub(crate) fn add(&mut self, owner: Owner, job: JobId, loads: Rc<[Load]>, unit: u64) -> usize {
+        let (queue, share) = (self.scenario.queue(job), self.scenario.jobs()[job.index()].share);
+        let stream = Stream {
+            owner,
+            job,
+            sender: Sender::new(),
+            loads,
+            share,
+            unit,
+            queue,
+            generation: 0,
+            pending: false,
+            recorded: Rate::ZERO,
+            seen: 0,
+            sampled: 0,
+        };
+        match self.unused.pop() {
+            Some(place) => {
+                // Timers of who had the place before must not count.
+                let generation = self.streams[place].generation;
+                self.streams[place] = Stream { generation, ..stream };
+                place
+            }
+            None => {
+                self.streams.push(stream);
+                self.streams.len() - 1
+            }
+        }
+    }
+
+    /// Gives a stream up that has ended.
+    pub(crate) fn remove(&mut self, stream: usize) {
+        assert!(!self.streams[stream].sender.active, "a stream is given up at its end");
+        self.unused.push(stream);
+    }
+
+    /// Whether a timer is not of a plan since dropped.
+    pub(crate) fn counts(&self, timer: Timer) -> bool {
+        match timer {
+            Timer::Stream { stream, generation } => self.streams[stream].generation == generation,
+            _ => true,
+        }
+    }
+
+    /// Lets a stream send `picobits` at `cap` or less, in its unit.
+    pub(crate) fn start(&mut self, stream: usize, cap: Rate, picobits: u128) {
+        let state = &mut self.streams[stream];
+        state.sender.start(self.now, cap, picobits);
+        for load in &*state.loads {
+            self.links[load.link].senders.push((stream, load.flows));
+        }
+        self.disturbed.push(stream);
+    }
+
+    /// A stream's time has come: who is told if it has ended.
+    pub(crate) fn reached(&mut self, stream: usize) -> Option<Owner> {
+        let state = &mut self.streams[stream];
+        state.pending = false;
+        state.sender.advance(self.now);
+        if !state.sender.is_finished() {
+            self.disturbed.push(stream);
+            return None;
+        }
+        state.sender.stop();
+        let owner = state.owner;
+        for load in &*state.loads {
+            let senders = &mut self.links[load.link].senders;
+            let place = senders.iter().position(|&(other, _)| other == stream);
+            senders.remove(place.expect("what ends was sending"));
+            // One of those that stay is enough to find the others.
+            self.disturbed.extend(senders.first().map(|&(other, _)| other));
+        }
+        self.touched.push(stream);
+        Some(owner)
+    }
+
+    /// Shares links anew where something has changed.
+    pub(crate) fn share_links(
+        &mut self,
+        rates_until: Time,
+        records: &mut Records,
+    ) -> Result<(), RunError> {
+        let (streams, links) = self.component();
+        if !streams.is_empty() {
+            self.allocate(&streams, records);
+            self.check_capacity(&links)?;
+            self.touched.extend_from_slice(&streams);
+        }
+        self.record_rates(rates_until, records);
+        Ok(())
+    }
+
+    // All sending streams that the disturbed ones reach over links with traffic, in order of index,
+    // and those links.
+    fn component(&mut self) -> (Vec<usize>, Vec<usize>) {
+        self.search += 1;
+        let (mut streams, mut links) = (Vec::new(), Vec::new());
+        let mut frontier = std::mem::take(&mut self.disturbed);
+        while let Some(stream) = frontier.pop() {
+            let state = &mut self.streams[stream];
+            if !state.sender.active || state.seen == self.search {
+                continue;
+            }
+            state.seen = self.search;
+            streams.push(stream);
+            for load in &*state.loads {
+                let link = &mut self.links[load.link];
+                if link.seen != self.search {
+                    link.seen = self.search;
+                    links.push(load.link);
+                    frontier.extend(link.senders.iter().map(|&(other, _)| other));
+                }
+            }
+        }
+        self.disturbed = frontier;
+        streams.sort_unstable();
+        (streams, links)
+    }
+
+    fn allocate(&mut self, component: &[usize], records: &mut Records) {
+        self.counters.reallocations += 1;
+        self.counters.rates += component.len() as u64;
+        let steps = u64::from(self.adaptive_steps.get());
+        for &stream in component {
+            self.streams[stream].sender.advance(self.now);
+        }
+        let claims: Vec<_> =
+            component.iter().map(|&stream| self.streams[stream].claim(steps)).collect();
+        self.allocator.allocate(&claims, &mut self.rates_bps);
+        for (&stream, &rate_bps) in component.iter().zip(&self.rates_bps) {
+            let state = &mut self.streams[stream];
+            let adapts =
+                matches!(state.share, Share::Adaptive(_)) && self.allocator.contends(&state.loads);
+            let policy_decided = self.allocator.policy_decided(&state.loads);
+            records.jobs[state.job.index()].policy_acted += u64::from(policy_decided);
+            let rate = Rate::from_bps(rate_bps);
+            // At the same rate the end of a phase stays where it was planned.
+            if rate != state.sender.rate || adapts || !state.pending {
+                state.sender.rate = rate;
+                state.generation += 1;
+                let timer = Timer::Stream { stream, generation: state.generation };
+                let time = state.next_event(self.now, adapts.then_some(steps));
+                state.pending = time.is_some();
+                if let Some(time) = time {
+                    self.timers.schedule(time, timer);
+                }
+            }
+        }
+    }
+
+    fn record_rates(&mut self, rates_until: Time, records: &mut Records) {
+        let mut touched = std::mem::take(&mut self.touched);
+        if self.now < rates_until {
+            touched.sort_unstable();
+            for &stream in &touched {
+                let state = &mut self.streams[stream];
+                let rate = state.sender.rate;
+                if rate != state.recorded && matches!(state.owner, Owner::Job { .. }) {
+                    state.recorded = rate;
+                    records.rates.push(RateRow { job: state.job, start: self.now, rate });
+                }
+            }
+        }
+        touched.clear();
+        self.touched = touched;
+    }
+
+    /// Moves all that sends on to `at`, where the run ends.
+    pub(crate) fn cut_off(&mut self, at: Time) {
+        self.now = at;
+        for stream in self.streams.iter_mut().filter(|stream| stream.sender.active) {
+            stream.sender.advance(at);
+        }
+    }
+
+    pub(crate) fn link(&self, place: usize) -> LinkId {
+        self.links[place].id
+    }
+
+    pub(crate) fn capacity_bps(&self, place: usize) -> u64 {
+        self.allocator.capacity_bps(place)
+    }
+
+    fn check_capacity(&self, links: &[usize]) -> Result<(), RunError> {
+        for &link in links {
+            let senders = self.links[link].senders.iter();
+            let loads = senders.map(|&(stream, flows)| self.streams[stream].sender.rate * flows);
+            let (load, capacity) = (loads.sum(), Rate::from_bps(self.allocator.capacity_bps(link)));
+            if load > capacity {
+                let (link, time) = (self.link_name(link), self.now);
+                return Err(RunError::OverCapacity { link, time, load, capacity });
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_bytes(&self) -> Result<(), RunError> {
+        let differs = |stream: &&Stream| stream.sender.sent() != stream.sender.due();
+        match self.streams.iter().find(differs) {
+            None => Ok(()),
+            Some(stream) => Err(RunError::BytesLost {
+                job: self.job_name(stream.job),
+                time: self.now,
+                sent: stream.sender.sent(),
+                due: stream.sender.due(),
+            }),
+        }
+    }
+
+    /// With no timer left, nothing sends.
+    pub(crate) fn check_none_stalled(&self) -> Result<(), RunError> {
+        let Some(stream) = self.streams.iter().find(|stream| stream.sender.active) else {
+            return Ok(());
+        };
+        let full = stream.loads.iter().find(|load| self.allocator.is_full(load.link));
+        let load = full.or(stream.loads.first());
+        Err(RunError::Stalled {
+            job: self.job_name(stream.job),
+            link: load.map_or_else(String::new, |load| self.link_name(load.link)),
+            time: self.now,
+            rate: stream.sender.rate,
+        })
+    }
+
+    fn job_name(&self, id: JobId) -> String {
+        self.scenario.jobs()[id.index()].name.clone()
+    }
+
+    fn link_name(&self, link: usize) -> String {
+        self.scenario.fabric().links()[self.links[link].id.index()].name.clone()
+    }
+}
+
+impl Stream {
+    /// What it asks for now, with its weight in 1/65,536 of half a step of `steps`.
+    fn claim(&self, steps: u64) -> Claim<'_> {
+        let weight = u64::from(self.share.weight().raw());
+        let progress = match self.share {
+            Share::Fair | Share::Weighted(_) => 0,
+            // HotNets'22 section 4(i): 1 + sent/total, here at the middle of the step.
+            Share::Adaptive(_) => 2 * self.sender.steps_done(steps) + 1,
+        };
+        Claim {
+            cap_bps: self.sender.cap.as_bps(),
+            weight: weight * (2 * steps + progress) / self.unit,
+            queue: self.queue,
+            loads: &self.loads,
+        }
+    }
+
+    fn next_event(&self, now: Time, steps: Option<u64>) -> Option<Time> {
+        let span = match steps {
+            Some(steps) => self.sender.time_to_step(steps)?,
+            None => self.sender.time_to_end()?,
+        };
+        now.as_ps().checked_add(span.as_ps()).map(Time::from_ps)
+    }
+}
