@@ -1,17 +1,23 @@
 //! The event loop: lets jobs send, and shares links anew among those that meet when one of them
 //! starts or stops. Jobs that nothing touches and links without traffic cost nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::{NonZeroU16, NonZeroU64};
 use std::ops::ControlFlow;
 
-use hocket_des::{EventQueue, Rate, Time};
+use hocket_des::{Duration, Time};
 use hocket_scenario::closed_loop::{ClosedLoop, Next};
-use hocket_scenario::{JobId, LinkId, LinkRow, RateRow, Records, Scenario, Share, Tables};
+use hocket_scenario::{
+    Crossing, Job, JobId, LinkId, LinkRow, Periodic, Records, Scenario, Table, Tables, Work,
+};
 
 use crate::RunError;
-use crate::allocation::{Allocator, Claim, Load};
-use crate::sender::{Sender, bytes_of};
+use crate::allocation::Load;
+use crate::network::{Network, Owner, Timer};
+use crate::plan::Planner;
+use crate::sampling::Sampler;
+use crate::sender::{bytes_of, picobits};
+use crate::training::TrainingRun;
 
 /// How a run is done and what it records; what is simulated is left to the scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +27,10 @@ pub struct Options {
     pub adaptive_steps: NonZeroU16,
     /// Changes of rate from then on are not recorded: a long run has millions.
     pub rates_until: Time,
+    /// The operations of so many iterations of training jobs are recorded.
+    pub recorded_iterations: u64,
+    /// Traffic is sampled in such intervals, if at all.
+    pub sample_every: Option<Duration>,
     /// The callback is called after so many events.
     pub progress_every: NonZeroU64,
 }
@@ -61,8 +71,11 @@ pub enum Status {
 /// What came out of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// Iterations, phases, rates, links, adjustments, jobs.
+    /// What all engines record.
     pub tables: Tables,
+    /// Where traffic was sampled: `time_ps, link, job, bytes`, of data with headers and acknowledgements since the last sample,
+    /// rows of none left out.
+    pub utilisation: Option<Table>,
     /// What the run cost.
     pub counters: Counters,
     /// Whether it reached its end.
@@ -114,428 +127,241 @@ pub fn run(
     }
     let mut engine = Engine::new(scenario, options)?;
     let status = engine.run(&mut progress)?;
-    engine.check_bytes()?;
+    engine.network.check_bytes()?;
     engine.record_links();
+    if let Some(sampler) = &mut engine.sampler {
+        sampler.sample(&mut engine.network);
+    }
+    let utilisation = engine.sampler.map(|sampler| sampler.table(scenario));
     Ok(Outcome {
         tables: engine.records.into_tables(scenario),
-        counters: engine.counters,
+        utilisation,
+        counters: engine.network.counters,
         status,
-        ended: engine.now,
+        ended: engine.network.now,
     })
 }
 
 impl Default for Options {
-    /// 64 steps of an adaptive weight, no rates, progress every 4,096 events.
+    /// 64 steps of an adaptive weight, no rates, operations of one iteration, no samples, progress every 4,096 events.
     fn default() -> Self {
         Self {
             adaptive_steps: NonZeroU16::new(64).expect("64 is not zero"),
             rates_until: Time::ZERO,
+            recorded_iterations: 1,
+            sample_every: None,
             progress_every: NonZeroU64::new(4_096).expect("4,096 is not zero"),
         }
     }
 }
 
 struct Engine<'a> {
-    scenario: &'a Scenario,
     options: &'a Options,
-    now: Time,
-    timers: EventQueue<Timer>,
-    jobs: Vec<JobState<'a>>,
-    /// The links that a job crosses: only these exist here, and a `Load` names them by place.
-    links: Vec<LinkState>,
-    allocator: Allocator,
-    /// Jobs whose links must be shared anew at `now`, and jobs whose rate may have changed.
-    disturbed: Vec<usize>,
-    touched: Vec<usize>,
-    /// Stamps what a search has seen, so that nothing has to be wiped before the next one.
-    search: u64,
-    rates_bps: Vec<u64>,
+    network: Network<'a>,
+    planner: Planner<'a>,
+    periodic: Vec<PeriodicJob<'a>>,
+    trainings: Vec<TrainingRun<'a>>,
+    sampler: Option<Sampler>,
     records: Records,
-    counters: Counters,
 }
 
-struct JobState<'a> {
+struct PeriodicJob<'a> {
     id: JobId,
+    periodic: &'a Periodic,
     closed_loop: ClosedLoop<'a>,
-    sender: Sender,
-    loads: Vec<Load>,
-    share: Share,
-    queue: u8,
-    /// Only the timer of this generation counts; the others are of plans since dropped.
-    generation: u64,
-    /// Whether that timer still runs.
-    pending: bool,
-    recorded: Rate,
-    seen: u64,
-}
-
-struct LinkState {
-    id: LinkId,
-    /// Jobs in an Up phase, and how many flows each has here.
-    senders: Vec<(usize, u64)>,
-    seen: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Timer {
-    job: usize,
-    generation: u64,
+    stream: usize,
 }
 
 impl<'a> Engine<'a> {
     fn new(scenario: &'a Scenario, options: &'a Options) -> Result<Self, RunError> {
         let links = crossed_links(scenario);
-        let capacity = |id: &LinkId| scenario.fabric().links()[id.index()].rate.as_bps();
-        let allocator = Allocator::new(links.keys().map(capacity));
+        let places: BTreeMap<LinkId, usize> = links.iter().copied().zip(0..).collect();
+        let mut network =
+            Network::new(scenario, links, options.adaptive_steps, options.sample_every.is_some());
         let mut records = Records::new(scenario);
-        let mut jobs = Vec::with_capacity(scenario.jobs().len());
-        let mut timers = EventQueue::new();
-        for (index, id) in scenario.job_ids().enumerate() {
-            let job = JobState::new(scenario, id, &links, &mut records)?;
-            if let Some(start) = job.closed_loop.first_start() {
-                timers.schedule(start, Timer { job: index, generation: 0 });
+        let (mut periodic, mut trainings) = (Vec::new(), Vec::new());
+        for (job, id) in scenario.jobs().iter().zip(scenario.job_ids()) {
+            match &job.work {
+                Work::Periodic(work) => {
+                    let closed_loop = ClosedLoop::new(scenario, id, &mut records)?;
+                    let (job, load) = (periodic.len(), |crossing: &Crossing| Load {
+                        link: places[&crossing.link],
+                        flows: u64::from(crossing.flows),
+                    });
+                    if let Some(start) = closed_loop.first_start() {
+                        network.timers.schedule(start, Timer::Job { job });
+                    }
+                    let loads = work.crossings.iter().map(load).collect();
+                    let stream = network.add(Owner::Job { job }, id, loads, 1);
+                    periodic.push(PeriodicJob { id, periodic: work, closed_loop, stream });
+                }
+                Work::Training(_) => {
+                    let (number, recorded) = (trainings.len(), options.recorded_iterations);
+                    let run = TrainingRun::new(scenario, id, number, recorded, &mut records)?;
+                    trainings.push(run);
+                }
             }
-            jobs.push(job);
         }
-        let links =
-            links.keys().map(|&id| LinkState { id, senders: Vec::new(), seen: 0 }).collect();
-        Ok(Self {
-            scenario,
-            options,
-            now: Time::ZERO,
-            timers,
-            jobs,
-            links,
-            allocator,
-            disturbed: Vec::new(),
-            touched: Vec::new(),
-            search: 0,
-            rates_bps: Vec::new(),
-            records,
-            counters: Counters::default(),
-        })
+        let mut planner = Planner::new(scenario);
+        for training in &mut trainings {
+            training.go_on(&mut network, &mut planner, &mut records)?;
+        }
+        let sampler = options.sample_every.map(Sampler::new);
+        if let Some(sampler) = &sampler {
+            network.timers.schedule(Time::ZERO + sampler.interval, Timer::Sample);
+        }
+        Ok(Self { options, network, planner, periodic, trainings, sampler, records })
     }
 
     fn run(
         &mut self,
         progress: &mut impl FnMut(&Progress) -> ControlFlow<()>,
     ) -> Result<Status, RunError> {
+        let until = self.network.scenario.until();
         let mut report_at = self.options.progress_every.get();
-        while let Some((time, timer)) = self.timers.pop() {
-            if !self.counts(timer) {
+        while let Some((time, timer)) = self.network.timers.pop() {
+            if !self.network.counts(timer) {
                 continue;
             }
-            if let Some(until) = self.scenario.until().filter(|&until| time > until) {
-                self.cut_off(until);
+            if let Some(until) = until.filter(|&until| time > until) {
+                self.network.cut_off(until);
                 return Ok(Status::Complete);
             }
-            self.now = time;
-            self.handle(timer.job)?;
+            self.network.now = time;
+            self.handle(timer)?;
             self.handle_others_now()?;
-            self.share_links()?;
-            if self.counters.events >= report_at {
-                report_at = self.counters.events + self.options.progress_every.get();
+            self.network.share_links(self.options.rates_until, &mut self.records)?;
+            if self.network.counters.events >= report_at {
+                report_at = self.network.counters.events + self.options.progress_every.get();
                 if progress(&self.progress()).is_break() {
-                    self.cut_off(self.now);
+                    self.network.cut_off(self.network.now);
                     return Ok(Status::Interrupted);
                 }
             }
         }
-        self.check_none_stalled()?;
+        self.network.check_none_stalled()?;
         Ok(Status::Complete)
     }
 
     // Everything that happens at one time happens before links are shared anew: so the order of
     // jobs within that time cannot matter.
     fn handle_others_now(&mut self) -> Result<(), RunError> {
-        while self.timers.peek_time() == Some(self.now) {
-            let (_, timer) = self.timers.pop().expect("a timer was just seen");
-            if self.counts(timer) {
-                self.handle(timer.job)?;
+        while self.network.timers.peek_time() == Some(self.network.now) {
+            let (_, timer) = self.network.timers.pop().expect("a timer was just seen");
+            if self.network.counts(timer) {
+                self.handle(timer)?;
             }
         }
         Ok(())
     }
 
-    fn counts(&self, timer: Timer) -> bool {
-        self.jobs[timer.job].generation == timer.generation
-    }
-
-    fn handle(&mut self, job: usize) -> Result<(), RunError> {
-        self.counters.events += 1;
-        let state = &mut self.jobs[job];
-        state.pending = false;
-        if state.sender.active {
-            state.sender.advance(self.now);
-            if !state.sender.is_finished() {
-                self.disturbed.push(job);
+    fn handle(&mut self, timer: Timer) -> Result<(), RunError> {
+        let (network, records) = (&mut self.network, &mut self.records);
+        network.counters.events += 1;
+        let now = network.now;
+        let training = match timer {
+            Timer::Stream { stream, .. } => match network.reached(stream) {
+                None => return Ok(()),
+                Some(Owner::Job { job }) => return self.go_on(job),
+                Some(Owner::Step { training, run, chunk }) => {
+                    self.trainings[training].sent_step(run, chunk, network);
+                    training
+                }
+                Some(Owner::Message { training, message }) => {
+                    self.trainings[training].sent_message(message, network);
+                    training
+                }
+            },
+            Timer::Job { job } => return self.go_on(job),
+            Timer::Sample => {
+                self.sample();
                 return Ok(());
             }
-            self.stop_sending(job);
-        }
-        let state = &mut self.jobs[job];
-        match state.closed_loop.go_on(self.now, &mut self.records)? {
-            Next::Wait(time) => self.timers.schedule(time, state.next_timer(job)),
-            Next::Send(phase) => self.start_sending(job, phase),
+            Timer::Rank { training, rank } => {
+                self.trainings[training].wake(rank, now, records)?;
+                training
+            }
+            Timer::Step { training, run, chunk } => {
+                let planner = &mut self.planner;
+                self.trainings[training].arrived_step(run, chunk, network, planner)?;
+                training
+            }
+            Timer::Collective { training, run } => {
+                self.trainings[training].finished(run, now, records)?;
+                training
+            }
+            Timer::Delivery { training, message } => {
+                self.trainings[training].delivered(message, network, records)?;
+                training
+            }
+            Timer::Acknowledgement { training, message } => {
+                self.trainings[training].acknowledged(message, now, records)?;
+                training
+            }
+        };
+        self.trainings[training].go_on(network, &mut self.planner, records)
+    }
+
+    // A periodic job's wait or Up phase is over.
+    fn go_on(&mut self, job: usize) -> Result<(), RunError> {
+        let state = &mut self.periodic[job];
+        match state.closed_loop.go_on(self.network.now, &mut self.records)? {
+            Next::Wait(time) => self.network.timers.schedule(time, Timer::Job { job }),
+            Next::Send(phase) => {
+                let phase = state.periodic.profile.phases()[phase];
+                let total = picobits(phase.rate, phase.duration);
+                self.network.start(state.stream, phase.rate, total);
+            }
             Next::Leave => {}
         }
         Ok(())
     }
 
-    fn start_sending(&mut self, job: usize, phase: usize) {
-        let state = &mut self.jobs[job];
-        let phase = self.scenario.jobs()[job].profile.phases()[phase];
-        state.sender.start(self.now, phase.rate, phase.duration);
-        for load in &state.loads {
-            self.links[load.link].senders.push((job, load.flows));
-        }
-        self.disturbed.push(job);
-    }
-
-    fn stop_sending(&mut self, job: usize) {
-        let state = &mut self.jobs[job];
-        state.sender.stop();
-        for load in &state.loads {
-            let senders = &mut self.links[load.link].senders;
-            senders.retain(|&(other, _)| other != job);
-            // One of those that stay is enough to find the others.
-            self.disturbed.extend(senders.first().map(|&(other, _)| other));
-        }
-        self.touched.push(job);
-    }
-
-    fn share_links(&mut self) -> Result<(), RunError> {
-        let (jobs, links) = self.component();
-        if !jobs.is_empty() {
-            self.allocate(&jobs);
-            self.check_capacity(&links)?;
-            self.touched.extend_from_slice(&jobs);
-        }
-        self.record_rates();
-        Ok(())
-    }
-
-    // All sending jobs that the disturbed ones reach over links with traffic, in order of index,
-    // and those links.
-    fn component(&mut self) -> (Vec<usize>, Vec<usize>) {
-        self.search += 1;
-        let (mut jobs, mut links) = (Vec::new(), Vec::new());
-        let mut frontier = std::mem::take(&mut self.disturbed);
-        while let Some(job) = frontier.pop() {
-            let state = &mut self.jobs[job];
-            if !state.sender.active || state.seen == self.search {
-                continue;
-            }
-            state.seen = self.search;
-            jobs.push(job);
-            for load in &state.loads {
-                let link = &mut self.links[load.link];
-                if link.seen != self.search {
-                    link.seen = self.search;
-                    links.push(load.link);
-                    frontier.extend(link.senders.iter().map(|&(other, _)| other));
-                }
-            }
-        }
-        self.disturbed = frontier;
-        jobs.sort_unstable();
-        (jobs, links)
-    }
-
-    fn allocate(&mut self, component: &[usize]) {
-        self.counters.reallocations += 1;
-        self.counters.rates += component.len() as u64;
-        let steps = u64::from(self.options.adaptive_steps.get());
-        for &job in component {
-            self.jobs[job].sender.advance(self.now);
-        }
-        let claims: Vec<_> = component.iter().map(|&job| self.jobs[job].claim(steps)).collect();
-        self.allocator.allocate(&claims, &mut self.rates_bps);
-        for (&job, &rate_bps) in component.iter().zip(&self.rates_bps) {
-            let state = &mut self.jobs[job];
-            let adapts =
-                matches!(state.share, Share::Adaptive(_)) && self.allocator.contends(&state.loads);
-            let policy_decided = self.allocator.policy_decided(&state.loads);
-            self.records.jobs[job].policy_acted += u64::from(policy_decided);
-            let rate = Rate::from_bps(rate_bps);
-            // At the same rate the end of a phase stays where it was planned.
-            if rate != state.sender.rate || adapts || !state.pending {
-                state.sender.rate = rate;
-                let timer = state.next_timer(job);
-                let time = state.next_event(self.now, adapts.then_some(steps));
-                state.pending = time.is_some();
-                if let Some(time) = time {
-                    self.timers.schedule(time, timer);
-                }
-            }
-        }
-    }
-
-    fn record_rates(&mut self) {
-        let mut touched = std::mem::take(&mut self.touched);
-        if self.now < self.options.rates_until {
-            touched.sort_unstable();
-            for &job in &touched {
-                let state = &mut self.jobs[job];
-                let rate = state.sender.rate;
-                if rate != state.recorded {
-                    state.recorded = rate;
-                    self.records.rates.push(RateRow { job: state.id, start: self.now, rate });
-                }
-            }
-        }
-        touched.clear();
-        self.touched = touched;
-    }
-
-    fn cut_off(&mut self, at: Time) {
-        self.now = at;
-        for job in self.jobs.iter_mut().filter(|job| job.sender.active) {
-            job.sender.advance(at);
+    fn sample(&mut self) {
+        let Some(sampler) = &mut self.sampler else { return };
+        sampler.sample(&mut self.network);
+        // Where nothing else will happen there is nothing to see, and the run could not end.
+        if self.network.timers.len() > 0 {
+            let at = self.network.now + sampler.interval;
+            self.network.timers.schedule(at, Timer::Sample);
         }
     }
 
     fn progress(&self) -> Progress {
-        let total = |job: &JobState<'_>| self.scenario.iterations(job.id);
+        let scenario = self.network.scenario;
         Progress {
-            time: self.now,
+            time: self.network.now,
             iterations_done: self.records.iterations.len() as u64,
-            iterations_total: self.jobs.iter().map(total).sum(),
-            events: self.counters.events,
+            iterations_total: scenario.job_ids().map(|job| scenario.iterations(job)).sum(),
+            events: self.network.counters.events,
         }
     }
 
     fn record_links(&mut self) {
-        let elapsed_s = self.now.as_secs_f64();
+        let network = &self.network;
+        let elapsed_s = network.now.as_secs_f64();
         let mut rows = Vec::new();
-        for job in &self.jobs {
-            for load in &job.loads {
-                let link = self.links[load.link].id;
-                let bytes = bytes_of(job.sender.sent(), load.flows);
-                let capacity_bps = self.allocator.capacity_bps(load.link) as f64;
-                let could = capacity_bps / 8.0 * elapsed_s;
+        for job in &self.periodic {
+            let stream = &network.streams[job.stream];
+            for load in &*stream.loads {
+                let bytes = bytes_of(stream.sender.sent(), load.flows);
+                let could = network.capacity_bps(load.link) as f64 / 8.0 * elapsed_s;
                 let utilisation = if could > 0.0 { bytes.get() as f64 / could } else { 0.0 };
-                rows.push(LinkRow {
-                    link,
-                    job: job.id,
-                    bytes,
-                    utilisation,
-                    busy: job.sender.busy(),
-                });
+                let (link, busy) = (network.link(load.link), stream.sender.busy());
+                rows.push(LinkRow { link, job: job.id, bytes, utilisation, busy });
             }
         }
+        rows.extend(self.trainings.iter().flat_map(|training| training.link_rows(network)));
         rows.sort_by_key(|row| (row.link, row.job));
         self.records.links = rows;
     }
-
-    fn check_capacity(&self, links: &[usize]) -> Result<(), RunError> {
-        for &link in links {
-            let senders = self.links[link].senders.iter();
-            let loads = senders.map(|&(job, flows)| self.jobs[job].sender.rate * flows);
-            let (load, capacity) = (loads.sum(), Rate::from_bps(self.allocator.capacity_bps(link)));
-            if load > capacity {
-                let (link, time) = (self.link_name(link), self.now);
-                return Err(RunError::OverCapacity { link, time, load, capacity });
-            }
-        }
-        Ok(())
-    }
-
-    fn check_bytes(&self) -> Result<(), RunError> {
-        match self.jobs.iter().find(|job| job.sender.sent() != job.sender.due()) {
-            None => Ok(()),
-            Some(job) => Err(RunError::BytesLost {
-                job: self.job_name(job.id),
-                time: self.now,
-                sent: job.sender.sent(),
-                due: job.sender.due(),
-            }),
-        }
-    }
-
-    fn check_none_stalled(&self) -> Result<(), RunError> {
-        let Some(job) = self.jobs.iter().find(|job| job.sender.active) else { return Ok(()) };
-        let full = job.loads.iter().find(|load| self.allocator.is_full(load.link));
-        let load = full.or(job.loads.first());
-        Err(RunError::Stalled {
-            job: self.job_name(job.id),
-            link: load.map_or_else(String::new, |load| self.link_name(load.link)),
-            time: self.now,
-            rate: job.sender.rate,
-        })
-    }
-
-    fn job_name(&self, id: JobId) -> String {
-        self.scenario.jobs()[id.index()].name.clone()
-    }
-
-    fn link_name(&self, link: usize) -> String {
-        self.scenario.fabric().links()[self.links[link].id.index()].name.clone()
-    }
 }
 
-impl<'a> JobState<'a> {
-    fn new(
-        scenario: &'a Scenario,
-        id: JobId,
-        links: &BTreeMap<LinkId, usize>,
-        records: &mut Records,
-    ) -> Result<Self, RunError> {
-        let job = &scenario.jobs()[id.index()];
-        let load = |crossing: &hocket_scenario::Crossing| Load {
-            link: links[&crossing.link],
-            flows: u64::from(crossing.flows),
-        };
-        Ok(Self {
-            id,
-            closed_loop: ClosedLoop::new(scenario, id, records)?,
-            sender: Sender::new(),
-            loads: job.crossings.iter().map(load).collect(),
-            share: job.share,
-            queue: scenario.queue(id),
-            generation: 0,
-            pending: true,
-            recorded: Rate::ZERO,
-            seen: 0,
-        })
+// The links that exist in a run: those that some job crosses; all, where it is found out on the way.
+fn crossed_links(scenario: &Scenario) -> BTreeSet<LinkId> {
+    if scenario.jobs().iter().any(|job| job.training().is_some()) {
+        return (0..scenario.fabric().links().len()).map(LinkId::from_index).collect();
     }
-
-    /// The timer that replaces the one the job had.
-    fn next_timer(&mut self, job: usize) -> Timer {
-        self.generation += 1;
-        Timer { job, generation: self.generation }
-    }
-
-    /// What the job asks for now, with its weight in 1/65,536 of half a step of `steps`.
-    fn claim(&self, steps: u64) -> Claim<'_> {
-        let weight = u64::from(self.share.weight().raw());
-        let progress = match self.share {
-            Share::Fair | Share::Weighted(_) => 0,
-            // HotNets'22 section 4(i): 1 + sent/total, here at the middle of the step.
-            Share::Adaptive(_) => 2 * self.sender.steps_done(steps) + 1,
-        };
-        Claim {
-            cap_bps: self.sender.cap.as_bps(),
-            weight: weight * (2 * steps + progress),
-            queue: self.queue,
-            loads: &self.loads,
-        }
-    }
-
-    fn next_event(&self, now: Time, steps: Option<u64>) -> Option<Time> {
-        let span = match steps {
-            Some(steps) => self.sender.time_to_step(steps)?,
-            None => self.sender.time_to_end()?,
-        };
-        now.as_ps().checked_add(span.as_ps()).map(Time::from_ps)
-    }
-}
-
-fn crossed_links(scenario: &Scenario) -> BTreeMap<LinkId, usize> {
-    let crossings = scenario.jobs().iter().flat_map(|job| &job.crossings);
-    let mut links: BTreeMap<_, _> = crossings.map(|crossing| (crossing.link, 0)).collect();
-    for (place, index) in links.values_mut().enumerate() {
-        *index = place;
-    }
-    links
+    let periodic = scenario.jobs().iter().filter_map(Job::periodic);
+    periodic.flat_map(|periodic| &periodic.crossings).map(|crossing| crossing.link).collect()
 }

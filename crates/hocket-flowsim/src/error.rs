@@ -1,6 +1,7 @@
 //! What can end a run before its time.
 
 use hocket_des::{Rate, Time};
+use hocket_scenario::RouteError;
 use hocket_scenario::closed_loop::TooLong;
 use thiserror::Error;
 
@@ -20,4 +21,6 @@ pub enum RunError {
     Transfers { transfers: usize },
     #[error(transparent)]
     TooLong(#[from] TooLong),
+    #[error(transparent)]
+    Route(#[from] RouteError),
 }

@@ -5,7 +5,11 @@
 mod allocation;
 mod engine;
 mod error;
+mod network;
+mod plan;
+mod sampling;
 mod sender;
+mod training;
 
 pub use engine::{Counters, Options, Outcome, Progress, Status, run};
 pub use error::RunError;

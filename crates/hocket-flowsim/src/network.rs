@@ -1,6 +1,7 @@
 //! Links and what sends over them: shares links anew among those that meet when one of them starts or stops. What nothing
 //! touches and links without traffic cost nothing.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 use std::rc::Rc;
 
@@ -57,8 +58,8 @@ pub(crate) struct Stream {
     pending: bool,
     recorded: Rate,
     seen: u64,
-    /// What of it was sampled, in picobits.
-    pub(crate) sampled: u128,
+    /// What of it was counted as traffic, in picobits.
+    counted: u128,
 }
 
 pub(crate) struct Network<'a> {
@@ -78,6 +79,8 @@ pub(crate) struct Network<'a> {
     /// Stamps what a search has seen, so that nothing has to be wiped before the next one.
     search: u64,
     rates_bps: Vec<u64>,
+    /// Where it is counted: what was sent since it was last taken, in picobits.
+    traffic: Option<BTreeMap<(LinkId, JobId), u128>>,
     pub(crate) counters: Counters,
 }
 
@@ -93,11 +96,11 @@ impl<'a> Network<'a> {
         scenario: &'a Scenario,
         links: impl IntoIterator<Item = LinkId>,
         adaptive_steps: NonZeroU16,
+        counts_traffic: bool,
     ) -> Self {
         let links: Vec<_> =
             links.into_iter().map(|id| LinkState { id, senders: Vec::new(), seen: 0 }).collect();
-        let capacity =
-            |link: &LinkState| scenario.fabric().links()[link.id.index()].rate.as_bps();
+        let capacity = |link: &LinkState| scenario.fabric().links()[link.id.index()].rate.as_bps();
         Self {
             scenario,
             now: Time::ZERO,
@@ -111,6 +114,7 @@ impl<'a> Network<'a> {
             touched: Vec::new(),
             search: 0,
             rates_bps: Vec::new(),
+            traffic: counts_traffic.then(BTreeMap::new),
             counters: Counters::default(),
         }
     }
@@ -130,7 +134,7 @@ impl<'a> Network<'a> {
             pending: false,
             recorded: Rate::ZERO,
             seen: 0,
-            sampled: 0,
+            counted: 0,
         };
         match self.unused.pop() {
             Some(place) => {
@@ -181,6 +185,8 @@ impl<'a> Network<'a> {
         }
         state.sender.stop();
         let owner = state.owner;
+        self.count_traffic(stream);
+        let state = &self.streams[stream];
         for load in &*state.loads {
             let senders = &mut self.links[load.link].senders;
             let place = senders.iter().position(|&(other, _)| other == stream);
@@ -288,6 +294,28 @@ impl<'a> Network<'a> {
         self.now = at;
         for stream in self.streams.iter_mut().filter(|stream| stream.sender.active) {
             stream.sender.advance(at);
+        }
+    }
+
+    /// What was sent over each link since it was last taken away from here, where that is counted.
+    pub(crate) fn traffic(&mut self) -> impl Iterator<Item = (&(LinkId, JobId), &mut u128)> {
+        for stream in 0..self.streams.len() {
+            if self.streams[stream].sender.active {
+                self.streams[stream].sender.advance(self.now);
+                self.count_traffic(stream);
+            }
+        }
+        self.traffic.iter_mut().flatten()
+    }
+
+    fn count_traffic(&mut self, stream: usize) {
+        let Some(traffic) = &mut self.traffic else { return };
+        let state = &mut self.streams[stream];
+        let picobits = state.sender.sent() - state.counted;
+        state.counted = state.sender.sent();
+        for load in &*state.loads {
+            let place = (self.links[load.link].id, state.job);
+            *traffic.entry(place).or_default() += picobits * u128::from(load.flows);
         }
     }
 

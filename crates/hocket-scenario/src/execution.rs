@@ -10,9 +10,7 @@ use hocket_des::{Bytes, Duration, Stream, Time, stream};
 use crate::closed_loop::{TooLong, later, spread};
 use crate::training::Training;
 use crate::workload::{OperationKind, Workload};
-use crate::{
-    CollectiveRow, IterationRow, Job, JobId, OperationRow, RankRow, Records, Scenario,
-};
+use crate::{CollectiveRow, IterationRow, Job, JobId, OperationRow, RankRow, Records, Scenario};
 
 /// What a rank asks of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -354,7 +352,14 @@ impl<'a> Execution<'a> {
         let (delayed, number) = (state.delayed, (state.iteration - self.first_tally) as usize);
         if number == self.tallies.len() {
             let (compute_ps, started, done) = (0, 0, 0);
-            self.tallies.push_back(Tally { start: now, delayed, end: now, compute_ps, started, done });
+            self.tallies.push_back(Tally {
+                start: now,
+                delayed,
+                end: now,
+                compute_ps,
+                started,
+                done,
+            });
         }
         self.tallies[number].started += 1;
         for (operation, each) in (0_u32..).zip(operations) {
@@ -554,9 +559,8 @@ impl<'a> Execution<'a> {
         match self.jitter.get_mut(rank as usize) {
             None => slowed,
             Some(jitter) => {
-                let deviation = Duration::from_ps(
-                    (slowed.as_ps() as f64 * self.job.jitter).round() as u64,
-                );
+                let deviation =
+                    Duration::from_ps((slowed.as_ps() as f64 * self.job.jitter).round() as u64);
                 spread(slowed, deviation, jitter)
             }
         }

@@ -25,8 +25,8 @@ pub use profile::{Phase, Profile, ProfileError};
 pub use routing::{EcmpHash, RouteError, Routing};
 pub use scenario::{Scenario, ScenarioError, Stop};
 pub use tables::{
-    AdjustmentRow, CollectiveRow, Column, IterationRow, JobCounters, LinkRow, OperationRow, PhaseRow,
-    RankRow, RateRow, Records, Table, Tables,
+    AdjustmentRow, CollectiveRow, Column, IterationRow, JobCounters, LinkRow, OperationRow,
+    PhaseRow, RankRow, RateRow, Records, Table, Tables,
 };
 pub use training::{Framing, System, Training, TrainingError, TrainingSpec};
 pub use transport::{JobFlow, PathChoice, Transfer, Transport, WindowRule};

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::collective::{Algorithm, Collective, CollectiveError, CollectiveKind, Level};
 use crate::workload::{Operation, OperationKind, Workload};
-use crate::{Fabric, Job, JobFlow, NodeId, PathChoice, Transport};
+use crate::{Fabric, Job, JobFlow, JobId, NodeId, PathChoice, Transport};
 
 /// What a training job is made of. Each rank has a host, its GPU, of its own.
 #[derive(Clone, Debug, PartialEq)]
@@ -186,7 +186,12 @@ impl Training {
         self.slowdowns[rank as usize]
     }
 
-    /// The queue pair from one host to another, of those that switches tell apart by labels from `label` on.
+    /// What tells the flows of a job from those of others where switches hash; periodic jobs have smaller labels.
+    pub fn label(job: JobId) -> u64 {
+        1 << 63 | u64::from(job.code())
+    }
+
+    /// The queue pair from one host to another.
     pub fn flow(&self, [from, to]: [NodeId; 2], label: u64, fabric: &Fabric) -> JobFlow {
         let path = match fabric.scale_up_between(from, to) {
             Some(_) => PathChoice::Ecmp,

@@ -118,12 +118,7 @@ pub enum WorkloadError {
     #[error(
         "rank {rank}, operation {operation:?}: communicator {communicator}; the rank has {communicators}, counted from 0"
     )]
-    UnknownCommunicator {
-        rank: usize,
-        operation: String,
-        communicator: u32,
-        communicators: usize,
-    },
+    UnknownCommunicator { rank: usize, operation: String, communicator: u32, communicators: usize },
     #[error(
         "rank {rank}, operation {operation:?}: peer {peer}; the group has {members}, counted from 0"
     )]
@@ -133,23 +128,11 @@ pub enum WorkloadError {
     #[error(
         "rank {rank}, operation {operation:?}: {what}, where rank {other} of the same group has {other_what}"
     )]
-    Disagreement {
-        rank: u32,
-        operation: String,
-        what: String,
-        other: u32,
-        other_what: String,
-    },
+    Disagreement { rank: u32, operation: String, what: String, other: u32, other_what: String },
     #[error(
         "rank {rank}, operation {operation:?}: {what} rank {peer}, which has no {missing} for it"
     )]
-    Unmatched {
-        rank: u32,
-        operation: String,
-        what: &'static str,
-        peer: u32,
-        missing: &'static str,
-    },
+    Unmatched { rank: u32, operation: String, what: &'static str, peer: u32, missing: &'static str },
     #[error(
         "rank {rank}, operation {operation:?}: {bytes} bytes, where rank {peer} has {peer_bytes} in {peer_operation:?}"
     )]
@@ -338,8 +321,7 @@ impl Workload {
                 }
             }
         }
-        let operations =
-            |rank: &Rank| self.programs[rank.program as usize].operations.len() as u64;
+        let operations = |rank: &Rank| self.programs[rank.program as usize].operations.len() as u64;
         let found = self.ranks.iter().map(operations).sum();
         if found > MAX_OPERATIONS {
             return Err(WorkloadError::TooManyOperations { found });

@@ -4,4 +4,5 @@ mod common;
 mod policies;
 mod properties;
 mod runs;
+mod training;
 mod two_jobs;

@@ -121,6 +121,10 @@ fn spans(outcome: &Outcome) -> BTreeMap<String, Vec<(u64, u64)>> {
     spans
 }
 
+fn profiles<'a>(jobs: impl IntoIterator<Item = &'a Job>) -> impl Iterator<Item = &'a Profile> {
+    jobs.into_iter().filter_map(Job::periodic).map(|periodic| &periodic.profile)
+}
+
 proptest! {
     #[test]
     fn every_link_carries_the_bytes_of_all_phases(jobs in any_jobs()) {
@@ -128,13 +132,14 @@ proptest! {
         let mut expected = Vec::new();
         for link in 0..4 {
             for job in &jobs {
-                let crossing = job.crossings.iter().find(|its| its.link == LinkId::new(link));
-                let per_flow = job.profile.bytes_per_iteration().get() * ITERATIONS;
+                let periodic = job.periodic().expect("no other jobs are here");
+                let crossing = periodic.crossings.iter().find(|its| its.link == LinkId::new(link));
+                let per_flow = periodic.profile.bytes_per_iteration().get() * ITERATIONS;
                 expected.extend(crossing.map(|its| per_flow * u64::from(its.flows)));
             }
         }
         prop_assert_eq!(column_u64(&outcome.tables.links, "bytes"), expected);
-        let phases: u64 = jobs.iter().map(|job| job.profile.phases().len() as u64).sum();
+        let phases: u64 = profiles(&jobs).map(|profile| profile.phases().len() as u64).sum();
         prop_assert_eq!(outcome.tables.phases.rows() as u64, phases * ITERATIONS);
     }
 
@@ -156,7 +161,7 @@ proptest! {
     fn no_iteration_is_shorter_than_on_an_idle_network_and_alone_it_is_exact(jobs in any_jobs()) {
         let together = spans(&simulate(jobs.clone()));
         for job in jobs {
-            let period_ps = job.profile.period().as_ps();
+            let period_ps = profiles([&job]).next().expect("one job").period().as_ps();
             prop_assert!(together[&job.name].iter().all(|(start, end)| end - start >= period_ps));
             let alone = spans(&simulate(vec![job.clone().crossing(Vec::new())]));
             prop_assert!(alone[&job.name].iter().all(|(start, end)| end - start == period_ps));

@@ -117,7 +117,7 @@ fn two_racks() -> Fabric {
 fn ring_job(name: &str, fabric: &Fabric, workers: &[u32]) -> Job {
     let workers: Vec<_> = workers.iter().map(|&node| NodeId::new(node)).collect();
     let crossings = ring_crossings(&workers, &mut Routing::new(fabric), 0).expect("all hosts meet");
-    Job { crossings, ..job(name) }
+    job(name).crossing(crossings)
 }
 
 #[test]

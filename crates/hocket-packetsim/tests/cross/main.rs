@@ -139,8 +139,7 @@ fn bytes_by_link_and_job_agree() {
 
 #[test]
 fn a_job_on_one_host_just_computes() {
-    let local =
-        job("a", profile(100, 900, 50), 0, 2).crossing(Vec::new()).sending(Vec::new());
+    let local = job("a", profile(100, 900, 50), 0, 2).crossing(Vec::new()).sending(Vec::new());
     let (packets, flows) = both(&[local], 1, 3);
     let found = packets.values("iterations", "end_ps");
     assert_close(&found, &values(&flows.iterations, "end_ps"), 0.0);

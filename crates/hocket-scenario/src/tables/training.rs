@@ -70,9 +70,7 @@ pub(super) fn collective_table(
         bits / row.end.since(row.start).as_secs_f64()
     };
     let busbw_bps = |row: &CollectiveRow| algbw_bps(row) * collective(row).1.factor();
-    let algorithm = |row: &CollectiveRow| {
-        training(scenario, row.job).algorithm(collective(row).0)
-    };
+    let algorithm = |row: &CollectiveRow| training(scenario, row.job).algorithm(collective(row).0);
     let members = |row: &CollectiveRow| collective(row).1.ranks();
     let columns = vec![
         ("job", job_column(rows, names, |row| row.job)),

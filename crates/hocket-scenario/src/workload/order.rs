@@ -221,10 +221,12 @@ mod tests {
             message(two_ranks([program(1), program(0)], 1)),
             "ranks wait for each other: rank 0 in \"get\" for rank 1, rank 1 in \"get\" for rank 0"
         );
-        let sent_first = |peer| program(peer).into_iter().rev().map(|mut each| {
-            each.after.clear();
-            each
-        });
+        let sent_first = |peer| {
+            program(peer).into_iter().rev().map(|mut each| {
+                each.after.clear();
+                each
+            })
+        };
         assert!(two_ranks([sent_first(1).collect(), sent_first(0).collect()], 1).is_ok());
     }
 

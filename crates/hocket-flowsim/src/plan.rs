@@ -1,0 +1,248 @@
+//! What one step of a collective, or a message, asks of the network: how much on which links, and how long its last byte is
+//! under way.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use hocket_des::{Bytes, Duration, Rate};
+use hocket_scenario::{
+    Collective, Fabric, Framing, JobId, LinkId, NodeId, PathChoice, Routing, Scenario, Training,
+};
+
+use crate::RunError;
+use crate::allocation::Load;
+
+/// Loads count in such parts of a flow: what headers and acknowledgements add can be told apart.
+pub(crate) const UNIT: u64 = 1 << 12;
+
+/// The messages of a step, or of several alike that follow each other as those of a ring do: all move at one rate.
+pub(crate) struct StepPlan {
+    /// Per unit of rate: of data with headers one way, of acknowledgements the other.
+    pub(crate) loads: Rc<[Load]>,
+    /// The data of one message.
+    pub(crate) bytes: u64,
+    /// Steps that follow each other.
+    pub(crate) steps: u32,
+    /// Messages that cross each link, in all steps together.
+    pub(crate) messages: Rc<[(usize, u64)]>,
+    /// From when all is sent until the last has arrived and was noticed, beside what the next chunks hide.
+    pub(crate) latency: Duration,
+    /// What the slowest receiver needs for what it has to add, from the start of the step.
+    pub(crate) reduction: Duration,
+    /// Until its sender knows that a message has arrived.
+    pub(crate) acknowledgement: Duration,
+}
+
+/// Finds the ways of messages, once for each pair of hosts.
+pub(crate) struct Planner<'a> {
+    fabric: &'a Fabric,
+    routing: Routing<'a>,
+}
+
+/// A message's way there and back.
+struct Way {
+    /// With the share of the message that takes each.
+    forth: Vec<(LinkId, f64)>,
+    back: Vec<LinkId>,
+}
+
+/// What sums up over the messages of a step.
+#[derive(Default)]
+struct Sum {
+    loads: BTreeMap<LinkId, u64>,
+    messages: BTreeMap<LinkId, f64>,
+    /// Over all messages: time on an idle network, from the first byte to the last.
+    total: u128,
+    count: u64,
+    /// Of the slowest: time of all bytes on its slowest link, and of its last byte beyond that.
+    transfer: Duration,
+    latency: Duration,
+    acknowledgement: Duration,
+}
+
+impl<'a> Planner<'a> {
+    pub(crate) fn new(scenario: &'a Scenario) -> Self {
+        Self { fabric: scenario.fabric(), routing: Routing::new(scenario.fabric()) }
+    }
+
+    /// What step `step` of a collective asks for, together with those that repeat it.
+    pub(crate) fn step(
+        &mut self,
+        (training, job): (&Training, JobId),
+        group: u32,
+        collective: &Collective,
+        step: u32,
+    ) -> Result<StepPlan, RunError> {
+        let system = &training.spec().system;
+        let members = training.members(group);
+        let mut sum = Sum::default();
+        let (mut bytes, mut most_due) = (0, 0);
+        for (&rank, member) in members.iter().zip(0_u32..) {
+            most_due = most_due.max(collective.due(step, member));
+            for send in collective.sends(step, member) {
+                // Of chunks and blocks that differ by a byte the first are the largest.
+                let size = collective.message_bytes(0, step, member, &send).get().max(1);
+                bytes = bytes.max(size);
+                let ends = [rank, members[send.to as usize]];
+                self.add(&mut sum, (training, job), ends, size)?;
+            }
+        }
+        let steps = collective.repeats(step);
+        let added = match system.reduction {
+            Some(rate) if collective.reduces(step) => rate.transmission_time(Bytes::new(bytes)),
+            _ => Duration::ZERO,
+        };
+        let at_the_end = system.endpoint_delay + added;
+        // Where one step hangs on the one before, messages go around: what counts is their mean, and while one chunk is under
+        // way the others use the links.
+        let mean_ps = sum.total / u128::from(sum.count.max(1));
+        let around = Duration::from_ps(u64::try_from(mean_ps).unwrap_or(u64::MAX)) + at_the_end;
+        let hidden_ps = sum.transfer.as_ps() * u64::from(system.in_flight.min(collective.chunks()));
+        let each_ps = around.as_ps().saturating_sub(hidden_ps);
+        let latency = sum.latency + at_the_end + Duration::from_ps(each_ps * u64::from(steps - 1));
+        Ok(StepPlan {
+            loads: sum.loads(),
+            bytes,
+            steps,
+            messages: sum.messages(steps),
+            latency,
+            reduction: Duration::from_ps(added.as_ps() * u64::from(most_due) * u64::from(steps)),
+            acknowledgement: sum.acknowledgement,
+        })
+    }
+
+    /// What a message from one rank to another asks for.
+    pub(crate) fn message(
+        &mut self,
+        (training, job): (&Training, JobId),
+        ends: [u32; 2],
+        bytes: u64,
+    ) -> Result<StepPlan, RunError> {
+        let mut sum = Sum::default();
+        self.add(&mut sum, (training, job), ends, bytes)?;
+        Ok(StepPlan {
+            loads: sum.loads(),
+            bytes,
+            steps: 1,
+            messages: sum.messages(1),
+            latency: sum.latency + training.spec().system.endpoint_delay,
+            reduction: Duration::ZERO,
+            acknowledgement: sum.acknowledgement,
+        })
+    }
+
+    fn add(
+        &mut self,
+        sum: &mut Sum,
+        (training, job): (&Training, JobId),
+        ranks: [u32; 2],
+        bytes: u64,
+    ) -> Result<(), RunError> {
+        let hosts = ranks.map(|rank| training.spec().hosts[rank as usize]);
+        let way = self.way(training, job, hosts)?;
+        let framing = match self.fabric.scale_up_between(hosts[0], hosts[1]) {
+            Some(_) => training.spec().scale_up_framing,
+            None => training.spec().framing,
+        };
+        let message = Framed::new(framing, bytes);
+        for &(link, part) in &way.forth {
+            let flows = (message.wire_per_unit as f64 * part).round() as u64;
+            *sum.loads.entry(link).or_default() += flows;
+            *sum.messages.entry(link).or_default() += part;
+        }
+        for &link in &way.back {
+            *sum.loads.entry(link).or_default() += message.acks_per_unit;
+        }
+        let rate = |link: &LinkId| self.fabric.links()[link.index()].rate;
+        let delay = |link: &LinkId| self.fabric.links()[link.index()].delay;
+        let links = || way.forth.iter().map(|(link, _)| link);
+        let time = |size: u64, rate: Rate| rate.transmission_time(Bytes::new(size));
+        let slowest = links().map(rate).min().expect("two hosts are apart");
+        let transfer = time(message.wire, slowest);
+        // The last packet is stored and forwarded by every switch.
+        let packet_times = links().map(|link| time(message.packet, rate(link)));
+        let latency = links().map(delay).sum::<Duration>() + packet_times.sum::<Duration>()
+            - time(message.packet, slowest);
+        let acks = way.back.iter();
+        let acknowledgement =
+            acks.map(|link| delay(link) + time(u64::from(framing.ack), rate(link))).sum();
+        sum.total += u128::from((transfer + latency).as_ps());
+        sum.count += 1;
+        sum.transfer = sum.transfer.max(transfer);
+        sum.latency = sum.latency.max(latency);
+        sum.acknowledgement = sum.acknowledgement.max(acknowledgement);
+        Ok(())
+    }
+
+    fn way(
+        &mut self,
+        training: &Training,
+        job: JobId,
+        hosts: [NodeId; 2],
+    ) -> Result<Way, RunError> {
+        let label = Training::label(job);
+        let flow = training.flow(hosts, label, self.fabric);
+        let forth = match flow.path {
+            PathChoice::Pinned(path) => path.into_iter().map(|link| (link, 1.0)).collect(),
+            PathChoice::Ecmp => {
+                let route = self.routing.route(flow.from, flow.to, label)?;
+                route.into_iter().map(|link| (link, 1.0)).collect()
+            }
+            PathChoice::Spray => {
+                let ways = self.routing.ways(flow.from, flow.to, label)?;
+                let part = 1.0 / ways.len() as f64;
+                let mut parts = BTreeMap::new();
+                for link in ways.into_iter().flatten() {
+                    *parts.entry(link).or_insert(0.0) += part;
+                }
+                parts.into_iter().collect()
+            }
+        };
+        Ok(Way { forth, back: self.routing.route(flow.to, flow.from, label)? })
+    }
+}
+
+/// A message as packets.
+struct Framed {
+    /// With all headers.
+    wire: u64,
+    /// The last packet, or any: of a message of several the largest.
+    packet: u64,
+    wire_per_unit: u64,
+    acks_per_unit: u64,
+}
+
+impl Framed {
+    fn new(framing: Framing, bytes: u64) -> Self {
+        let Framing { payload, header, ack, ack_every } = framing;
+        let (payload, header, ack) = (u64::from(payload), u64::from(header), u64::from(ack));
+        let packets = bytes.div_ceil(payload);
+        let wire = bytes + packets * header;
+        let acks = packets.div_ceil(u64::from(ack_every)) * ack;
+        Self {
+            wire,
+            packet: bytes.min(payload) + header,
+            wire_per_unit: per_unit(wire, bytes),
+            acks_per_unit: per_unit(acks, bytes),
+        }
+    }
+}
+
+// Of what goes with one byte of data, rounded up so that no link carries more than it can.
+fn per_unit(wire: u64, bytes: u64) -> u64 {
+    let exact = u128::from(wire) * u128::from(UNIT);
+    u64::try_from(exact.div_ceil(u128::from(bytes))).expect("a packet has less than 2^16 bytes")
+}
+
+impl Sum {
+    // Links of a run with training jobs have the places of their numbers.
+    fn loads(&self) -> Rc<[Load]> {
+        self.loads.iter().map(|(link, &flows)| Load { link: link.index(), flows }).collect()
+    }
+
+    fn messages(&self, steps: u32) -> Rc<[(usize, u64)]> {
+        let crossing = self.messages.iter();
+        let count = |messages: f64| (messages * f64::from(steps)).round() as u64;
+        crossing.map(|(link, &messages)| (link.index(), count(messages))).collect()
+    }
+}

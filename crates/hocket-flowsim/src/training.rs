@@ -1,0 +1,409 @@
+//! Training jobs on the network: a step of a collective is one stream, which starts when all its ranks have come.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use hocket_des::{Bytes, Duration, Rate, Time};
+use hocket_scenario::execution::{Command, Execution};
+use hocket_scenario::{Collective, JobId, LinkRow, MAX_RATE, Records, Scenario, Training};
+
+use crate::RunError;
+use crate::allocation::Load;
+use crate::network::{Network, Owner, Timer};
+use crate::plan::{Planner, StepPlan, UNIT};
+use crate::sender::PICOBITS_PER_BYTE;
+
+/// One training job.
+pub(crate) struct TrainingRun<'a> {
+    /// Its place among the training jobs.
+    number: usize,
+    id: JobId,
+    training: &'a Training,
+    execution: Execution<'a>,
+    commands: Vec<Command>,
+    /// Commands that were given and not yet looked at.
+    given: VecDeque<Command>,
+    /// By group, collective and step.
+    plans: BTreeMap<(u32, u32, u32), Rc<StepPlan>>,
+    /// By from, to and bytes.
+    message_plans: BTreeMap<(u32, u32, u64), Rc<StepPlan>>,
+    runs: Vec<CollectiveRun>,
+    unused_runs: Vec<usize>,
+    /// By group: collectives that began and have not ended, with their sequence.
+    open: BTreeMap<(u32, u64), usize>,
+    messages: BTreeMap<u32, MessageRun>,
+    /// By link: messages' data, in bytes.
+    bytes: BTreeMap<usize, u64>,
+    /// How many streams there are, since when, and how long there were some before.
+    streams: u64,
+    busy_since: Time,
+    busy: Duration,
+}
+
+/// A collective that some rank has come to.
+struct CollectiveRun {
+    group: u32,
+    collective: u32,
+    sequence: u64,
+    joined: u32,
+    chunks: Vec<Chunk>,
+    chunks_done: u32,
+    /// By step: the chunks that want to take it, the first of which does. Their messages use the same queue pairs.
+    queues: BTreeMap<u32, VecDeque<u32>>,
+    acknowledgement: Duration,
+}
+
+struct Chunk {
+    step: u32,
+    started: Time,
+    under_way: Option<(usize, Rc<StepPlan>)>,
+}
+
+struct MessageRun {
+    stream: usize,
+    plan: Rc<StepPlan>,
+}
+
+impl<'a> TrainingRun<'a> {
+    pub(crate) fn new(
+        scenario: &'a Scenario,
+        id: JobId,
+        number: usize,
+        recorded: u64,
+        records: &mut Records,
+    ) -> Result<Self, RunError> {
+        let mut commands = Vec::new();
+        let execution = Execution::new(scenario, id, recorded, records, &mut commands)?;
+        Ok(Self {
+            number,
+            id,
+            training: execution.training(),
+            execution,
+            given: commands.drain(..).collect(),
+            commands,
+            plans: BTreeMap::new(),
+            message_plans: BTreeMap::new(),
+            runs: Vec::new(),
+            unused_runs: Vec::new(),
+            open: BTreeMap::new(),
+            messages: BTreeMap::new(),
+            bytes: BTreeMap::new(),
+            streams: 0,
+            busy_since: Time::ZERO,
+            busy: Duration::ZERO,
+        })
+    }
+
+    /// Does what the ranks asked for, and what they ask for when that is done at once.
+    pub(crate) fn go_on(
+        &mut self,
+        network: &mut Network<'_>,
+        planner: &mut Planner<'_>,
+        records: &mut Records,
+    ) -> Result<(), RunError> {
+        self.given.extend(self.commands.drain(..));
+        while let Some(command) = self.given.pop_front() {
+            match command {
+                Command::Wake { rank, at } => {
+                    let training = self.number;
+                    network.timers.schedule(at, Timer::Rank { training, rank });
+                }
+                Command::Join { group, collective, sequence, .. } => {
+                    self.join(group, collective, sequence, network, planner, records)?;
+                }
+                Command::Send { from, to, bytes, message } => {
+                    self.send([from, to], bytes, message, network, planner)?;
+                }
+            }
+            self.given.extend(self.commands.drain(..));
+        }
+        Ok(())
+    }
+
+    /// A wait of a rank is over.
+    pub(crate) fn wake(
+        &mut self,
+        rank: u32,
+        now: Time,
+        records: &mut Records,
+    ) -> Result<(), RunError> {
+        Ok(self.execution.wake(rank, now, records, &mut self.commands)?)
+    }
+
+    /// All of a step is sent: it has arrived when the last byte is there and added.
+    pub(crate) fn sent_step(&mut self, run: usize, chunk: u32, network: &mut Network<'_>) {
+        let its = &mut self.runs[run];
+        let state = &mut its.chunks[chunk as usize];
+        let (stream, plan) = state.under_way.take().expect("its stream has ended");
+        let step = state.step;
+        let added = (state.started + plan.reduction).max(network.now);
+        self.count(&plan, network.now);
+        network.remove(stream);
+        let training = self.number;
+        let at = added + plan.latency;
+        network.timers.schedule(at, Timer::Step { training, run, chunk });
+        let its = &mut self.runs[run];
+        its.acknowledgement = plan.acknowledgement;
+        let queue = its.queues.get_mut(&step).expect("the chunk was in it");
+        queue.pop_front();
+        if let Some(&next) = queue.front() {
+            self.take_step(run, next, network);
+        }
+    }
+
+    /// A chunk has come to its next step.
+    pub(crate) fn arrived_step(
+        &mut self,
+        run: usize,
+        chunk: u32,
+        network: &mut Network<'_>,
+        planner: &mut Planner<'_>,
+    ) -> Result<(), RunError> {
+        let its = &mut self.runs[run];
+        let key = (its.group, its.collective, its.chunks[chunk as usize].step);
+        let state = &mut its.chunks[chunk as usize];
+        state.step += self.plans[&key].steps;
+        if state.step < self.collective(run).steps() {
+            return self.want_step(run, chunk, network, planner);
+        }
+        let in_flight = self.training.spec().system.in_flight;
+        let its = &mut self.runs[run];
+        its.chunks_done += 1;
+        let next = its.chunks_done + in_flight - 1;
+        if (next as usize) < its.chunks.len() {
+            return self.want_step(run, next, network, planner);
+        }
+        if its.chunks_done as usize == its.chunks.len() {
+            let (at, training) = (network.now + its.acknowledgement, self.number);
+            network.timers.schedule(at, Timer::Collective { training, run });
+        }
+        Ok(())
+    }
+
+    /// All ranks know that a collective is done.
+    pub(crate) fn finished(
+        &mut self,
+        run: usize,
+        now: Time,
+        records: &mut Records,
+    ) -> Result<(), RunError> {
+        let its = &self.runs[run];
+        let (group, sequence) = (its.group, its.sequence);
+        self.open.remove(&(group, sequence));
+        self.unused_runs.push(run);
+        for member in 0..self.training.members(group).len() as u32 {
+            let commands = &mut self.commands;
+            self.execution.collective_done(group, member, now, records, commands)?;
+        }
+        Ok(())
+    }
+
+    /// All of a message is sent.
+    pub(crate) fn sent_message(&mut self, message: u32, network: &mut Network<'_>) {
+        let its = &self.messages[&message];
+        let (stream, plan, training) = (its.stream, Rc::clone(&its.plan), self.number);
+        network.remove(stream);
+        let at = network.now + plan.latency;
+        network.timers.schedule(at, Timer::Delivery { training, message });
+        self.count(&plan, network.now);
+    }
+
+    /// A message has arrived.
+    pub(crate) fn delivered(
+        &mut self,
+        message: u32,
+        network: &mut Network<'_>,
+        records: &mut Records,
+    ) -> Result<(), RunError> {
+        let at = network.now + self.messages[&message].plan.acknowledgement;
+        let training = self.number;
+        network.timers.schedule(at, Timer::Acknowledgement { training, message });
+        Ok(self.execution.delivered(message, network.now, records, &mut self.commands)?)
+    }
+
+    /// The sender of a message knows.
+    pub(crate) fn acknowledged(
+        &mut self,
+        message: u32,
+        now: Time,
+        records: &mut Records,
+    ) -> Result<(), RunError> {
+        self.messages.remove(&message);
+        Ok(self.execution.acknowledged(message, now, records, &mut self.commands)?)
+    }
+
+    /// What the job put on each link by now.
+    pub(crate) fn link_rows(&self, network: &Network<'_>) -> Vec<LinkRow> {
+        let mut bytes = self.bytes.clone();
+        let steps = self.open.values().flat_map(|&run| &self.runs[run].chunks);
+        let under_way = steps.filter_map(|chunk| chunk.under_way.as_ref());
+        let messages = self.messages.values().map(|each| (each.stream, &each.plan));
+        for (stream, plan) in under_way.map(|(stream, plan)| (*stream, plan)).chain(messages) {
+            let sender = &network.streams[stream].sender;
+            if !sender.active {
+                continue;
+            }
+            let sent = sender.sent() * u128::from(UNIT) / PICOBITS_PER_BYTE;
+            for &(link, messages) in &*plan.messages {
+                let each = u64::try_from(sent).unwrap_or(u64::MAX) / u64::from(plan.steps);
+                *bytes.entry(link).or_default() += each * messages;
+            }
+        }
+        let open =
+            if self.streams > 0 { network.now.since(self.busy_since) } else { Duration::ZERO };
+        let busy = self.busy + open;
+        let elapsed_s = network.now.as_secs_f64();
+        let row = |(place, bytes): (usize, u64)| {
+            let could = network.capacity_bps(place) as f64 / 8.0 * elapsed_s;
+            let utilisation = if could > 0.0 { bytes as f64 / could } else { 0.0 };
+            LinkRow {
+                link: network.link(place),
+                job: self.id,
+                bytes: Bytes::new(bytes),
+                utilisation,
+                busy,
+            }
+        };
+        bytes.into_iter().map(row).collect()
+    }
+
+    fn collective(&self, run: usize) -> &'a Collective {
+        &self.training.collectives()[self.runs[run].collective as usize]
+    }
+
+    // A rank has come to a collective; the last one lets it start.
+    fn join(
+        &mut self,
+        group: u32,
+        collective: u32,
+        sequence: u64,
+        network: &mut Network<'_>,
+        planner: &mut Planner<'_>,
+        records: &mut Records,
+    ) -> Result<(), RunError> {
+        let run = match self.open.get(&(group, sequence)) {
+            Some(&run) => run,
+            None => self.open_run(group, collective, sequence),
+        };
+        let its = &mut self.runs[run];
+        its.joined += 1;
+        if (its.joined as usize) < self.training.members(group).len() {
+            return Ok(());
+        }
+        if self.collective(run).steps() == 0 {
+            return self.finished(run, network.now, records);
+        }
+        let chunks = self.runs[run].chunks.len() as u32;
+        for chunk in 0..self.training.spec().system.in_flight.min(chunks) {
+            self.want_step(run, chunk, network, planner)?;
+        }
+        Ok(())
+    }
+
+    fn open_run(&mut self, group: u32, collective: u32, sequence: u64) -> usize {
+        let chunks = self.training.collectives()[collective as usize].chunks();
+        let chunk = || Chunk { step: 0, started: Time::ZERO, under_way: None };
+        let its = CollectiveRun {
+            group,
+            collective,
+            sequence,
+            joined: 0,
+            chunks: std::iter::repeat_with(chunk).take(chunks as usize).collect(),
+            chunks_done: 0,
+            queues: BTreeMap::new(),
+            acknowledgement: Duration::ZERO,
+        };
+        let run = match self.unused_runs.pop() {
+            Some(run) => {
+                self.runs[run] = its;
+                run
+            }
+            None => {
+                self.runs.push(its);
+                self.runs.len() - 1
+            }
+        };
+        self.open.insert((group, sequence), run);
+        run
+    }
+
+    fn want_step(
+        &mut self,
+        run: usize,
+        chunk: u32,
+        network: &mut Network<'_>,
+        planner: &mut Planner<'_>,
+    ) -> Result<(), RunError> {
+        let its = &self.runs[run];
+        let step = its.chunks[chunk as usize].step;
+        let key = (its.group, its.collective, step);
+        if !self.plans.contains_key(&key) {
+            let collective = self.collective(run);
+            let plan = planner.step((self.training, self.id), key.0, collective, step)?;
+            self.plans.insert(key, Rc::new(plan));
+        }
+        let queue = self.runs[run].queues.entry(step).or_default();
+        queue.push_back(chunk);
+        if queue.len() == 1 {
+            self.take_step(run, chunk, network);
+        }
+        Ok(())
+    }
+
+    fn take_step(&mut self, run: usize, chunk: u32, network: &mut Network<'_>) {
+        let its = &mut self.runs[run];
+        let state = &mut its.chunks[chunk as usize];
+        let plan = Rc::clone(&self.plans[&(its.group, its.collective, state.step)]);
+        state.started = network.now;
+        let owner = Owner::Step { training: self.number, run, chunk };
+        let stream = self.stream(owner, &plan, network);
+        self.runs[run].chunks[chunk as usize].under_way = Some((stream, plan));
+    }
+
+    fn send(
+        &mut self,
+        ends: [u32; 2],
+        bytes: Bytes,
+        message: u32,
+        network: &mut Network<'_>,
+        planner: &mut Planner<'_>,
+    ) -> Result<(), RunError> {
+        let key = (ends[0], ends[1], bytes.get());
+        let plan = match self.message_plans.get(&key) {
+            Some(plan) => Rc::clone(plan),
+            None => {
+                let plan = Rc::new(planner.message((self.training, self.id), ends, bytes.get())?);
+                self.message_plans.insert(key, Rc::clone(&plan));
+                plan
+            }
+        };
+        let owner = Owner::Message { training: self.number, message };
+        let stream = self.stream(owner, &plan, network);
+        self.messages.insert(message, MessageRun { stream, plan });
+        Ok(())
+    }
+
+    fn stream(&mut self, owner: Owner, plan: &StepPlan, network: &mut Network<'_>) -> usize {
+        if self.streams == 0 {
+            self.busy_since = network.now;
+        }
+        self.streams += 1;
+        let loads: Rc<[Load]> = Rc::clone(&plan.loads);
+        let stream = network.add(owner, self.id, loads, UNIT);
+        // Nothing but links limits it.
+        let cap = Rate::from_bps(MAX_RATE.as_bps() / UNIT);
+        let bytes = u128::from(plan.bytes) * u128::from(plan.steps);
+        network.start(stream, cap, bytes * (PICOBITS_PER_BYTE / u128::from(UNIT)));
+        stream
+    }
+
+    fn count(&mut self, plan: &StepPlan, now: Time) {
+        self.streams -= 1;
+        if self.streams == 0 {
+            self.busy += now.since(self.busy_since);
+        }
+        for &(link, messages) in &*plan.messages {
+            *self.bytes.entry(link).or_default() += plan.bytes * messages;
+        }
+    }
+}
