@@ -192,7 +192,7 @@ impl<'a> Engine<'a> {
                         network.timers.schedule(start, Timer::Job { job });
                     }
                     let loads = work.crossings.iter().map(load).collect();
-                    let stream = network.add(Owner::Job { job }, id, loads, 1);
+                    let stream = network.add(Owner::Job { job }, id, loads, (1, 1));
                     periodic.push(PeriodicJob { id, periodic: work, closed_loop, stream });
                 }
                 Work::Training(_) => {

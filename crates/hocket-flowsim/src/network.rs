@@ -52,6 +52,8 @@ pub(crate) struct Stream {
     pub(crate) share: Share,
     /// Its rate counts units of so many bits: loads are so much larger, so that they can be parts of a flow.
     pub(crate) unit: u64,
+    /// Among so many that together are one flow on each of their ways.
+    split: u64,
     queue: u8,
     generation: u64,
     /// Whether the timer of this generation still runs.
@@ -120,7 +122,13 @@ impl<'a> Network<'a> {
     }
 
     /// Adds a stream that does not send yet.
-    pub(crate) fn add(&mut self, owner: Owner, job: JobId, loads: Rc<[Load]>, unit: u64) -> usize {
+    pub(crate) fn add(
+        &mut self,
+        owner: Owner,
+        job: JobId,
+        loads: Rc<[Load]>,
+        (unit, split): (u64, u64),
+    ) -> usize {
         let (queue, share) = (self.scenario.queue(job), self.scenario.jobs()[job.index()].share);
         let stream = Stream {
             owner,
@@ -129,6 +137,7 @@ impl<'a> Network<'a> {
             loads,
             share,
             unit,
+            split,
             queue,
             generation: 0,
             pending: false,
@@ -388,7 +397,7 @@ impl Stream {
         };
         Claim {
             cap_bps: self.sender.cap.as_bps(),
-            weight: weight * (2 * steps + progress) / self.unit,
+            weight: weight * (2 * steps + progress) / (self.unit * self.split),
             queue: self.queue,
             loads: &self.loads,
         }

@@ -27,7 +27,7 @@ pub(crate) struct StepPlan {
     pub(crate) messages: Rc<[(usize, u64)]>,
     /// From when all is sent until the last has arrived and was noticed, beside what the next chunks hide.
     pub(crate) latency: Duration,
-    /// What the slowest receiver needs for what it has to add, from the start of the step.
+    /// What the slowest receiver needs for all but the last of what it has to add, from the start of the step.
     pub(crate) reduction: Duration,
     /// Until its sender knows that a message has arrived.
     pub(crate) acknowledgement: Duration,
@@ -65,7 +65,7 @@ impl<'a> Planner<'a> {
         Self { fabric: scenario.fabric(), routing: Routing::new(scenario.fabric()) }
     }
 
-    /// What step `step` of a collective asks for, together with those that repeat it.
+    /// What step `step` of a collective asks for, together with all but the last of those that repeat it.
     pub(crate) fn step(
         &mut self,
         (training, job): (&Training, JobId),
@@ -87,7 +87,8 @@ impl<'a> Planner<'a> {
                 self.add(&mut sum, (training, job), ends, size)?;
             }
         }
-        let steps = collective.repeats(step);
+        // The last of several alike is one of its own: there the chunks come out one after another.
+        let steps = (collective.repeats(step) - 1).max(1);
         let added = match system.reduction {
             Some(rate) if collective.reduces(step) => rate.transmission_time(Bytes::new(bytes)),
             _ => Duration::ZERO,
@@ -97,16 +98,20 @@ impl<'a> Planner<'a> {
         // way the others use the links.
         let mean_ps = sum.total / u128::from(sum.count.max(1));
         let around = Duration::from_ps(u64::try_from(mean_ps).unwrap_or(u64::MAX)) + at_the_end;
-        let hidden_ps = sum.transfer.as_ps() * u64::from(system.in_flight.min(collective.chunks()));
-        let each_ps = around.as_ps().saturating_sub(hidden_ps);
-        let latency = sum.latency + at_the_end + Duration::from_ps(each_ps * u64::from(steps - 1));
+        let in_flight = u64::from(system.in_flight.min(collective.chunks()));
+        let hidden_ps = sum.transfer.as_ps() * in_flight;
+        let each_ps = around.as_ps().max(added.as_ps() * in_flight).saturating_sub(hidden_ps);
+        let latency = match steps {
+            1 => sum.latency + at_the_end,
+            _ => Duration::from_ps(each_ps * u64::from(steps)),
+        };
         Ok(StepPlan {
             loads: sum.loads(),
             bytes,
             steps,
             messages: sum.messages(steps),
             latency,
-            reduction: Duration::from_ps(added.as_ps() * u64::from(most_due) * u64::from(steps)),
+            reduction: Duration::from_ps(added.as_ps() * u64::from(most_due.saturating_sub(1))),
             acknowledgement: sum.acknowledgement,
         })
     }

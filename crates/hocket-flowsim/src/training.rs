@@ -48,7 +48,8 @@ struct CollectiveRun {
     joined: u32,
     chunks: Vec<Chunk>,
     chunks_done: u32,
-    /// By step: the chunks that want to take it, the first of which does. Their messages use the same queue pairs.
+    /// By step: the chunks that want to take it, the first of which does: their messages stand in the same queue pairs, one
+    /// after another. Where steps repeat, those of all chunks take turns, and all of them are under way.
     queues: BTreeMap<u32, VecDeque<u32>>,
     acknowledgement: Duration,
 }
@@ -144,6 +145,9 @@ impl<'a> TrainingRun<'a> {
         network.timers.schedule(at, Timer::Step { training, run, chunk });
         let its = &mut self.runs[run];
         its.acknowledgement = plan.acknowledgement;
+        if plan.steps > 1 {
+            return;
+        }
         let queue = its.queues.get_mut(&step).expect("the chunk was in it");
         queue.pop_front();
         if let Some(&next) = queue.front() {
@@ -342,6 +346,10 @@ impl<'a> TrainingRun<'a> {
             let plan = planner.step((self.training, self.id), key.0, collective, step)?;
             self.plans.insert(key, Rc::new(plan));
         }
+        if self.plans[&key].steps > 1 {
+            self.take_step(run, chunk, network);
+            return Ok(());
+        }
         let queue = self.runs[run].queues.entry(step).or_default();
         queue.push_back(chunk);
         if queue.len() == 1 {
@@ -389,7 +397,9 @@ impl<'a> TrainingRun<'a> {
         }
         self.streams += 1;
         let loads: Rc<[Load]> = Rc::clone(&plan.loads);
-        let stream = network.add(owner, self.id, loads, UNIT);
+        let in_turn = plan.steps > 1;
+        let split = if in_turn { u64::from(self.training.spec().system.in_flight) } else { 1 };
+        let stream = network.add(owner, self.id, loads, (UNIT, split));
         // Nothing but links limits it.
         let cap = Rate::from_bps(MAX_RATE.as_bps() / UNIT);
         let bytes = u128::from(plan.bytes) * u128::from(plan.steps);

@@ -16,7 +16,7 @@ use crate::backlog::Backlogs;
 use crate::buffer::{Incoming, SharedBuffer};
 use crate::changes::{Faults, ways_forth};
 use crate::engine::Engine;
-use crate::host::{Course, Flow, Return, Steering};
+use crate::host::{Course, Flow, NOTIFIES, Return, Steering};
 use crate::messages::Messages;
 use crate::model::{Arithmetic, Frames, Model, Notification, PRIORITIES, Scheduling};
 use crate::nic::Nic;
@@ -334,7 +334,7 @@ impl<'a> Engine<'a> {
             marks: 0,
             wire: (frames.ack + extra).max(frames.minimum),
             priority: spec.priority,
-            notifies: matches!(policy, Policy::Dcqcn(_)),
+            wants: if matches!(policy, Policy::Dcqcn(_)) { NOTIFIES } else { 0 },
         });
         Ok(())
     }

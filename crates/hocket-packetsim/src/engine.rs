@@ -71,7 +71,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) cuts_through: bool,
     /// Whether flows and ports do not fit into a core's own cache.
     pub(crate) is_large: bool,
-    /// Flows that something was acknowledged for and whose messages may be complete.
+    /// Flows that something was acknowledged for and whose messages may be complete; with the bit [`ARRIVED`](crate::host::ARRIVED),
+    /// flows with messages that may have arrived.
     pub(crate) completed: Vec<u32>,
     pub(crate) packet_hops: u64,
     pub(crate) events: u64,
@@ -190,6 +191,14 @@ impl Engine<'_> {
             tell(owner);
         }
         self.flows[id as usize].milestone = self.messages.milestone(id);
+    }
+
+    /// Tells whoever posted them of the messages of a flow that have arrived.
+    pub(crate) fn arrived(&mut self, id: u32, mut tell: impl FnMut(Owner)) {
+        let received = self.returns[id as usize].receiver.received();
+        while let Some(message) = self.messages.note_arrival(id, received) {
+            tell(message.owner);
+        }
     }
 
     /// What happened to a flow so far.

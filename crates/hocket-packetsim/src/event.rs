@@ -24,6 +24,10 @@ pub(crate) enum Work {
     Message(u32),
     /// This job goes on.
     Job(u32),
+    /// A wait of this rank is over, counted among those of all training jobs.
+    Rank(u32),
+    /// The receiver of this message of a training job notices it.
+    Notice(u32),
     /// Queues and rates are sampled.
     Sample,
     /// This change of a link takes effect.
@@ -37,7 +41,7 @@ pub(crate) enum Work {
 pub(crate) struct PackedEvent(u32);
 
 const EVENT_SHIFT: u32 = 29;
-/// As many links, messages and jobs can have events.
+/// As many links and messages can have events, and half as many jobs, ranks and changes.
 pub(crate) const MAX_OF_A_KIND: usize = 1 << EVENT_SHIFT;
 
 impl Event {
@@ -48,8 +52,10 @@ impl Event {
             Self::Free(port) => (1, port),
             Self::Wake(port) => (2, port),
             Self::Work(Work::Message(message)) => (3, message),
-            Self::Work(Work::Job(job)) => (4, job),
-            Self::Work(Work::Change(change)) => (5, change),
+            Self::Work(Work::Job(job)) => (4, job << 1),
+            Self::Work(Work::Change(change)) => (4, change << 1 | 1),
+            Self::Work(Work::Rank(rank)) => (5, rank << 1),
+            Self::Work(Work::Notice(parcel)) => (5, parcel << 1 | 1),
             Self::Work(Work::Sample) => (6, 0),
             Self::Work(Work::End) => (6, 1),
             Self::Grant(granter) => (6, 2 + granter),
@@ -84,8 +90,10 @@ impl PackedEvent {
             1 => Event::Free(which),
             2 => Event::Wake(which),
             3 => Event::Work(Work::Message(which)),
-            4 => Event::Work(Work::Job(which)),
-            5 => Event::Work(Work::Change(which)),
+            4 if which & 1 == 0 => Event::Work(Work::Job(which >> 1)),
+            4 => Event::Work(Work::Change(which >> 1)),
+            5 if which & 1 == 0 => Event::Work(Work::Rank(which >> 1)),
+            5 => Event::Work(Work::Notice(which >> 1)),
             6 if which == 0 => Event::Work(Work::Sample),
             6 if which == 1 => Event::Work(Work::End),
             6 => Event::Grant(which - 2),

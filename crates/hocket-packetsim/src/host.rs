@@ -62,9 +62,16 @@ pub(crate) struct Return {
     pub(crate) marks: u32,
     pub(crate) wire: u16,
     pub(crate) priority: u8,
-    /// Whether the sender wants to be told of marks by packets of their own.
-    pub(crate) notifies: bool,
+    /// Who wants to be told of what: [`NOTIFIES`], [`TELLS`].
+    pub(crate) wants: u8,
 }
+
+/// The sender wants to be told of marks by packets of their own.
+pub(crate) const NOTIFIES: u8 = 1;
+/// A training job wants to be told when all of a message has arrived.
+pub(crate) const TELLS: u8 = 2;
+/// In the list of flows of which something is complete: messages that have arrived, not such that are acknowledged.
+pub(crate) const ARRIVED: u32 = 1 << 31;
 
 impl Engine<'_> {
     pub(crate) fn take_in(&mut self, packet: &Packet) {
@@ -89,7 +96,7 @@ impl Engine<'_> {
         let returns = &mut self.returns[packet.flow as usize];
         returns.marks += u32::from(packet.is_marked());
         let nic = returns.nic;
-        if returns.notifies
+        if returns.wants & NOTIFIES != 0
             && packet.is_marked()
             && let Notification::Packets { interval, priority } = self.model.notification
             && returns.receiver.may_notify(self.now, interval)
@@ -106,6 +113,10 @@ impl Engine<'_> {
             packet.ends_message(),
             &self.model.answering,
         );
+        let may_end = packet.ends_message() || returns.receiver.takes_any_order();
+        if may_end && returns.wants & TELLS != 0 {
+            self.completed.push(packet.flow | ARRIVED);
+        }
         let (kind, sequence) = match answer {
             Answer::None => {
                 self.drop_telemetry(packet);

@@ -1,33 +1,34 @@
-//! Periodic jobs on the network: an Up phase is one message on each of a job's flows, and its end is the
-//! acknowledgement of the last.
+//! Jobs on the network. Of a periodic job an Up phase is one message on each of its flows, and its end is the
+//! acknowledgement of the last; what training jobs do is left to `training`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use hocket_des::{Bytes, Duration, Rate, Time};
 use hocket_scenario::closed_loop::{ClosedLoop, Next, TooLong};
-use hocket_scenario::{JobId, LinkId, LinkRow, Phase, Records, Scenario, Table};
+use hocket_scenario::{JobId, LinkId, LinkRow, Periodic, Phase, Records, Scenario, Table};
 use hocket_transport::Progress;
 
 use crate::RunError;
 use crate::engine::Engine;
 use crate::event::Work;
-use crate::host::Flow;
+use crate::host::{Flow, TELLS};
 use crate::messages::Owner;
 use crate::records::Owners;
+use crate::training::{Parcels, Surroundings, TrainingState};
 
 /// The jobs of a scenario, and which flows of the setup are theirs.
 #[derive(Clone, Copy, Debug)]
-pub struct PeriodicJobs<'a> {
+pub struct ScenarioJobs<'a> {
     /// What the jobs do.
     pub scenario: &'a Scenario,
-    /// By job: the flows that it sends on.
+    /// By job: the flows that it sends on; of a training job in the order of the pairs of its ranks.
     pub flows: &'a [Range<usize>],
     /// By flow: the job that it counts for in tables.
     pub owners: &'a [Option<JobId>],
 }
 
-impl PeriodicJobs<'_> {
+impl ScenarioJobs<'_> {
     /// Asserts that jobs and flows belong together.
     pub(crate) fn check(&self, flows: usize) {
         assert_eq!(self.flows.len(), self.scenario.jobs().len(), "each job has its flows");
@@ -51,6 +52,17 @@ pub(crate) struct Standing {
     pub(crate) is_gone: bool,
 }
 
+/// What can happen to a message of a training job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ParcelEvent {
+    /// All of it has arrived.
+    Delivered,
+    /// The receiver has noticed.
+    Noticed,
+    /// The sender knows.
+    Acknowledged,
+}
+
 /// What is counted of jobs, at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JobCounts {
@@ -62,8 +74,12 @@ pub(crate) struct JobCounts {
 
 /// All jobs of a run.
 pub(crate) struct Jobs<'a> {
-    periodic: PeriodicJobs<'a>,
+    spec: ScenarioJobs<'a>,
     jobs: Vec<JobState<'a>>,
+    /// Messages of training jobs.
+    parcels: Parcels,
+    /// By rank, over all training jobs: its job.
+    job_of_rank: Vec<u32>,
     /// What has happened to them.
     pub(crate) records: Records,
     iterations_done: u64,
@@ -77,7 +93,13 @@ pub(crate) struct Jobs<'a> {
     repeated_bytes: BTreeMap<(LinkId, JobId), u64>,
 }
 
-struct JobState<'a> {
+enum JobState<'a> {
+    Periodic(PeriodicState<'a>),
+    Training(Box<TrainingState<'a>>),
+}
+
+struct PeriodicState<'a> {
+    periodic: &'a Periodic,
     closed_loop: ClosedLoop<'a>,
     flows: Range<usize>,
     /// Messages of the present Up phase that are not complete.
@@ -92,31 +114,52 @@ struct JobState<'a> {
 impl<'a> Jobs<'a> {
     /// The jobs before their first iterations, which are scheduled.
     pub(crate) fn new(
-        periodic: &PeriodicJobs<'a>,
+        spec: &ScenarioJobs<'a>,
+        recorded: u64,
         engine: &mut Engine<'_>,
     ) -> Result<Self, RunError> {
-        let scenario = periodic.scenario;
+        let scenario = spec.scenario;
         let mut records = Records::new(scenario);
         let mut jobs = Vec::with_capacity(scenario.jobs().len());
-        for (id, flows) in scenario.job_ids().zip(periodic.flows) {
-            let closed_loop = ClosedLoop::new(scenario, id, &mut records)?;
-            if let Some(start) = closed_loop.first_start() {
-                engine.schedule_work(start, Work::Job(id.code()));
+        let (mut parcels, mut job_of_rank) = (Parcels::default(), Vec::new());
+        for (id, flows) in scenario.job_ids().zip(spec.flows) {
+            match &scenario.jobs()[id.index()].work {
+                hocket_scenario::Work::Periodic(periodic) => {
+                    let closed_loop = ClosedLoop::new(scenario, id, &mut records)?;
+                    if let Some(start) = closed_loop.first_start() {
+                        engine.schedule_work(start, Work::Job(id.code()));
+                    }
+                    jobs.push(JobState::Periodic(PeriodicState {
+                        periodic,
+                        closed_loop,
+                        flows: flows.clone(),
+                        unfinished: 0,
+                        phase_start: None,
+                        busy: Duration::ZERO,
+                        done: 0,
+                        is_gone: false,
+                    }));
+                }
+                hocket_scenario::Work::Training(_) => {
+                    for returns in &mut engine.returns[flows.clone()] {
+                        returns.wants |= TELLS;
+                    }
+                    let place = (flows.clone(), job_of_rank.len() as u32);
+                    let mut state =
+                        TrainingState::new(scenario, id, place, recorded, &mut records)?;
+                    job_of_rank.extend((0..state.ranks()).map(|_| id.code()));
+                    let (parcels, records) = (&mut parcels, &mut records);
+                    state.go_on(&mut Surroundings { engine: &mut *engine, parcels, records })?;
+                    jobs.push(JobState::Training(Box::new(state)));
+                }
             }
-            jobs.push(JobState {
-                closed_loop,
-                flows: flows.clone(),
-                unfinished: 0,
-                phase_start: None,
-                busy: Duration::ZERO,
-                done: 0,
-                is_gone: false,
-            });
         }
         let left = jobs.len();
         Ok(Self {
-            periodic: *periodic,
+            spec: *spec,
             jobs,
+            parcels,
+            job_of_rank,
             records,
             iterations_done: 0,
             left,
@@ -126,10 +169,12 @@ impl<'a> Jobs<'a> {
         })
     }
 
-    /// A wait of the job is over.
+    /// A wait of a periodic job is over.
     pub(crate) fn go_on(&mut self, job: u32, engine: &mut Engine<'_>) -> Result<(), RunError> {
         self.last_event = engine.now;
-        let state = &mut self.jobs[job as usize];
+        let JobState::Periodic(state) = &mut self.jobs[job as usize] else {
+            unreachable!("ranks of training jobs go on by themselves")
+        };
         if let Some(start) = state.phase_start.take() {
             state.busy += engine.now.since(start);
         }
@@ -143,7 +188,7 @@ impl<'a> Jobs<'a> {
                 return Err(self.too_long(job, engine.now));
             }
             Next::Wait(at) => engine.schedule_work(at, Work::Job(job)),
-            Next::Send(phase) => self.send(job, phase, engine),
+            Next::Send(phase) => state.send(job, phase, engine),
             Next::Leave => {
                 state.is_gone = true;
                 self.left -= 1;
@@ -152,21 +197,59 @@ impl<'a> Jobs<'a> {
         Ok(())
     }
 
-    /// A message of the job is complete.
+    /// A message of a periodic job is complete.
     pub(crate) fn on_message(&mut self, job: u32, engine: &mut Engine<'_>) -> Result<(), RunError> {
-        let state = &mut self.jobs[job as usize];
+        let JobState::Periodic(state) = &mut self.jobs[job as usize] else {
+            unreachable!("messages of training jobs are parcels")
+        };
         state.unfinished -= 1;
         if state.unfinished == 0 { self.go_on(job, engine) } else { Ok(()) }
     }
 
+    /// A wait of a rank of a training job is over.
+    pub(crate) fn wake(&mut self, rank: u32, engine: &mut Engine<'_>) -> Result<(), RunError> {
+        let job = self.job_of_rank[rank as usize];
+        self.train(job, engine, |state, its| state.wake(rank, its))
+    }
+
+    /// Something has happened to a message of a training job.
+    pub(crate) fn on_parcel(
+        &mut self,
+        parcel: u32,
+        what: ParcelEvent,
+        engine: &mut Engine<'_>,
+    ) -> Result<(), RunError> {
+        let job = self.parcels.get(parcel).job;
+        self.train(job, engine, |state, its| match what {
+            ParcelEvent::Delivered => state.delivered(parcel, its),
+            ParcelEvent::Noticed => state.notice(parcel, its),
+            ParcelEvent::Acknowledged => state.acknowledged(parcel, its),
+        })
+    }
+
+    fn train(
+        &mut self,
+        job: u32,
+        engine: &mut Engine<'_>,
+        what: impl FnOnce(&mut TrainingState<'a>, &mut Surroundings<'_, '_>) -> Result<(), TooLong>,
+    ) -> Result<(), RunError> {
+        self.last_event = engine.now;
+        let JobState::Training(state) = &mut self.jobs[job as usize] else {
+            unreachable!("periodic jobs have no ranks")
+        };
+        let before = state.done();
+        let (parcels, records) = (&mut self.parcels, &mut self.records);
+        what(state, &mut Surroundings { engine, parcels, records })?;
+        self.iterations_done += state.done() - before;
+        if state.done() > before && state.is_gone() {
+            self.left -= 1;
+        }
+        Ok(())
+    }
+
     /// By job.
     pub(crate) fn standings(&self) -> Vec<Standing> {
-        let standing = |state: &JobState<'_>| Standing {
-            done: state.done,
-            is_sending: state.phase_start.is_some(),
-            is_gone: state.is_gone,
-        };
-        self.jobs.iter().map(standing).collect()
+        self.jobs.iter().map(JobState::standing).collect()
     }
 
     /// How long nothing has happened to any of them.
@@ -181,7 +264,7 @@ impl<'a> Jobs<'a> {
             busy: self.jobs.iter().map(|state| state.busy_until(engine.now)).collect(),
             cuts: vec![0; self.jobs.len()],
         };
-        for (flow, owner) in self.periodic.owners.iter().enumerate() {
+        for (flow, owner) in self.spec.owners.iter().enumerate() {
             let Some(job) = *owner else { continue };
             counts.cuts[job.index()] += engine.steering[flow].control.cuts();
             for (links, bytes) in engine.carried(flow as u32) {
@@ -207,6 +290,9 @@ impl<'a> Jobs<'a> {
             *self.repeated_bytes.entry(place).or_default() += (bytes - before) * times;
         }
         for (index, state) in self.jobs.iter_mut().enumerate() {
+            let JobState::Periodic(state) = state else {
+                unreachable!("with training jobs nothing is repeated")
+            };
             state.busy += (to.busy[index] - from.busy[index]) * times;
             self.records.jobs[index].policy_acted += (to.cuts[index] - from.cuts[index]) * times;
             state.closed_loop.skip(iterations[index] * times);
@@ -218,7 +304,7 @@ impl<'a> Jobs<'a> {
 
     /// Iterations of all jobs, finished and in all, if each job has a number of them.
     pub(crate) fn iterations(&self) -> (u64, Option<u64>) {
-        let scenario = self.periodic.scenario;
+        let scenario = self.spec.scenario;
         let total = scenario.job_ids().map(|job| scenario.iterations(job)).sum();
         (self.iterations_done, total)
     }
@@ -230,7 +316,7 @@ impl<'a> Jobs<'a> {
 
     /// Takes out the rows so far.
     pub(crate) fn take_tables(&mut self) -> Vec<Table> {
-        self.records.take_tables(self.periodic.scenario)
+        self.records.take_tables(self.spec.scenario)
     }
 
     /// The tables that come last: `policy_acted` of `jobs` is how often a job's congestion controls cut their rates, and
@@ -245,11 +331,11 @@ impl<'a> Jobs<'a> {
         }
         let row = |((link, job), bytes)| self.link_row(link, job, bytes, ended);
         self.records.links = bytes_by_link.into_iter().map(row).collect();
-        self.records.last_tables(self.periodic.scenario)
+        self.records.last_tables(self.spec.scenario)
     }
 
     fn link_row(&self, link: LinkId, job: JobId, bytes: u64, ended: Time) -> LinkRow {
-        let rate = self.periodic.scenario.fabric().links()[link.index()].rate;
+        let rate = self.spec.scenario.fabric().links()[link.index()].rate;
         let could = rate.as_bps() as f64 / 8.0 * (ended + self.skipped).as_secs_f64();
         let utilisation = if could > 0.0 { bytes as f64 / could } else { 0.0 };
         let busy = self.jobs[job.index()].busy_until(ended);
@@ -257,22 +343,23 @@ impl<'a> Jobs<'a> {
     }
 
     fn too_long(&self, job: u32, now: Time) -> RunError {
-        let job = self.periodic.scenario.jobs()[job as usize].name.clone();
+        let job = self.spec.scenario.jobs()[job as usize].name.clone();
         TooLong { job, time: now + self.skipped }.into()
     }
+}
 
+impl PeriodicState<'_> {
     fn send(&mut self, job: u32, phase: usize, engine: &mut Engine<'_>) {
-        let phase = self.phase(job, phase);
+        let phase = self.periodic.profile.phases()[phase];
         let bytes = phase.bytes().get();
-        let state = &mut self.jobs[job as usize];
-        state.phase_start = Some(engine.now);
-        if state.flows.is_empty() || bytes == 0 {
+        self.phase_start = Some(engine.now);
+        if self.flows.is_empty() || bytes == 0 {
             // Nothing that the network could delay.
             engine.schedule_work(engine.now + phase.duration, Work::Job(job));
             return;
         }
-        state.unfinished = state.flows.len();
-        for flow in state.flows.clone() {
+        self.unfinished = self.flows.len();
+        for flow in self.flows.clone() {
             let Flow { sender, mtu, overhead, .. } = &mut engine.flows[flow];
             sender.set_cap(rate_with_headers(phase, *mtu, *overhead));
             engine.courses[flow].phase = Progress { sent: sender.posted(), total: bytes };
@@ -282,9 +369,29 @@ impl<'a> Jobs<'a> {
 }
 
 impl JobState<'_> {
+    fn standing(&self) -> Standing {
+        match self {
+            Self::Periodic(state) => Standing {
+                done: state.done,
+                is_sending: state.phase_start.is_some(),
+                is_gone: state.is_gone,
+            },
+            Self::Training(state) => Standing {
+                done: state.done(),
+                is_sending: state.is_sending(),
+                is_gone: state.is_gone(),
+            },
+        }
+    }
+
     /// How long the job has been sending, all phases together.
     fn busy_until(&self, now: Time) -> Duration {
-        self.busy + self.phase_start.map_or(Duration::ZERO, |start| now.since(start))
+        match self {
+            Self::Periodic(state) => {
+                state.busy + state.phase_start.map_or(Duration::ZERO, |start| now.since(start))
+            }
+            Self::Training(state) => state.busy_until(now),
+        }
     }
 }
 

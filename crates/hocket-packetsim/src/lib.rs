@@ -70,12 +70,13 @@ mod sampling;
 mod scenario;
 mod spray;
 mod switch;
+mod training;
 mod windows;
 
 pub use build::{FlowSpec, Setup};
 pub use changes::{Change, LinkChange};
 pub use error::RunError;
-pub use jobs::PeriodicJobs;
+pub use jobs::ScenarioJobs;
 pub use scenario::run_scenario;
 
 pub use hocket_scenario::{PathChoice, WindowRule};

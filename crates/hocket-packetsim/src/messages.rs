@@ -21,17 +21,21 @@ pub(crate) enum Owner {
     Nobody,
     /// This job.
     Job(u32),
+    /// The training job that has this message, also when all has arrived.
+    Parcel(u32),
 }
 
 /// Messages that are not complete, by flow.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Messages {
     by_flow: Vec<VecDeque<Message>>,
+    /// By flow: how many of them have arrived, the oldest first.
+    arrived: Vec<u32>,
 }
 
 impl Messages {
     pub(crate) fn new(flows: usize) -> Self {
-        Self { by_flow: vec![VecDeque::new(); flows] }
+        Self { by_flow: vec![VecDeque::new(); flows], arrived: vec![0; flows] }
     }
 
     pub(crate) fn push(&mut self, flow: u32, message: Message) {
@@ -48,10 +52,21 @@ impl Messages {
         self.holding(flow, sequence).map_or(sequence, |message| message.end)
     }
 
+    /// The oldest message of the flow that has not arrived, if all its bytes are received: from now on it has.
+    pub(crate) fn note_arrival(&mut self, flow: u32, received: u64) -> Option<Message> {
+        let arrived = &mut self.arrived[flow as usize];
+        let message = self.by_flow[flow as usize].get(*arrived as usize);
+        let message = *message.filter(|message| message.end <= received)?;
+        *arrived += 1;
+        Some(message)
+    }
+
     /// Takes the oldest message of the flow out if all its bytes are acknowledged.
     pub(crate) fn take_complete(&mut self, flow: u32, acknowledged: u64) -> Option<Message> {
         let queue = &mut self.by_flow[flow as usize];
         queue.front().filter(|message| message.end <= acknowledged)?;
+        let arrived = &mut self.arrived[flow as usize];
+        *arrived = arrived.saturating_sub(1);
         queue.pop_front()
     }
 

@@ -73,6 +73,8 @@ pub struct Repeat {
 pub enum Obstacle {
     /// There are no periodic jobs.
     NoJobs,
+    /// This job is a training job.
+    Training(String),
     /// This job draws the lengths of its phases.
     Jitter(String),
     /// This job draws how well it keeps to its time-shift.
@@ -227,6 +229,7 @@ impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoJobs => write!(f, "there are no periodic jobs"),
+            Self::Training(job) => write!(f, "job {job:?} is a training job"),
             Self::Jitter(job) => write!(f, "job {job:?} has jitter"),
             Self::ClockError(job) => write!(f, "job {job:?} has a clock error"),
             Self::Readjusts(job) => write!(f, "job {job:?} re-adjusts"),
@@ -576,7 +579,9 @@ pub(crate) fn later(mut table: Table, span: Duration) -> Table {
 fn obstacle(scenario: &Scenario) -> Option<Obstacle> {
     scenario.jobs().iter().find_map(|job| {
         let name = || job.name.clone();
-        if job.jitter > 0.0 {
+        if job.training().is_some() {
+            Some(Obstacle::Training(name()))
+        } else if job.jitter > 0.0 {
             Some(Obstacle::Jitter(name()))
         } else if !job.clock_error.is_zero() {
             Some(Obstacle::ClockError(name()))

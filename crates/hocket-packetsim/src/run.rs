@@ -12,7 +12,8 @@ use crate::changes::{self, Change, LinkChange};
 use crate::checks;
 use crate::engine::Engine;
 use crate::event::{Step, Work};
-use crate::jobs::{Jobs, PeriodicJobs};
+use crate::host::ARRIVED;
+use crate::jobs::{Jobs, ParcelEvent, ScenarioJobs};
 use crate::messages::Owner;
 use crate::records::{Owners, last_tables};
 use crate::recurrence::{Moment, Plan, Recurrence, Skip, Skipping, later};
@@ -40,7 +41,7 @@ pub struct Workload<'a> {
     /// Messages; those of one flow are sent one after another.
     pub messages: &'a [MessageSpec],
     /// Jobs that compute and send in turn.
-    pub jobs: Option<PeriodicJobs<'a>>,
+    pub jobs: Option<ScenarioJobs<'a>>,
     /// Links that fail or change.
     pub changes: &'a [LinkChange],
 }
@@ -73,6 +74,8 @@ pub struct Record {
     pub rates: bool,
     /// Samples in `utilisation`.
     pub utilisation: bool,
+    /// Rows of `operations`, of so many iterations of each training job.
+    pub operations: u64,
 }
 
 /// Who hears of a run while it goes on.
@@ -223,9 +226,16 @@ impl Default for Options {
 }
 
 impl Default for Record {
-    /// Everything.
+    /// Everything, but operations of the first iteration alone.
     fn default() -> Self {
-        Self { messages: true, pauses: true, queues: true, rates: true, utilisation: true }
+        Self {
+            messages: true,
+            pauses: true,
+            queues: true,
+            rates: true,
+            utilisation: true,
+            operations: 1,
+        }
     }
 }
 
@@ -302,8 +312,8 @@ struct Run<'a> {
     owners: Owners,
     sampler: Sampler,
     jobs: Option<Jobs<'a>>,
-    /// Jobs whose messages are complete, one entry for each.
-    told: Vec<u32>,
+    /// Messages of jobs that something has happened to, for whom they were sent.
+    told: Vec<(Owner, ParcelEvent)>,
     /// Complete messages of the workload.
     done: u64,
     /// Where skipping ahead is allowed.
@@ -330,7 +340,9 @@ impl<'a> Run<'a> {
             Some(jobs) => jobs.owners(),
             None => Owners::new(Vec::new(), setup.flows.iter().map(|_| None)),
         };
-        let jobs = work.jobs.as_ref().map(|jobs| Jobs::new(jobs, &mut engine)).transpose()?;
+        let jobs = work.jobs.as_ref();
+        let recorded = options.record.operations;
+        let jobs = jobs.map(|jobs| Jobs::new(jobs, recorded, &mut engine)).transpose()?;
         let record = &options.record;
         engine.records.keeps_messages = record.messages;
         engine.records.keeps_pauses = record.pauses;
@@ -424,10 +436,18 @@ impl<'a> Run<'a> {
                 self.engine.post(message.flow as u32, message.bytes, Owner::Nobody);
             }
             Work::Change(index) => self.engine.apply(&self.work.changes[index as usize]),
-            Work::Job(job) => {
+            Work::Job(_) | Work::Rank(_) | Work::Notice(_) => {
                 self.look_for_recurrence(observer);
                 let jobs = self.jobs.as_mut().expect("a job that is scheduled is there");
-                jobs.go_on(job, &mut self.engine)?;
+                let engine = &mut self.engine;
+                match work {
+                    Work::Rank(rank) => jobs.wake(rank, engine)?,
+                    Work::Notice(parcel) => {
+                        jobs.on_parcel(parcel, ParcelEvent::Noticed, engine)?;
+                    }
+                    Work::Job(job) => jobs.go_on(job, engine)?,
+                    _ => unreachable!("only jobs get here"),
+                }
                 self.ended = self.engine.now;
             }
             Work::Sample => self.sample(observer),
@@ -443,22 +463,31 @@ impl<'a> Run<'a> {
             && self.jobs.as_ref().is_none_or(Jobs::are_done)
     }
 
-    /// Tells of complete messages.
+    /// Tells of messages that have arrived, and of complete ones.
     fn settle(&mut self) -> Result<(), RunError> {
-        while let Some(flow) = self.engine.completed.pop() {
+        while let Some(entry) = self.engine.completed.pop() {
             let (done, told) = (&mut self.done, &mut self.told);
+            if entry & ARRIVED != 0 {
+                let arrived = ParcelEvent::Delivered;
+                self.engine.arrived(entry & !ARRIVED, |owner| told.push((owner, arrived)));
+                continue;
+            }
             let before = *done + told.len() as u64;
-            self.engine.complete(flow, |owner| match owner {
+            self.engine.complete(entry, |owner| match owner {
                 Owner::Nobody => *done += 1,
-                Owner::Job(job) => told.push(job),
+                _ => told.push((owner, ParcelEvent::Acknowledged)),
             });
             if *done + told.len() as u64 > before {
                 self.ended = self.engine.now;
             }
         }
-        for job in self.told.drain(..) {
+        for (owner, event) in self.told.drain(..) {
             let jobs = self.jobs.as_mut().expect("a job that sent something is there");
-            jobs.on_message(job, &mut self.engine)?;
+            match owner {
+                Owner::Job(job) => jobs.on_message(job, &mut self.engine)?,
+                Owner::Parcel(parcel) => jobs.on_parcel(parcel, event, &mut self.engine)?,
+                Owner::Nobody => {}
+            }
         }
         Ok(())
     }

@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use hocket_des::Time;
-use hocket_scenario::{EcmpHash, JobFlow, JobId, Scenario, Transport};
+use hocket_scenario::{EcmpHash, JobFlow, JobId, Scenario, Training, Transport, Work};
 use hocket_transport::Policy;
 
 use crate::build::{FlowSpec, Setup};
-use crate::jobs::PeriodicJobs;
+use crate::jobs::ScenarioJobs;
 use crate::model::{Model, Notification, PRIORITIES};
 use crate::run::{MessageSpec, Observer, Options, Outcome, Workload, run};
 use crate::{LinkChange, RunError};
@@ -75,7 +75,7 @@ pub fn run_scenario(
         seed: scenario.seed(),
     };
     let (flows, owners) = (&traffic.by_job[..], &traffic.owners[..]);
-    let jobs = Some(PeriodicJobs { scenario, flows, owners });
+    let jobs = Some(ScenarioJobs { scenario, flows, owners });
     let workload = Workload { messages: &traffic.messages, jobs, changes };
     let until = earlier(options.until, scenario.until());
     run(&setup, &workload, &Options { until, ..options.clone() }, observer)
@@ -97,8 +97,20 @@ impl Traffic {
         for (id, job) in scenario.job_ids().zip(scenario.jobs()) {
             let start = its.flows.len();
             let class = class(scenario.queue(id), model);
-            for flow in &job.flows {
-                its.add(flow, &job.transport, class, Some(id));
+            match &job.work {
+                Work::Periodic(periodic) => {
+                    for flow in &periodic.flows {
+                        its.add(flow, &job.transport, class, Some(id));
+                    }
+                }
+                Work::Training(training) => {
+                    let fabric = scenario.fabric();
+                    for (from, to) in training.pairs() {
+                        let ends = [from, to].map(|rank| training.spec().hosts[rank as usize]);
+                        let flow = training.flow(ends, Training::label(id), fabric);
+                        its.add(&flow, training.transport(job, ends, fabric), class, Some(id));
+                    }
+                }
             }
             its.by_job.push(start..its.flows.len());
         }

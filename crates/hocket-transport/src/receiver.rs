@@ -64,6 +64,12 @@ impl Receiver {
         Self { expected: ANY_ORDER, reordering: Some(Box::default()), ..Self::new() }
     }
 
+    /// Whether it was made by [`Self::in_any_order`].
+    #[inline]
+    pub fn takes_any_order(&self) -> bool {
+        self.expected == ANY_ORDER
+    }
+
     /// Bytes up to the first that is missing.
     pub fn received(&self) -> u64 {
         self.reordering.as_ref().map_or(self.expected, |reordering| reordering.contiguous)

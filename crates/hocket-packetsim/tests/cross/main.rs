@@ -2,14 +2,15 @@
 
 mod common;
 mod links;
+mod training;
 
 use std::ops::ControlFlow;
 
 use hocket_des::{Bytes, Duration, Rate};
 use hocket_packetsim::{Change, LinkChange, Status};
 use hocket_scenario::{
-    Column, Crossing, Job, JobFlow, JobId, LinkId, PathChoice, Scenario, Stop, Transfer, Transport,
-    ring_flows,
+    Column, Crossing, Job, JobFlow, JobId, LinkId, PathChoice, Periodic, Scenario, Stop, Transfer,
+    Transport, ring_flows,
 };
 use hocket_transport::Policy;
 use hocket_transport::congestion::dcqcn;
@@ -131,7 +132,7 @@ fn bytes_by_link_and_job_agree() {
     let fabric = racks(1, LINE);
     let mut routing = hocket_scenario::Routing::new(&fabric);
     let crossings = hocket_scenario::flow_crossings(&ring, &mut routing).unwrap();
-    let job = Job { flows: ring, crossings, ..job("ring", profile(0, 900, 10), 0, 2) };
+    let job = job("ring", profile(0, 900, 10), 0, 2).crossing(crossings).sending(ring);
     let (packets, flows) = both(&[job], 1, 3);
     assert_close(&packets.values("links", "bytes"), &values(&flows.links, "bytes"), 1e-6);
     assert_close(&packets.values("links", "busy_s"), &values(&flows.links, "busy_s"), 0.01);
@@ -161,7 +162,7 @@ fn a_sprayed_or_diverted_flow_counts_on_every_link_that_it_took() {
     // 2.5 MB in 500 us, once.
     let with_path = |path| {
         let mut job = job("a", profile(0, 500, 40), 0, 2);
-        job.flows[0].path = path;
+        job.periodic_mut().expect("it is a periodic job").flows[0].path = path;
         scenario(racks(2, LINE), vec![job], 1, 1)
     };
     let sprayed = by_link(&packets(&with_path(PathChoice::Spray)));
@@ -225,8 +226,8 @@ proptest! {
         let sent: f64 = jobs
             .iter()
             .map(|job| {
-                let bytes = job.profile.bytes_per_iteration().get() as f64;
-                3.0 * bytes * job.crossings.len() as f64
+                let Periodic { profile, crossings, .. } = job.periodic().expect("all are periodic");
+                3.0 * profile.bytes_per_iteration().get() as f64 * crossings.len() as f64
             })
             .sum();
         prop_assert!((packets.values("links", "bytes").iter().sum::<f64>() - sent).abs() < 0.5);
@@ -234,8 +235,9 @@ proptest! {
         prop_assert!(rates.iter().all(|&rate| rate <= 50e9));
         for (mean, job) in packets.values("jobs", "mean_communication_s").iter().zip(&jobs) {
             // The last packet leaves at once where the profile would have spread it.
-            let least = job.profile.up_time().as_secs_f64();
-            let packet_s = 8_000.0 / job.profile.phases()[0].rate.as_bps() as f64;
+            let profile = &job.periodic().expect("all are periodic").profile;
+            let least = profile.up_time().as_secs_f64();
+            let packet_s = 8_000.0 / profile.phases()[0].rate.as_bps() as f64;
             prop_assert!(*mean >= least - packet_s, "{mean} s instead of {least} s");
         }
     }
@@ -294,7 +296,7 @@ fn the_same_seed_gives_the_same_tables() {
         let mut jobs =
             ["a", "b"].map(|name| Job { jitter: 0.1, ..job(name, profile(0, 600, 40), 0, 2) });
         jobs[1] = jobs[1].clone().sending(vec![JobFlow::new(host(1), host(3), 7)]);
-        jobs[1].crossings = vec![Crossing { link: LinkId::new(2), flows: 1 }];
+        jobs[1] = jobs[1].clone().crossing(vec![Crossing { link: LinkId::new(2), flows: 1 }]);
         jobs[0].transport.policy = Policy::Dcqcn(dcqcn::Parameters::recommended(LINE));
         jobs.to_vec()
     };

@@ -1,0 +1,487 @@
+//! A training job on the network: collectives become messages on queue pairs between its ranks, each sent when what
+//! it depends on has arrived.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use hocket_des::{Bytes, Duration, Time};
+use hocket_scenario::closed_loop::TooLong;
+use hocket_scenario::execution::{Command, Execution};
+use hocket_scenario::{Collective, JobId, Records, Scenario, Training};
+use hocket_transport::Progress;
+
+use crate::engine::Engine;
+use crate::event::Work;
+use crate::messages::Owner;
+
+/// One training job.
+pub(crate) struct TrainingState<'a> {
+    job: u32,
+    /// Its ranks have the numbers from here on among those of all jobs.
+    first_rank: u32,
+    training: &'a Training,
+    execution: Execution<'a>,
+    commands: Vec<Command>,
+    given: VecDeque<Command>,
+    queue_pairs: QueuePairs,
+    runs: Vec<CollectiveRun<'a>>,
+    unused_runs: Vec<u32>,
+    /// By group: collectives that began and have not ended, with their sequence.
+    open: Vec<VecDeque<(u64, u32)>>,
+    /// By rank: when it has added all that arrived, where that takes time.
+    adding_until: Vec<Time>,
+    /// Messages that are not acknowledged, since when, and how long there were some before.
+    under_way: u64,
+    busy_since: Time,
+    busy: Duration,
+}
+
+/// Which flow goes from which rank to which.
+struct QueuePairs {
+    /// In order.
+    pairs: Vec<(u32, u32)>,
+    /// By rank: where its pairs begin, and where the last ones end.
+    starts: Vec<u32>,
+    first_flow: u32,
+}
+
+/// What a training job acts on.
+pub(crate) struct Surroundings<'e, 'a> {
+    pub(crate) engine: &'e mut Engine<'a>,
+    pub(crate) parcels: &'e mut Parcels,
+    pub(crate) records: &'e mut Records,
+}
+
+/// Messages of all training jobs that are under way.
+#[derive(Default)]
+pub(crate) struct Parcels {
+    all: Vec<Parcel>,
+    unused: Vec<u32>,
+}
+
+/// A message, and what it is for.
+#[derive(Clone, Copy)]
+pub(crate) struct Parcel {
+    pub(crate) job: u32,
+    purpose: Purpose,
+    to: u32,
+    bytes: u64,
+    is_noticed: bool,
+    is_acknowledged: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Purpose {
+    /// A send of the workload.
+    Message(u32),
+    /// A part of a collective, between members.
+    Part { run: u32, chunk: u32, step: u32, from: u32, to: u32 },
+}
+
+/// A collective that some rank has come to.
+struct CollectiveRun<'a> {
+    group: u32,
+    sequence: u64,
+    collective: &'a Collective,
+    members: Vec<Member>,
+    /// By member, then chunk.
+    chunks: Vec<Chunk>,
+    done: u32,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Member {
+    has_joined: bool,
+    /// Chunks that it has begun, and that have taken all steps.
+    begun: u32,
+    done: u32,
+    unacknowledged: u32,
+}
+
+/// Where a member stands with a chunk.
+#[derive(Clone, Default)]
+struct Chunk {
+    has_begun: bool,
+    step: u32,
+    /// Messages of this step that have not arrived.
+    missing: u32,
+    /// Those of later steps that have, by step.
+    early: Vec<(u32, u32)>,
+}
+
+impl<'a> TrainingState<'a> {
+    /// The job before its first iteration; `flows` are its queue pairs, in the order of [`Training::pairs`].
+    pub(crate) fn new(
+        scenario: &'a Scenario,
+        id: JobId,
+        (flows, first_rank): (Range<usize>, u32),
+        recorded: u64,
+        records: &mut Records,
+    ) -> Result<Self, TooLong> {
+        let mut commands = Vec::new();
+        let execution = Execution::new(scenario, id, recorded, records, &mut commands)?;
+        let training = execution.training();
+        let ranks = training.workload().ranks().len();
+        Ok(Self {
+            job: id.code(),
+            first_rank,
+            training,
+            execution,
+            commands,
+            given: VecDeque::new(),
+            queue_pairs: QueuePairs::new(training, &flows),
+            runs: Vec::new(),
+            unused_runs: Vec::new(),
+            open: vec![VecDeque::new(); training.workload().groups().len()],
+            adding_until: vec![Time::ZERO; ranks],
+            under_way: 0,
+            busy_since: Time::ZERO,
+            busy: Duration::ZERO,
+        })
+    }
+
+    /// How many ranks it has.
+    pub(crate) fn ranks(&self) -> u32 {
+        self.training.workload().ranks().len() as u32
+    }
+
+    /// Whether all ranks have left.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.execution.is_gone()
+    }
+
+    /// Iterations that all ranks have finished.
+    pub(crate) fn done(&self) -> u64 {
+        self.execution.iterations_done()
+    }
+
+    pub(crate) fn is_sending(&self) -> bool {
+        self.under_way > 0
+    }
+
+    /// How long something of it has been under way.
+    pub(crate) fn busy_until(&self, now: Time) -> Duration {
+        let open = if self.is_sending() { now.since(self.busy_since) } else { Duration::ZERO };
+        self.busy + open
+    }
+
+    /// A wait of a rank, counted among those of all jobs, is over.
+    pub(crate) fn wake(
+        &mut self,
+        rank: u32,
+        its: &mut Surroundings<'_, '_>,
+    ) -> Result<(), TooLong> {
+        let (rank, now) = (rank - self.first_rank, its.engine.now);
+        self.execution.wake(rank, now, its.records, &mut self.commands)?;
+        self.go_on(its)
+    }
+
+    /// All of a message has arrived; its receiver notices after a while.
+    pub(crate) fn delivered(
+        &mut self,
+        parcel: u32,
+        its: &mut Surroundings<'_, '_>,
+    ) -> Result<(), TooLong> {
+        let at = self.noticed_at(its.parcels.get(parcel), its.engine.now);
+        if at > its.engine.now {
+            its.engine.schedule_work(at, Work::Notice(parcel));
+            return Ok(());
+        }
+        self.notice(parcel, its)
+    }
+
+    /// The receiver of a message knows of it, and has added what it had to.
+    pub(crate) fn notice(
+        &mut self,
+        parcel: u32,
+        its: &mut Surroundings<'_, '_>,
+    ) -> Result<(), TooLong> {
+        let known = its.parcels.note(parcel, |parcel| parcel.is_noticed = true);
+        match known.purpose {
+            Purpose::Message(message) => {
+                let (now, commands) = (its.engine.now, &mut self.commands);
+                self.execution.delivered(message, now, its.records, commands)?;
+                if known.is_acknowledged {
+                    self.execution.acknowledged(message, now, its.records, commands)?;
+                }
+            }
+            Purpose::Part { run, chunk, step, to, .. } => {
+                self.arrive((run, chunk, to), step, its);
+                self.look(run, to, its)?;
+            }
+        }
+        self.go_on(its)
+    }
+
+    /// The sender of a message knows that it has arrived.
+    pub(crate) fn acknowledged(
+        &mut self,
+        parcel: u32,
+        its: &mut Surroundings<'_, '_>,
+    ) -> Result<(), TooLong> {
+        let now = its.engine.now;
+        self.under_way -= 1;
+        if self.under_way == 0 {
+            self.busy += now.since(self.busy_since);
+        }
+        let known = its.parcels.note(parcel, |parcel| parcel.is_acknowledged = true);
+        match known.purpose {
+            Purpose::Message(message) if known.is_noticed => {
+                self.execution.acknowledged(message, now, its.records, &mut self.commands)?;
+            }
+            // The receiver has not noticed yet; its sender is told then.
+            Purpose::Message(_) => {}
+            Purpose::Part { run, from, .. } => {
+                self.runs[run as usize].members[from as usize].unacknowledged -= 1;
+                self.look(run, from, its)?;
+            }
+        }
+        self.go_on(its)
+    }
+
+    /// Does what the ranks asked for, and what they ask for when that is done at once.
+    pub(crate) fn go_on(&mut self, its: &mut Surroundings<'_, '_>) -> Result<(), TooLong> {
+        self.given.extend(self.commands.drain(..));
+        while let Some(command) = self.given.pop_front() {
+            match command {
+                Command::Wake { rank, at } => {
+                    its.engine.schedule_work(at, Work::Rank(self.first_rank + rank));
+                }
+                Command::Join { group, member, collective, sequence } => {
+                    let run = self.run_of(group, collective, sequence);
+                    self.runs[run as usize].members[member as usize].has_joined = true;
+                    self.begin_chunks(run, member, its);
+                    self.look(run, member, its)?;
+                }
+                Command::Send { from, to, bytes, message } => {
+                    self.post([from, to], bytes.get(), Purpose::Message(message), its);
+                }
+            }
+            self.given.extend(self.commands.drain(..));
+        }
+        Ok(())
+    }
+
+    fn noticed_at(&mut self, parcel: Parcel, now: Time) -> Time {
+        let system = &self.training.spec().system;
+        let at = now + system.endpoint_delay;
+        let (Purpose::Part { run, step, .. }, Some(rate)) = (parcel.purpose, system.reduction)
+        else {
+            return at;
+        };
+        if !self.runs[run as usize].collective.reduces(step) {
+            return at;
+        }
+        let adding_until = &mut self.adding_until[parcel.to as usize];
+        *adding_until = at.max(*adding_until) + rate.transmission_time(Bytes::new(parcel.bytes));
+        *adding_until
+    }
+
+    fn run_of(&mut self, group: u32, collective: u32, sequence: u64) -> u32 {
+        let open = &self.open[group as usize];
+        if let Some(&(_, run)) = open.iter().find(|(known, _)| *known == sequence) {
+            return run;
+        }
+        let collective = &self.training.collectives()[collective as usize];
+        let (ranks, chunks) = (collective.ranks() as usize, collective.chunks() as usize);
+        let its = CollectiveRun {
+            group,
+            sequence,
+            collective,
+            members: vec![Member::default(); ranks],
+            chunks: vec![Chunk::default(); ranks * chunks],
+            done: 0,
+        };
+        let run = match self.unused_runs.pop() {
+            Some(run) => {
+                self.runs[run as usize] = its;
+                run
+            }
+            None => {
+                self.runs.push(its);
+                self.runs.len() as u32 - 1
+            }
+        };
+        self.open[group as usize].push_back((sequence, run));
+        run
+    }
+
+    // As many chunks as may be under way.
+    fn begin_chunks(&mut self, run: u32, member: u32, its: &mut Surroundings<'_, '_>) {
+        let in_flight = self.training.spec().system.in_flight;
+        loop {
+            let run_state = &mut self.runs[run as usize];
+            let state = &mut run_state.members[member as usize];
+            let is_full = state.begun - state.done == in_flight;
+            if state.begun == run_state.collective.chunks() || is_full {
+                return;
+            }
+            let chunk = state.begun;
+            state.begun += 1;
+            run_state.chunk(member, chunk).has_begun = true;
+            self.take_steps((run, chunk, member), its);
+        }
+    }
+
+    // A message of a step has arrived.
+    fn arrive(
+        &mut self,
+        (run, chunk, member): (u32, u32, u32),
+        step: u32,
+        its: &mut Surroundings<'_, '_>,
+    ) {
+        let state = self.runs[run as usize].chunk(member, chunk);
+        if !state.has_begun || step != state.step {
+            match state.early.iter_mut().find(|(early, _)| *early == step) {
+                Some((_, messages)) => *messages += 1,
+                None => state.early.push((step, 1)),
+            }
+            return;
+        }
+        state.missing -= 1;
+        if state.missing == 0 {
+            state.step += 1;
+            self.take_steps((run, chunk, member), its);
+            self.begin_chunks(run, member, its);
+        }
+    }
+
+    // Sends what the present step asks for, and goes on to the next as long as nothing is missing.
+    fn take_steps(
+        &mut self,
+        (run, chunk, member): (u32, u32, u32),
+        its: &mut Surroundings<'_, '_>,
+    ) {
+        let run_state = &mut self.runs[run as usize];
+        let (collective, group) = (run_state.collective, run_state.group);
+        let mut step = run_state.chunk(member, chunk).step;
+        loop {
+            step = collective.active_from(step, member);
+            if step == collective.steps() {
+                self.runs[run as usize].members[member as usize].done += 1;
+                return;
+            }
+            for send in collective.sends(step, member) {
+                let ends =
+                    [member, send.to].map(|each| self.training.members(group)[each as usize]);
+                let bytes = collective.message_bytes(chunk, step, member, &send).get().max(1);
+                let purpose = Purpose::Part { run, chunk, step, from: member, to: send.to };
+                self.runs[run as usize].members[member as usize].unacknowledged += 1;
+                self.post(ends, bytes, purpose, its);
+            }
+            let state = self.runs[run as usize].chunk(member, chunk);
+            let place = state.early.iter().position(|(early, _)| *early == step);
+            let early = place.map_or(0, |place| state.early.swap_remove(place).1);
+            (state.step, state.missing) = (step, collective.due(step, member) - early);
+            if state.missing > 0 {
+                return;
+            }
+            step += 1;
+        }
+    }
+
+    // A member may be done with a collective, and all of them.
+    fn look(
+        &mut self,
+        run: u32,
+        member: u32,
+        its: &mut Surroundings<'_, '_>,
+    ) -> Result<(), TooLong> {
+        let run_state = &mut self.runs[run as usize];
+        let state = &mut run_state.members[member as usize];
+        let has_all = state.done == run_state.collective.chunks();
+        if !state.has_joined || state.unacknowledged > 0 || !has_all {
+            return Ok(());
+        }
+        // It is told once.
+        state.has_joined = false;
+        run_state.done += 1;
+        let (group, sequence) = (run_state.group, run_state.sequence);
+        if run_state.done == run_state.collective.ranks() {
+            self.open[group as usize].retain(|(known, _)| *known != sequence);
+            self.unused_runs.push(run);
+        }
+        let (now, commands) = (its.engine.now, &mut self.commands);
+        self.execution.collective_done(group, member, now, its.records, commands)
+    }
+
+    fn post(
+        &mut self,
+        [from, to]: [u32; 2],
+        bytes: u64,
+        purpose: Purpose,
+        its: &mut Surroundings<'_, '_>,
+    ) {
+        let flow = self.queue_pairs.flow(from, to);
+        let (job, is_noticed, is_acknowledged) = (self.job, false, false);
+        let parcel = Parcel { job, purpose, to, bytes, is_noticed, is_acknowledged };
+        let parcel = its.parcels.add(parcel);
+        if self.under_way == 0 {
+            self.busy_since = its.engine.now;
+        }
+        self.under_way += 1;
+        // What a queue pair sends without a rest is one phase.
+        let sender = &its.engine.flows[flow as usize].sender;
+        let phase = &mut its.engine.courses[flow as usize].phase;
+        if sender.is_done() {
+            *phase = Progress { sent: sender.posted(), total: bytes };
+        } else {
+            phase.total += bytes;
+        }
+        its.engine.post(flow, bytes, Owner::Parcel(parcel));
+    }
+}
+
+impl CollectiveRun<'_> {
+    fn chunk(&mut self, member: u32, chunk: u32) -> &mut Chunk {
+        &mut self.chunks[(member * self.collective.chunks() + chunk) as usize]
+    }
+}
+
+impl Parcels {
+    pub(crate) fn get(&self, parcel: u32) -> Parcel {
+        self.all[parcel as usize]
+    }
+
+    fn add(&mut self, parcel: Parcel) -> u32 {
+        match self.unused.pop() {
+            Some(place) => {
+                self.all[place as usize] = parcel;
+                place
+            }
+            None => {
+                self.all.push(parcel);
+                self.all.len() as u32 - 1
+            }
+        }
+    }
+
+    // What is known of it with what happened now; when all has happened its place is free.
+    fn note(&mut self, parcel: u32, happened: impl Fn(&mut Parcel)) -> Parcel {
+        let its = &mut self.all[parcel as usize];
+        happened(its);
+        let its = *its;
+        if its.is_noticed && its.is_acknowledged {
+            self.unused.push(parcel);
+        }
+        its
+    }
+}
+
+impl QueuePairs {
+    fn new(training: &Training, flows: &Range<usize>) -> Self {
+        let pairs = training.pairs();
+        assert_eq!(pairs.len(), flows.len(), "each pair of ranks has its flow");
+        let ranks = training.workload().ranks().len() as u32;
+        let start = |rank| pairs.partition_point(|&(from, _)| from < rank) as u32;
+        let starts = (0..=ranks).map(start).collect();
+        Self { pairs, starts, first_flow: flows.start as u32 }
+    }
+
+    fn flow(&self, from: u32, to: u32) -> u32 {
+        let [start, end] = [from, from + 1].map(|rank| self.starts[rank as usize] as usize);
+        let of_rank = &self.pairs[start..end];
+        let place = of_rank.binary_search(&(from, to)).expect("only pairs of ranks send");
+        self.first_flow + (start + place) as u32
+    }
+}
