@@ -12,6 +12,7 @@ mod convert;
 mod packets;
 mod policies;
 mod simulate;
+mod trainings;
 
 use pyo3::prelude::*;
 

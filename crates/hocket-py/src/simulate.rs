@@ -6,7 +6,9 @@ use std::ops::ControlFlow;
 use hocket_des::{Duration, Rate, Time};
 use hocket_flowsim::{Options, Progress, Status};
 use hocket_packetsim::{Change, LinkChange, PathChoice, Skip, run_scenario};
-use hocket_scenario::{Job, JobFlow, LinkId, NodeId, Scenario, Share, Stop, Transport, Weight};
+use hocket_scenario::{
+    Job, JobFlow, LinkId, NodeId, Periodic, Scenario, Share, Stop, Transport, Weight, Work,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -15,13 +17,17 @@ use crate::convert::{
 };
 use crate::packets::{ModelSpec, PacketsRan, Reporter, observed};
 use crate::policies::{policy, window_rule};
+use crate::trainings::TrainingDict;
 
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct JobSpec {
     name: String,
-    profile: PlainProfile,
+    /// Of a periodic job, with the links that it crosses on the flow engine.
+    profile: Option<PlainProfile>,
     crossings: PlainCrossings,
+    /// Of a training job.
+    training: Option<TrainingDict>,
     arrival_ps: u64,
     iterations: Option<u64>,
     /// "fair", "weighted" or "adaptive", and the weight.
@@ -42,6 +48,11 @@ pub(crate) struct RunSpec {
     iterations: Option<u64>,
     until_ps: Option<u64>,
     record_rates_until_ps: u64,
+    /// Of so many iterations of training jobs the operations are recorded.
+    record_operations: u64,
+    sample_every_ps: Option<u64>,
+    /// Whether the packet engine records each message.
+    record_flows: bool,
 }
 
 /// What the packet engine reads of a job besides.
@@ -74,6 +85,17 @@ pub(crate) struct Ran<'py> {
 impl JobSpec {
     fn job(self) -> PyResult<Job> {
         let weight = Weight::new(self.share.1).map_err(value_error)?;
+        let work = match (self.training, self.profile) {
+            (Some(training), _) => Work::Training(Box::new(training.training(&self.name)?)),
+            (None, Some(plain)) => Work::Periodic(Periodic {
+                profile: profile(plain)?,
+                crossings: crossings(self.crossings),
+                flows: Vec::new(),
+            }),
+            (None, None) => {
+                return Err(value_error(format!("job {:?} has nothing to do", self.name)));
+            }
+        };
         Ok(Job {
             arrival: Time::from_ps(self.arrival_ps),
             iterations: self.iterations,
@@ -88,7 +110,7 @@ impl JobSpec {
             readjust: self.readjust,
             jitter: self.jitter,
             pad_to: self.pad_to_ps.map(Duration::from_ps),
-            ..Job::new(self.name, profile(self.profile)?, crossings(self.crossings))
+            ..Job::with_work(self.name, work)
         })
     }
 }
@@ -113,7 +135,9 @@ impl TransportSpec<'_> {
             },
             ..JobFlow::new(NodeId::new(from), NodeId::new(to), label)
         };
-        job.flows = self.flows.into_iter().map(flow).collect();
+        if let Some(periodic) = job.periodic_mut() {
+            periodic.flows = self.flows.into_iter().map(flow).collect();
+        }
         job.transport =
             Transport { policy: policy(&self.policy)?, window: window_rule(self.window) };
         Ok(())
@@ -132,7 +156,6 @@ pub(crate) fn simulate_jobs<'py>(
     transports: Vec<TransportSpec<'py>>,
     changes: Vec<(u64, u32, String, u64)>,
     run: RunSpec,
-    sample_every_ps: Option<u64>,
     skip: Option<(f64, u32)>,
     sink: Bound<'py, PyAny>,
     progress: Bound<'py, PyAny>,
@@ -145,8 +168,13 @@ pub(crate) fn simulate_jobs<'py>(
     let scenario = run.scenario(fabric.get(), jobs)?;
     let changes: Vec<LinkChange> = changes.into_iter().map(link_change).collect();
     let options = hocket_packetsim::Options {
-        sample_every: sample_every_ps.map(Duration::from_ps),
+        sample_every: run.sample_every_ps.map(Duration::from_ps),
         skip: skip.map(|(tolerance, cycles)| Skip { tolerance, cycles }),
+        record: hocket_packetsim::Record {
+            operations: run.record_operations,
+            messages: run.record_flows,
+            ..hocket_packetsim::Record::default()
+        },
         ..hocket_packetsim::Options::default()
     };
     let run = |reporter: &mut Reporter| {
@@ -178,6 +206,8 @@ pub(crate) fn simulate<'py>(
     let scenario = run.scenario(fabric.get(), jobs)?;
     let options = Options {
         rates_until: Time::from_ps(run.record_rates_until_ps),
+        recorded_iterations: run.record_operations,
+        sample_every: run.sample_every_ps.map(Duration::from_ps),
         progress_every: NonZeroU64::new(1 << 16).expect("65,536 is not zero"),
         ..Options::default()
     };
@@ -198,7 +228,7 @@ pub(crate) fn simulate<'py>(
         return Err(error);
     }
     let tables = PyDict::new(py);
-    for table in outcome.tables.all() {
+    for table in outcome.tables.all().into_iter().chain(&outcome.utilisation) {
         tables.set_item(table.name, columns(py, table)?)?;
     }
     let counters = PyDict::new(py);

@@ -175,6 +175,10 @@ pub enum CollectiveError {
 }
 
 impl CollectiveKind {
+    /// All there are.
+    pub const ALL: [Self; 5] =
+        [Self::AllReduce, Self::ReduceScatter, Self::AllGather, Self::AllToAll, Self::Broadcast];
+
     /// As plans and tables spell it.
     pub const fn name(self) -> &'static str {
         match self {
@@ -210,6 +214,9 @@ impl CollectiveKind {
 }
 
 impl Algorithm {
+    /// All there are.
+    pub const ALL: [Self; 4] = [Self::Ring, Self::Tree, Self::HalvingDoubling, Self::Direct];
+
     /// As plans and tables spell it.
     pub const fn name(self) -> &'static str {
         match self {

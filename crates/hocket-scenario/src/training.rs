@@ -93,6 +93,10 @@ pub enum TrainingError {
     NoneInFlight,
     #[error("a receiver that reduces 0 bits per second would never end")]
     NoReduction,
+    #[error(
+        "packets of {payload} bytes of data, {ack_every} for each acknowledgement; there is at least 1 of both"
+    )]
+    Framing { payload: u32, ack_every: u32 },
     #[error("rank {rank} is a straggler; there are {ranks}, counted from 0")]
     UnknownStraggler { rank: u32, ranks: usize },
     #[error("rank {rank} is slowed down by a factor of {factor}; it lies between 0.01 and 1,000")]
@@ -365,6 +369,11 @@ fn check_places(spec: &TrainingSpec) -> Result<(), TrainingError> {
     }
     if spec.system.in_flight == 0 {
         return Err(TrainingError::NoneInFlight);
+    }
+    for Framing { payload, ack_every, .. } in [spec.framing, spec.scale_up_framing] {
+        if payload == 0 || ack_every == 0 {
+            return Err(TrainingError::Framing { payload, ack_every });
+        }
     }
     if spec.system.reduction == Some(Rate::ZERO) {
         return Err(TrainingError::NoReduction);
