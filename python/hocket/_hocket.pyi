@@ -89,10 +89,32 @@ class _Ranked(TypedDict):
     discarded: list[tuple[int, str]]
     interrupted: bool
 
+# Name, kind, after, duration in ps, bytes, communicator, peer, tag.
+_Operation = tuple[str, str, list[int], int, int, int, int, int]
+
+class _TrainingSpec(TypedDict):
+    programs: list[list[_Operation]]
+    groups: list[list[int]]
+    # Program and groups.
+    ranks: list[tuple[int, list[int]]]
+    hosts: list[int]
+    localities: list[list[int]]
+    algorithms: list[tuple[str, list[str]]]
+    chunks: int
+    in_flight: int
+    endpoint_delay_ps: int
+    reduction_bps: int | None
+    stragglers: list[tuple[int, float]]
+    path: str
+    # Payload, header, acknowledgement, packets for each.
+    framing: tuple[int, int, int, int]
+    scale_up_framing: tuple[int, int, int, int]
+
 class _JobSpec(TypedDict):
     name: str
-    profile: _Profile
+    profile: _Profile | None
     crossings: _Crossings
+    training: _TrainingSpec | None
     arrival_ps: int
     iterations: int | None
     share: tuple[str, float]
@@ -115,6 +137,9 @@ class _RunSpec(TypedDict):
     iterations: int | None
     until_ps: int | None
     record_rates_until_ps: int
+    record_operations: int
+    sample_every_ps: int | None
+    record_flows: bool
 
 # A NumPy type and a buffer; for text the codes and their dictionary.
 _Column = tuple[str, bytes] | tuple[str, bytes, list[str]]
@@ -225,7 +250,6 @@ def simulate_jobs(
     transports: Sequence[_TransportSpec],
     changes: Sequence[tuple[int, int, str, int]],
     run: _RunSpec,
-    sample_every_ps: int | None,
     skip: tuple[float, int] | None,
     sink: Callable[[str, dict[str, _Column]], object],
     progress: Callable[[int, int, int | None], object],

@@ -49,6 +49,10 @@ class Network:
             return [[(0, 1)] for _ in plan.jobs]
         found = []
         for number, job in enumerate(plan.jobs):
+            if job.training is not None:
+                # The engines find out who of its ranks sends to whom.
+                found.append([])
+                continue
             hosts = self._hosts(plan, number, placement)
             if isinstance(job.path, str):
                 try:
@@ -63,6 +67,8 @@ class Network:
     def flows(self, plan: Plan, placement: Mapping[str, Sequence[str]] | None) -> list[list[Flow]]:
         """For each job of `plan`, the flows of its ring; on one link that all share, the one that crosses it.
 
+        A training job has none here: the engines find out who of its ranks sends to whom.
+
         Raises `InputError` as `crossings` does.
         """
         if plan.link is not None:
@@ -71,6 +77,9 @@ class Network:
         found = []
         for number, job in enumerate(plan.jobs):
             hosts = self._hosts(plan, number, placement)
+            if job.training is not None:
+                found.append([])
+                continue
             ring = self.fabric.ring_flows(hosts, number * _LABELS)
             ways: list[Way]
             if isinstance(job.path, str):
@@ -83,8 +92,9 @@ class Network:
     def path_bytes(self, flows: Sequence[Flow], packet_bytes: int, answer_bytes: int) -> int:
         """What fills the longest way of `flows`: the rate of its slowest link × its idle round-trip time."""
         most = 0
-        for start, end, label, way in flows:
-            links = way if isinstance(way, list) else self.fabric.route(start, end, label)
+        routes = iter(self.fabric.routes([flow[:3] for flow in flows if not isinstance(flow[3], list)]))
+        for *_, way in flows:
+            links = way if isinstance(way, list) else next(routes)
             rates_bps = [self.links[link][1] for link in links]
             bits = 8 * (packet_bytes + answer_bytes)
             rtt_ps = sum(
@@ -93,6 +103,16 @@ class Network:
             )
             most = max(most, min(rates_bps) * rtt_ps // (8 * 10**12))
         return most
+
+    def ways_out(
+        self, plan: Plan, number: int, placement: Mapping[str, Sequence[str]] | None
+    ) -> list[Flow]:
+        """Of training job `number`, flows from its first host to all that are in other servers."""
+        assert plan.fabric is not None, "training jobs are placed on a fabric"
+        first, *others = plan.hosts_of(plan.jobs[number], placement)
+        server = plan.fabric.server_of(first)
+        outside = [host for host in others if plan.fabric.server_of(host) != server]
+        return [(self.nodes[first], self.nodes[host], number * _LABELS, "ecmp") for host in outside]
 
     def _hosts(self, plan: Plan, number: int, placement: Mapping[str, Sequence[str]] | None) -> list[int]:
         job = plan.jobs[number]
@@ -160,7 +180,7 @@ def build_dumbbell(plan: Plan) -> Network:
     for job in plan.jobs:
         cables.append((nodes[_left(job)], 0, rate_bps, delay_ps))
         cables.append((1, nodes[_right(job)], rate_bps, delay_ps))
-    fabric = _hocket.Fabric([(name, name in ("left", "right")) for name in nodes], cables)
+    fabric = _hocket.Fabric([(name, "switch" if name in ("left", "right") else "host") for name in nodes], cables)
     (_, rate), *others = fabric.links()
     return Network(fabric, (("link", rate), *others), nodes, (delay_ps,) * len(cables))
 
@@ -185,7 +205,7 @@ def build_network(plan: Plan) -> Network:
         (nodes[cable.ends[0]], nodes[cable.ends[1]], cable.rate_bps, cable.delay_ps)
         for cable in topology.cables
     ]
-    fabric = _hocket.Fabric([(name, kind != "host") for name, kind in topology.nodes.items()], cables)
+    fabric = _hocket.Fabric(list(topology.nodes.items()), cables)
     # A name that the plan gives goes before the direction that the engines name a link by.
     names = [cable.name for cable in topology.cables for _ in cable.ends]
     links = tuple(

@@ -81,9 +81,14 @@ class Sent:
         self.plan = plan
         self.network = build_network(plan) if plan.fabric else build_dumbbell(plan)
         self.flows = self.network.flows(plan, placement)
+        # Of a training job the engine finds the flows; some of them say how long its ways are.
+        ways = [
+            self.network.ways_out(plan, number, placement) if job.training is not None else self.flows[number]
+            for number, job in enumerate(plan.jobs)
+        ]
         self.model = model_parameters(plan)
         self.congestion = [
-            self._governed(job, flows, placement) for job, flows in zip(plan.jobs, self.flows, strict=True)
+            self._governed(job, flows, placement) for job, flows in zip(plan.jobs, ways, strict=True)
         ]
         self.windows = [_window(job) for job in plan.jobs]
 
@@ -126,7 +131,6 @@ class Sent:
                 transports,
                 self._changes(),
                 run,
-                self.plan.run.sample_every_ps,
                 (skip.tolerance, skip.cycles) if skip else None,
                 add,
                 progress,
@@ -229,7 +233,7 @@ def _line_rate_bps(plan: Plan, job: Job, placement: Placement) -> int:
     if plan.fabric is None:
         return plan.rates_bps()["link"]
     nics = plan.fabric.nic_rates_bps()
-    return min(nics[host] for host in (placement or {}).get(job.name) or job.placement or ())
+    return min(nics[host] for host in plan.hosts_of(job, placement))
 
 
 def _window(job: Job) -> Parameter:

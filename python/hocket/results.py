@@ -4,6 +4,7 @@ A directory of a run holds one Parquet file per table and `manifest.json`.
 """
 
 import json
+import resource
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -201,3 +202,9 @@ def _series(name: str, dtype: str, buffer: bytes, dictionary: list[str] | None =
 def _array(dtype: str, buffer: bytes, dictionary: list[str] | None = None) -> pa.Array:
     values = pa.array(np.frombuffer(buffer, dtype=dtype))
     return values if dictionary is None else pa.array(dictionary, pa.string()).take(values)
+
+
+def peak_rss_mb() -> float:
+    """The most memory that this process has had, in megabytes."""
+    # Linux counts in kibibytes.
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6

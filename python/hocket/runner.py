@@ -1,6 +1,5 @@
 """Runs plans on either engine: a checked plan in, tables and a manifest out."""
 
-import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
@@ -11,11 +10,12 @@ import polars as pl
 
 from hocket import _hocket
 from hocket.errors import InputError, SelfCheckError, located
-from hocket.network import Crossings, build_network
+from hocket.network import Crossings, Network, build_network
 from hocket.packets import Memory, Sent, Sink
 from hocket.plan import Engine, Job, Plan, load_plan, parse_plan
-from hocket.results import Run, RunWriter, frame
+from hocket.results import Run, RunWriter, frame, peak_rss_mb
 from hocket.schema import Table
+from hocket.training.spec import training_spec
 from hocket.workloads import WorkloadProfile
 
 PlanLike = Plan | Mapping[str, object] | str | Path
@@ -87,8 +87,10 @@ def ignored(plan: Plan, engine: Engine) -> list[dict[str, str]]:
         found.extend({"key": f"{where}{key}", "why": why} for key in given)
 
     if engine == "flow":
-        add(plan, ("switch", "host"), "", packets)
-        add(plan.run, ("sample_every", "skip_ahead"), "run.", packets)
+        add(plan, ("switch",), "", packets)
+        if all(job.training is None for job in plan.jobs):
+            add(plan, ("host",), "", packets)
+        add(plan.run, ("skip_ahead", "record_flows"), "run.", packets)
     else:
         why = "the packet engine takes samples; see sample_every"
         add(plan.run, ("record_rates_until",), "run.", why)
@@ -119,16 +121,17 @@ def _by_rates(plan: Plan, candidate: str | None) -> _RunInto:
         raise InputError("changes: only the packet engine has links that change; run the plan on that one")
     network = build_network(plan)
     crossings = network.crossings(plan, _placement(plan, candidate))
-    jobs = _job_specs(plan, crossings)
+    jobs = _job_specs(plan, crossings, candidate, network)
 
     def run_into(sink: Sink, progress: _Progress) -> Run:
         started = time.perf_counter()
         ran = _hocket.simulate(network.fabric, jobs, _run_spec(plan), progress)
         run_s = time.perf_counter() - started
         frames = {name: frame(columns) for name, columns in ran["tables"].items()}
-        frames["links"] = frames["links"].with_columns(pl.col("link").replace(network.display_names()))
+        shown = network.display_names()
         for name, table in frames.items():
-            sink.append_frame(name, table)
+            named = table.with_columns(pl.col("link").replace(shown)) if "link" in table.columns else table
+            sink.append_frame(name, named)
         counts = {
             **ran["counters"],
             "iterations": frames["iterations"].height,
@@ -150,7 +153,7 @@ def _by_rates(plan: Plan, candidate: str | None) -> _RunInto:
 def _by_packets(plan: Plan, candidate: str | None) -> _RunInto:
     sent = Sent(plan, _placement(plan, candidate))
     # The packet engine finds the links by the flows.
-    jobs = _job_specs(plan, [[] for _ in plan.jobs])
+    jobs = _job_specs(plan, [[] for _ in plan.jobs], candidate, sent.network)
 
     def run_into(sink: Sink, progress: _Progress) -> Run:
         started = time.perf_counter()
@@ -182,9 +185,14 @@ def _manifest(plan: Plan, engine: Engine, candidate: str | None, run_s: float) -
     }
 
 
-def _job_specs(plan: Plan, crossings: Sequence[Crossings]) -> "list[_hocket._JobSpec]":
+def _job_specs(
+    plan: Plan, crossings: Sequence[Crossings], candidate: str | None, network: Network
+) -> "list[_hocket._JobSpec]":
+    placement = _placement(plan, candidate)
     return [
         job_spec(job, _only_profile(number, job), crossed)
+        if job.training is None
+        else training_job_spec(plan, number, training_spec(plan, number, placement, network))
         for number, (job, crossed) in enumerate(zip(plan.jobs, crossings, strict=True))
     ]
 
@@ -196,6 +204,9 @@ def _run_spec(plan: Plan) -> "_hocket._RunSpec":
         "iterations": plan.iterations,
         "until_ps": plan.run.until_ps,
         "record_rates_until_ps": plan.run.record_rates_until_ps,
+        "record_operations": plan.run.record_operations,
+        "sample_every_ps": plan.run.sample_every_ps,
+        "record_flows": plan.run.record_flows,
     }
 
 
@@ -208,20 +219,38 @@ def job_spec(
     pad_to_ps: int | None = None,
     readjust: bool | None = None,
 ) -> "_hocket._JobSpec":
-    """`job` as the flow engine takes it; the keyword arguments replace what the plan says."""
+    """A periodic `job` as the engines take it; the keyword arguments replace what the plan says."""
     return {
-        "name": job.name,
+        **_common_spec(job),
         "profile": plain(profile),
         "crossings": crossings,
+        "time_shift_ps": job.time_shift_ps if time_shift_ps is None else time_shift_ps,
+        "readjust": job.readjust if readjust is None else readjust,
+        "pad_to_ps": job.pad_to_ps if pad_to_ps is None else pad_to_ps,
+    }
+
+
+def training_job_spec(plan: Plan, number: int, training: "_hocket._TrainingSpec") -> "_hocket._JobSpec":
+    """Training job `number` of `plan` as the engines take it."""
+    job = plan.jobs[number]
+    return {**_common_spec(job), "training": training, "iterations": plan.iterations_of(job)}
+
+
+def _common_spec(job: Job) -> "_hocket._JobSpec":
+    return {
+        "name": job.name,
+        "profile": None,
+        "crossings": [],
+        "training": None,
         "arrival_ps": job.arrival_ps,
         "iterations": job.iterations,
         "share": (job.share.kind, job.share.weight),
         "priority": job.priority,
-        "time_shift_ps": job.time_shift_ps if time_shift_ps is None else time_shift_ps,
+        "time_shift_ps": job.time_shift_ps,
         "clock_error_ps": job.clock_error_ps,
-        "readjust": job.readjust if readjust is None else readjust,
+        "readjust": job.readjust,
         "jitter": job.jitter,
-        "pad_to_ps": job.pad_to_ps if pad_to_ps is None else pad_to_ps,
+        "pad_to_ps": job.pad_to_ps,
     }
 
 
@@ -229,12 +258,6 @@ def plain(profile: WorkloadProfile) -> tuple[int, list[tuple[int, int, int]]]:
     """A profile as it crosses into `_hocket`."""
     phases = [(phase.start_ps, phase.duration_ps, phase.rate_bps) for phase in profile.phases]
     return profile.period_ps, phases
-
-
-def peak_rss_mb() -> float:
-    """The most memory that this process has had, in megabytes."""
-    # Linux counts in kibibytes.
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
 
 
 def _only_profile(number: int, job: Job) -> WorkloadProfile:

@@ -121,6 +121,9 @@ struct OpenCollective {
     program: u32,
     operation: u32,
     done: u32,
+    /// Over the ranks that came and those that are done: the sums of the times at which that was.
+    joined_ps: u128,
+    done_ps: u128,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -438,9 +441,18 @@ impl<'a> Execution<'a> {
         let (group, program) = (rank_spec.communicators[place], rank_spec.program);
         let groups = &mut self.groups[group as usize];
         if sequence == groups.first + groups.open.len() as u64 {
-            let start = now;
-            groups.open.push_back(OpenCollective { start, iteration, program, operation, done: 0 });
+            groups.open.push_back(OpenCollective {
+                start: now,
+                iteration,
+                program,
+                operation,
+                done: 0,
+                joined_ps: 0,
+                done_ps: 0,
+            });
         }
+        let open = &mut groups.open[(sequence - groups.first) as usize];
+        open.joined_ps += u128::from(now.as_ps());
         let member = self.training.member(rank, place);
         let (collective, _) = self.training.collective(group, kind, bytes);
         commands.push(Command::Join { group, member, collective, sequence });
@@ -451,6 +463,7 @@ impl<'a> Execution<'a> {
         let its = &mut self.groups[group as usize];
         let number = (sequence - its.first) as usize;
         its.open[number].done += 1;
+        its.open[number].done_ps += u128::from(now.as_ps());
         while its.open.front().is_some_and(|open| open.done == members) {
             let done = its.open.pop_front().expect("it was just seen");
             its.first += 1;
@@ -463,6 +476,7 @@ impl<'a> Execution<'a> {
                     group,
                     start: done.start,
                     end: now,
+                    mean: mean_time(&done),
                 });
             }
         }
@@ -549,20 +563,14 @@ impl<'a> Execution<'a> {
     }
 
     fn duration(&mut self, rank: u32, ideal: Duration) -> Duration {
-        let slowdown = self.training.slowdown(rank);
-        let slowed = if slowdown == 1.0 {
-            ideal
-        } else {
-            // A float decides the length of a compute, once; that length is whole from here on.
-            Duration::from_ps((ideal.as_ps() as f64 * slowdown).round() as u64)
+        // A float decides the length of a compute, once; that length is whole from here on.
+        let scaled = |duration: Duration, factor: f64| {
+            Duration::from_ps((duration.as_ps() as f64 * factor).round() as u64)
         };
+        let slowed = scaled(ideal, self.training.slowdown(rank));
         match self.jitter.get_mut(rank as usize) {
             None => slowed,
-            Some(jitter) => {
-                let deviation =
-                    Duration::from_ps((slowed.as_ps() as f64 * self.job.jitter).round() as u64);
-                spread(slowed, deviation, jitter)
-            }
+            Some(jitter) => spread(slowed, scaled(slowed, self.job.jitter), jitter),
         }
     }
 
@@ -628,6 +636,11 @@ impl<'a> Execution<'a> {
             self.first_tally += 1;
         }
     }
+}
+
+fn mean_time(done: &OpenCollective) -> Duration {
+    let mean_ps = (done.done_ps - done.joined_ps) / u128::from(done.done);
+    Duration::from_ps(u64::try_from(mean_ps).expect("no rank takes longer than the run"))
 }
 
 impl RankState {

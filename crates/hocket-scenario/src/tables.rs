@@ -133,6 +133,8 @@ pub struct CollectiveRow {
     pub start: Time,
     /// When its last rank was done.
     pub end: Time,
+    /// From when a rank came to it until it was done, the mean over ranks.
+    pub mean: Duration,
 }
 
 /// What a job's policies did.
@@ -226,7 +228,8 @@ pub struct Tables {
     /// `job, iteration, rank, operation, name, kind, start_ps, end_ps`: of the iterations that are recorded so closely.
     pub operations: Table,
     /// `job, iteration, name, kind, algorithm, ranks, group, bytes, start_ps, end_ps, time_s, algbw_bps, busbw_bps`: from the
-    /// first rank that comes to it to the last that is done; groups of one rank left out.
+    /// first rank that comes to it to the last that is done, and in `time_s` the mean over ranks of their own time, as nccl-tests
+    /// measure it; groups of one rank left out.
     pub collectives: Table,
     /// `job, iterations, mean_iteration_s, p50_iteration_s, p90_iteration_s, p99_iteration_s,
     /// mean_communication_s, mean_delayed_s, time_shift_s, adjustments, policy_acted`: percentiles by

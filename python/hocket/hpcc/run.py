@@ -28,8 +28,7 @@ from hocket.hpcc.study import Study
 from hocket.hpcc.topology import IntArray, Topology
 from hocket.packet_tables import EVENT_TABLES, QUEUE_TABLES
 from hocket.parameters import described, values
-from hocket.results import MANIFEST, Run, RunWriter
-from hocket.runner import peak_rss_mb
+from hocket.results import MANIFEST, Run, RunWriter, peak_rss_mb
 from hocket.units import LARGEST
 
 Progress = Callable[[float, int, int], object]

@@ -26,6 +26,9 @@ from hocket.workloads import WorkloadProfile
 MAX_JOBS = 10_000
 """The most jobs of a plan: ten times the largest cluster that the solver is measured on."""
 
+DEFAULT_TRAINING_ITERATIONS = 1
+"""Of a job of operations, in a run that says neither how many nor until when: HOTI'22 Fig 10 shows one."""
+
 DEFAULT_ITERATIONS = 1_000
 """Iterations of a run that says neither how many nor until when: HotNets'22 §2 and NSDI'24 §2.2 run 1,000."""
 
@@ -111,6 +114,13 @@ class Plan(Table):
         if self.run.iterations is None and self.run.until_ps is None:
             return DEFAULT_ITERATIONS
         return self.run.iterations
+
+    def iterations_of(self, job: Job) -> int | None:
+        """After how many iterations `job` leaves, if it has a number of its own."""
+        is_open = self.run.iterations is None and self.run.until_ps is None
+        if job.iterations is None and job.training is not None and is_open:
+            return DEFAULT_TRAINING_ITERATIONS
+        return job.iterations
 
     def resolved(self) -> dict[str, Any]:
         """Everything explicit, ready for JSON: all defaults, and each job's profiles with their sources.

@@ -48,5 +48,6 @@ class Run(Table):
     record_operations: Annotated[StrictInt, Field(ge=0, le=LARGEST)] = default(
         1, "Hocket: operations are many rows, and much alike from iteration to iteration"
     )
+    record_flows: StrictBool = default(True, "Hocket: every message of the packet engine")
     trace: StrictBool = default(False, "Hocket: a trace is large")
     skip_ahead: Annotated[SkipAhead | None, *flag_or_table(SkipAhead, "tolerance and cycles")] = None

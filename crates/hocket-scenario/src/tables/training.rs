@@ -67,7 +67,7 @@ pub(super) fn collective_table(
     // As nccl-tests count: what each rank holds, or gets, or sends, over the time.
     let algbw_bps = |row: &CollectiveRow| {
         let bits = collective(row).1.bytes().get() as f64 * 8.0;
-        bits / row.end.since(row.start).as_secs_f64()
+        bits / row.mean.as_secs_f64()
     };
     let busbw_bps = |row: &CollectiveRow| algbw_bps(row) * collective(row).1.factor();
     let algorithm = |row: &CollectiveRow| training(scenario, row.job).algorithm(collective(row).0);
@@ -83,7 +83,7 @@ pub(super) fn collective_table(
         ("bytes", u64_column(rows, |row| collective(row).1.bytes().get())),
         ("start_ps", u64_column(rows, |row| row.start.as_ps())),
         ("end_ps", u64_column(rows, |row| row.end.as_ps())),
-        ("time_s", seconds_column(rows, |row| row.end.since(row.start))),
+        ("time_s", seconds_column(rows, |row| row.mean)),
         ("algbw_bps", Column::F64(rows.iter().map(algbw_bps).collect())),
         ("busbw_bps", Column::F64(rows.iter().map(busbw_bps).collect())),
     ];

@@ -1,0 +1,96 @@
+"""A training job as the engines take it: its workload, where its ranks are, and how its collectives are done."""
+
+from collections.abc import Mapping, Sequence
+
+from hocket import _hocket
+from hocket.network import Network
+from hocket.plan import Job, Plan
+from hocket.training.jobs import workload_of
+from hocket.training.workload import Operation
+
+Framing = tuple[int, int, int, int]
+"""Bytes of data, headers and acknowledgement of a packet, and packets for each acknowledgement."""
+
+_TELEMETRY = {"timely": "stamp_bytes", "hpcc": "hops_bytes", "hpcc-pint": "load_bytes"}
+
+
+def training_spec(
+    plan: Plan, number: int, placement: Mapping[str, Sequence[str]] | None, network: Network
+) -> "_hocket._TrainingSpec":
+    """Job `number` of `plan`, which has `training`, on `network`.
+
+    Raises `InputError` as `workload_of` does.
+    """
+    job = plan.jobs[number]
+    workload = workload_of(plan, number, placement)
+    hosts = plan.hosts_of(job, placement)
+    collectives = job.collectives
+    return {
+        "programs": [[_plain(operation) for operation in program] for program in workload.programs],
+        "groups": [list(group) for group in workload.groups],
+        "ranks": [(rank.program, list(rank.communicators)) for rank in workload.ranks],
+        "hosts": [network.nodes[host] for host in hosts],
+        "localities": _localities(plan, hosts),
+        "algorithms": [
+            ("all-reduce", list(collectives.all_reduce)),
+            ("reduce-scatter", list(collectives.reduce_scatter)),
+            ("all-gather", list(collectives.all_gather)),
+            ("all-to-all", list(collectives.all_to_all)),
+            ("broadcast", list(collectives.broadcast)),
+        ],
+        "chunks": collectives.chunks,
+        "in_flight": min(collectives.in_flight, collectives.chunks),
+        "endpoint_delay_ps": collectives.endpoint_delay_ps,
+        "reduction_bps": collectives.reduction_rate_bps,
+        "stragglers": [(each.rank, each.slowdown) for each in job.stragglers],
+        "path": job.path if isinstance(job.path, str) else "ecmp",
+        "framing": _framing(plan, job),
+        "scale_up_framing": _scale_up_framing(plan),
+    }
+
+
+def _plain(operation: Operation) -> tuple[str, str, list[int], int, int, int, int, int]:
+    return (
+        operation.name,
+        operation.kind,
+        list(operation.after),
+        operation.duration_ps,
+        operation.bytes,
+        operation.communicator,
+        operation.peer,
+        operation.tag,
+    )
+
+
+def _localities(plan: Plan, hosts: Sequence[str]) -> list[list[int]]:
+    """For servers, then for the switches that servers hang on: by rank, the number of its own."""
+    assert plan.fabric is not None, "training jobs are placed on a fabric"
+    topology = plan.fabric.topology
+    switches: dict[str, str] = {}
+    for cable in topology.cables:
+        for host, other in (cable.ends, cable.ends[::-1]):
+            if topology.nodes[host] == "host" and topology.nodes[other] == "switch":
+                # Of a server whose GPUs hang on several switches, as with rails, the first counts.
+                switches.setdefault(plan.fabric.server_of(host), other)
+    servers = [plan.fabric.server_of(host) for host in hosts]
+    return [_numbered(servers), _numbered([switches.get(server, server) for server in servers])]
+
+
+def _numbered(names: Sequence[str]) -> list[int]:
+    numbers: dict[str, int] = {}
+    return [numbers.setdefault(name, len(numbers)) for name in names]
+
+
+def _framing(plan: Plan, job: Job) -> Framing:
+    frames = _hocket.rocev2_frames()
+    telemetry = _TELEMETRY.get(job.congestion.policy) if job.congestion else None
+    extra = frames[telemetry] if telemetry else 0
+    header, ack = frames["data_header_bytes"] + extra, frames["ack_bytes"] + extra
+    return plan.host.mtu_bytes, header, ack, plan.host.ack_every
+
+
+def _scale_up_framing(plan: Plan) -> Framing:
+    frames = _hocket.rocev2_frames()
+    scale_up = plan.fabric.scale_up if plan.fabric else None
+    payload = scale_up.payload_bytes if scale_up else plan.host.mtu_bytes
+    return payload, frames["data_header_bytes"], frames["ack_bytes"], plan.host.ack_every
