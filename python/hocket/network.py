@@ -47,7 +47,7 @@ class Network:
         """
         if plan.link is not None:
             return [[(0, 1)] for _ in plan.jobs]
-        found = []
+        found: list[Crossings] = []
         for number, job in enumerate(plan.jobs):
             if job.training is not None:
                 # The engines find out who of its ranks sends to whom.
@@ -74,7 +74,7 @@ class Network:
         if plan.link is not None:
             ends = [(self.nodes[_left(job)], self.nodes[_right(job)]) for job in plan.jobs]
             return [[(*pair, number * _LABELS, "ecmp")] for number, pair in enumerate(ends)]
-        found = []
+        found: list[list[Flow]] = []
         for number, job in enumerate(plan.jobs):
             hosts = self._hosts(plan, number, placement)
             if job.training is not None:

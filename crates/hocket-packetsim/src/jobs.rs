@@ -94,7 +94,7 @@ pub(crate) struct Jobs<'a> {
 }
 
 enum JobState<'a> {
-    Periodic(PeriodicState<'a>),
+    Periodic(Box<PeriodicState<'a>>),
     Training(Box<TrainingState<'a>>),
 }
 
@@ -129,7 +129,7 @@ impl<'a> Jobs<'a> {
                     if let Some(start) = closed_loop.first_start() {
                         engine.schedule_work(start, Work::Job(id.code()));
                     }
-                    jobs.push(JobState::Periodic(PeriodicState {
+                    jobs.push(JobState::Periodic(Box::new(PeriodicState {
                         periodic,
                         closed_loop,
                         flows: flows.clone(),
@@ -138,7 +138,7 @@ impl<'a> Jobs<'a> {
                         busy: Duration::ZERO,
                         done: 0,
                         is_gone: false,
-                    }));
+                    })));
                 }
                 hocket_scenario::Work::Training(_) => {
                     for returns in &mut engine.returns[flows.clone()] {

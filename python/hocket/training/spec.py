@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from hocket import _hocket
 from hocket.network import Network
-from hocket.plan import Job, Plan
+from hocket.plan import Collectives, Job, Plan
 from hocket.training.jobs import workload_of
 from hocket.training.workload import Operation
 
@@ -24,7 +24,7 @@ def training_spec(
     job = plan.jobs[number]
     workload = workload_of(plan, number, placement)
     hosts = plan.hosts_of(job, placement)
-    collectives = job.collectives
+    collectives = job.collectives or Collectives()
     return {
         "programs": [[_plain(operation) for operation in program] for program in workload.programs],
         "groups": [list(group) for group in workload.groups],
