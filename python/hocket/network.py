@@ -83,8 +83,9 @@ class Network:
     def path_bytes(self, flows: Sequence[Flow], packet_bytes: int, answer_bytes: int) -> int:
         """What fills the longest way of `flows`: the rate of its slowest link × its idle round-trip time."""
         most = 0
-        for start, end, label, way in flows:
-            links = way if isinstance(way, list) else self.fabric.route(start, end, label)
+        chosen = iter(self.fabric.routes([flow[:3] for flow in flows if isinstance(flow[3], str)]))
+        for *_, way in flows:
+            links = next(chosen) if isinstance(way, str) else way
             rates_bps = [self.links[link][1] for link in links]
             bits = 8 * (packet_bytes + answer_bytes)
             rtt_ps = sum(
@@ -160,7 +161,9 @@ def build_dumbbell(plan: Plan) -> Network:
     for job in plan.jobs:
         cables.append((nodes[_left(job)], 0, rate_bps, delay_ps))
         cables.append((1, nodes[_right(job)], rate_bps, delay_ps))
-    fabric = _hocket.Fabric([(name, name in ("left", "right")) for name in nodes], cables)
+    fabric = _hocket.Fabric(
+        [(name, "switch" if name in ("left", "right") else "host") for name in nodes], cables
+    )
     (_, rate), *others = fabric.links()
     return Network(fabric, (("link", rate), *others), nodes, (delay_ps,) * len(cables))
 
@@ -185,7 +188,7 @@ def build_network(plan: Plan) -> Network:
         (nodes[cable.ends[0]], nodes[cable.ends[1]], cable.rate_bps, cable.delay_ps)
         for cable in topology.cables
     ]
-    fabric = _hocket.Fabric([(name, kind != "host") for name, kind in topology.nodes.items()], cables)
+    fabric = _hocket.Fabric(list(topology.nodes.items()), cables)
     # A name that the plan gives goes before the direction that the engines name a link by.
     names = [cable.name for cable in topology.cables for _ in cable.ends]
     links = tuple(
