@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hocket import InputError, parse_plan
+from hocket import InputError, _hocket, parse_plan
 from hocket.network import build_network
 
 UP = [{"start": "0 ms", "duration": "60 ms", "rate": "30 Gbps"}]
@@ -92,3 +92,29 @@ def test_a_candidates_placement_goes_before_the_jobs_own() -> None:
 def test_hosts_without_a_path_between_them_are_refused() -> None:
     with pytest.raises(InputError, match="'s9' has no path to 's1'"):
         plan([*TWO_RACKS, ("s9", "s10")], ["s1", "s9"])
+
+
+def test_a_ring_crosses_the_switch_of_each_server_inside_and_its_nics_between_servers() -> None:
+    shape = {"racks": 1, "servers_per_rack": 2, "gpus_per_server": 3, "spines": 1, "nic": "200 Gbps"}
+    fabric = {"clos": {**shape, "uplink": "200 Gbps", "delay": "500 ns"}, "scale_up": True}
+    ring = [f"s{server}:{gpu}" for server in range(2) for gpu in range(3)]
+    job = {"name": "a", "period": "180 ms", "up": UP, "placement": ring}
+    (links,) = crossed(parse_plan({"fabric": fabric, "jobs": [job]}))
+    outside = {"s0:2->tor0", "tor0->s1:0", "s1:2->tor0", "tor0->s0:0"}
+    inside = {
+        end
+        for server in ("s0", "s1")
+        for gpu in (0, 1)
+        for end in (
+            f"{server}:{gpu}->{server}:nvswitch",
+            f"{server}:nvswitch->{server}:{gpu + 1}",
+        )
+    }
+    assert links == dict.fromkeys(outside | inside, 1)
+
+
+def test_a_node_of_an_unknown_kind_is_refused_by_name() -> None:
+    with pytest.raises(
+        ValueError, match=r'node "s0" is a "gpu"; it must be a "host", "switch" or "scale-up"'
+    ):
+        _hocket.Fabric([("s0", "gpu")], [])

@@ -92,9 +92,9 @@ class Network:
     def path_bytes(self, flows: Sequence[Flow], packet_bytes: int, answer_bytes: int) -> int:
         """What fills the longest way of `flows`: the rate of its slowest link × its idle round-trip time."""
         most = 0
-        routes = iter(self.fabric.routes([flow[:3] for flow in flows if not isinstance(flow[3], list)]))
+        chosen = iter(self.fabric.routes([flow[:3] for flow in flows if isinstance(flow[3], str)]))
         for *_, way in flows:
-            links = way if isinstance(way, list) else next(routes)
+            links = next(chosen) if isinstance(way, str) else way
             rates_bps = [self.links[link][1] for link in links]
             bits = 8 * (packet_bytes + answer_bytes)
             rtt_ps = sum(
@@ -180,7 +180,9 @@ def build_dumbbell(plan: Plan) -> Network:
     for job in plan.jobs:
         cables.append((nodes[_left(job)], 0, rate_bps, delay_ps))
         cables.append((1, nodes[_right(job)], rate_bps, delay_ps))
-    fabric = _hocket.Fabric([(name, "switch" if name in ("left", "right") else "host") for name in nodes], cables)
+    fabric = _hocket.Fabric(
+        [(name, "switch" if name in ("left", "right") else "host") for name in nodes], cables
+    )
     (_, rate), *others = fabric.links()
     return Network(fabric, (("link", rate), *others), nodes, (delay_ps,) * len(cables))
 

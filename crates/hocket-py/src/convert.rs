@@ -63,12 +63,19 @@ impl PyFabric {
     /// Nodes as (name, kind), the kind "host", "switch" or "scale-up" (a switch inside a server); cables as (node, node,
     /// rate in bits/s, delay in ps).
     #[new]
-    fn new(nodes: Vec<(String, KindSpec)>, cables: Vec<(u32, u32, u64, u64)>) -> PyResult<Self> {
-        let node = |(name, kind)| match node_kind(&kind) {
-            Ok(kind) => Ok(Node { name, kind }),
-            Err(kind) => Err(value_error(format!(
-                "node {name:?} is a {kind:?}; it must be a \"host\", \"switch\" or \"scale-up\""
-            ))),
+    fn new(nodes: Vec<(String, String)>, cables: Vec<(u32, u32, u64, u64)>) -> PyResult<Self> {
+        let node = |(name, kind): (String, String)| {
+            let kind = match kind.as_str() {
+                "host" => NodeKind::Host,
+                "switch" => NodeKind::Switch,
+                "scale-up" => NodeKind::ScaleUp,
+                other => {
+                    return Err(value_error(format!(
+                        "node {name:?} is a {other:?}; it must be a \"host\", \"switch\" or \"scale-up\""
+                    )));
+                }
+            };
+            Ok(Node { name, kind })
         };
         let nodes: Vec<Node> = nodes.into_iter().map(node).collect::<PyResult<_>>()?;
         let cables = cables.into_iter().map(|(a, b, rate_bps, delay_ps)| Cable {
@@ -127,26 +134,6 @@ impl PyFabric {
         let workers: Vec<NodeId> = workers.into_iter().map(NodeId::new).collect();
         let flows = ring_flows(&workers, first_label);
         flows.iter().map(|flow| (flow.from.code(), flow.to.code(), flow.label)).collect()
-    }
-}
-
-/// A kind of node; a bool says whether it is a switch.
-#[derive(FromPyObject)]
-enum KindSpec {
-    IsSwitch(bool),
-    Name(String),
-}
-
-fn node_kind(spec: &KindSpec) -> Result<NodeKind, &str> {
-    match spec {
-        KindSpec::IsSwitch(true) => Ok(NodeKind::Switch),
-        KindSpec::IsSwitch(false) => Ok(NodeKind::Host),
-        KindSpec::Name(name) => match name.as_str() {
-            "host" => Ok(NodeKind::Host),
-            "switch" => Ok(NodeKind::Switch),
-            "scale-up" => Ok(NodeKind::ScaleUp),
-            other => Err(other),
-        },
     }
 }
 

@@ -147,7 +147,8 @@ def _check_names(study: Study) -> None:
 
 def _fabric(topology: Topology) -> _hocket.Fabric:
     """Nodes are named by their numbers, so that links read `8->0`."""
-    nodes = [(str(node), bool(switch)) for node, switch in enumerate(topology.is_switch.tolist())]
+    kinds = ["switch" if is_switch else "host" for is_switch in topology.is_switch.tolist()]
+    nodes = [(str(node), kind) for node, kind in enumerate(kinds)]
     columns = (topology.a, topology.b, topology.rate_bps, topology.delay_ps)
     return _hocket.Fabric(nodes, list(zip(*(column.tolist() for column in columns), strict=True)))
 

@@ -116,13 +116,13 @@ class Network:
     """GPUs, each with one NIC, are nodes 0 to `gpus` − 1; switches come after them."""
 
     gpus: int
-    nodes: Sequence[tuple[str, bool]]
+    nodes: Sequence[tuple[str, str]]
     cables: Sequence[tuple[int, int, int, int]]
 
 
 def one_switch(gpus: int) -> Network:
     """GPUs on one switch, `switch`."""
-    nodes = [*_gpu_nodes(gpus), ("switch", True)]
+    nodes = [*_gpu_nodes(gpus), ("switch", "switch")]
     return Network(gpus, nodes, [_cable(gpu, gpus) for gpu in range(gpus)])
 
 
@@ -138,8 +138,8 @@ def clos(
     tops = range(gpus + racks, gpus + racks + spines)
     nodes = [
         *_gpu_nodes(gpus),
-        *((f"tor {rack}", True) for rack in range(racks)),
-        *((f"spine {spine}", True) for spine in range(spines)),
+        *((f"tor {rack}", "switch") for rack in range(racks)),
+        *((f"spine {spine}", "switch") for spine in range(spines)),
     ]
     cables = [
         *(_cable(gpu, tors[gpu // gpus_per_rack]) for gpu in range(gpus)),
@@ -333,8 +333,8 @@ def completion_ms(ran: Ran) -> npt.NDArray[np.float64]:
     return np.asarray(1e3 * ran.tables["flows"]["fct_s"].to_numpy(), dtype=np.float64)
 
 
-def _gpu_nodes(gpus: int) -> list[tuple[str, bool]]:
-    return [(f"gpu {gpu}", False) for gpu in range(gpus)]
+def _gpu_nodes(gpus: int) -> list[tuple[str, str]]:
+    return [(f"gpu {gpu}", "host") for gpu in range(gpus)]
 
 
 def _cable(a: int, b: int) -> tuple[int, int, int, int]:
