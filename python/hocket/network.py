@@ -104,9 +104,7 @@ class Network:
             most = max(most, min(rates_bps) * rtt_ps // (8 * 10**12))
         return most
 
-    def ways_out(
-        self, plan: Plan, number: int, placement: Mapping[str, Sequence[str]] | None
-    ) -> list[Flow]:
+    def ways_out(self, plan: Plan, number: int, placement: Mapping[str, Sequence[str]] | None) -> list[Flow]:
         """Of training job `number`, flows from its first host to all that are in other servers."""
         assert plan.fabric is not None, "training jobs are placed on a fabric"
         first, *others = plan.hosts_of(plan.jobs[number], placement)

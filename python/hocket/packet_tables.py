@@ -63,6 +63,45 @@ JOB_TABLES: Schemas = {
 }
 """Of runs of jobs, besides `jobs`, which has a row for each."""
 
+TRAINING_TABLES: Schemas = {
+    "ranks": {
+        "job": _TEXT,
+        "iteration": _COUNT,
+        "rank": _CODE,
+        "host": _TEXT,
+        "start_ps": _COUNT,
+        "end_ps": _COUNT,
+        "compute_s": _REAL,
+        "exposed_s": _REAL,
+    },
+    "operations": {
+        "job": _TEXT,
+        "iteration": _COUNT,
+        "rank": _CODE,
+        "operation": _CODE,
+        "name": _TEXT,
+        "kind": _TEXT,
+        "start_ps": _COUNT,
+        "end_ps": _COUNT,
+    },
+    "collectives": {
+        "job": _TEXT,
+        "iteration": _COUNT,
+        "name": _TEXT,
+        "kind": _TEXT,
+        "algorithm": _TEXT,
+        "ranks": _CODE,
+        "group": _CODE,
+        "bytes": _COUNT,
+        "start_ps": _COUNT,
+        "end_ps": _COUNT,
+        "time_s": _REAL,
+        "algbw_bps": _REAL,
+        "busbw_bps": _REAL,
+    },
+}
+"""Of runs with training jobs."""
+
 QUEUE_TABLES: Schemas = {
     "queues": {"time_ps": _COUNT, "link": _TEXT, "bytes": _COUNT},
     "switch_queues": {"time_ps": _COUNT, "switch": _TEXT, "bytes": _COUNT},

@@ -12,7 +12,14 @@ from hocket import _hocket
 from hocket.congestion import Congestion
 from hocket.errors import SelfCheckError
 from hocket.network import Flow, build_dumbbell, build_network
-from hocket.packet_tables import EVENT_TABLES, JOB_TABLES, QUEUE_TABLES, RATE_TABLES, REPEAT_TABLES
+from hocket.packet_tables import (
+    EVENT_TABLES,
+    JOB_TABLES,
+    QUEUE_TABLES,
+    RATE_TABLES,
+    REPEAT_TABLES,
+    TRAINING_TABLES,
+)
 from hocket.parameters import Parameter, described, values
 from hocket.plan import Job, Plan
 from hocket.results import Run, frame
@@ -109,6 +116,7 @@ class Sent:
         sampled = self.plan.run.sample_every_ps is not None
         skip = self.plan.run.skip_ahead
         missing = JOB_TABLES | EVENT_TABLES | (QUEUE_TABLES | RATE_TABLES if sampled else {})
+        missing |= TRAINING_TABLES if any(job.training for job in self.plan.jobs) else {}
         missing |= REPEAT_TABLES if skip else {}
         cuts: list[int] = []
 

@@ -87,9 +87,9 @@ def _iteration_times(network: Network, specs: Sequence["_hocket._JobSpec"], plan
             "iterations": PREDICTED_ITERATIONS,
             "until_ps": None,
             "record_rates_until_ps": 0,
-                "record_operations": 0,
-                "sample_every_ps": None,
-                "record_flows": False,
+            "record_operations": 0,
+            "sample_every_ps": None,
+            "record_flows": False,
         },
         lambda *_: None,
     )

@@ -228,7 +228,9 @@ pub(crate) fn simulate<'py>(
         return Err(error);
     }
     let tables = PyDict::new(py);
-    for table in outcome.tables.all().into_iter().chain(&outcome.utilisation) {
+    let trains = scenario.jobs().iter().any(|job| job.training().is_some());
+    let of_training = trains.then(|| outcome.tables.of_training()).into_iter().flatten();
+    for table in outcome.tables.all().into_iter().chain(of_training).chain(&outcome.utilisation) {
         tables.set_item(table.name, columns(py, table)?)?;
     }
     let counters = PyDict::new(py);

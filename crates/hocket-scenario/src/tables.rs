@@ -270,11 +270,14 @@ impl Table {
 }
 
 impl Tables {
-    /// Each table, in the order in which they are written.
-    pub fn all(&self) -> [&Table; 9] {
-        let Self { iterations, phases, rates, links, adjustments, ranks, operations, .. } = self;
-        let (collectives, jobs) = (&self.collectives, &self.jobs);
-        [iterations, phases, rates, links, adjustments, ranks, operations, collectives, jobs]
+    /// The tables of every run, in the order in which they are written.
+    pub fn all(&self) -> [&Table; 6] {
+        [&self.iterations, &self.phases, &self.rates, &self.links, &self.adjustments, &self.jobs]
+    }
+
+    /// Those that only training jobs have rows in.
+    pub fn of_training(&self) -> [&Table; 3] {
+        [&self.ranks, &self.operations, &self.collectives]
     }
 }
 
