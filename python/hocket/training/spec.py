@@ -1,4 +1,4 @@
-"""A training job as the engines take it: its workload, where its ranks are, and how its collectives are done."""
+"""A training job as the engines take it: its workload, where its ranks are, how its collectives are done."""
 
 from collections.abc import Mapping, Sequence
 
