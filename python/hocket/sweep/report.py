@@ -27,9 +27,9 @@ class _Figure(NamedTuple):
 
 _FIGURES = {
     "iterations": _Figure("iterations", 1, 0),
-    "mean_iteration_s": _Figure("mean (ms)", 1e3, 2),
-    "p99_iteration_s": _Figure("p99", 1e3, 2),
-    "mean_communication_s": _Figure("communication", 1e3, 2),
+    "mean_iteration_s": _Figure("mean (ms)", 1e3, 3),
+    "p99_iteration_s": _Figure("p99", 1e3, 3),
+    "mean_communication_s": _Figure("communication", 1e3, 3),
     "busbw_bps": _Figure("busbw (GB/s)", 1e-9 / 8, 2),
     "policy_acted": _Figure("policy acted", 1, 0),
     "run_pauses": _Figure("PAUSE frames", 1, 0),
