@@ -16,6 +16,8 @@ pub(crate) struct Load {
 pub(crate) struct Claim<'a> {
     pub(crate) cap_bps: u64,
     pub(crate) weight: u64,
+    /// The weight of one of its flows, whatever its unit of rate.
+    pub(crate) policy: u64,
     pub(crate) queue: u8,
     pub(crate) loads: &'a [Load],
 }
@@ -99,7 +101,7 @@ impl Allocator {
         }
         for claim in claims {
             for load in claim.loads {
-                self.links[load.link].note((claim.queue, claim.weight));
+                self.links[load.link].note((claim.queue, claim.policy));
             }
         }
     }
@@ -241,7 +243,7 @@ mod tests {
 
         fn claim(&self) -> Claim<'_> {
             let &Self { cap_bps, weight, queue, ref loads } = self;
-            Claim { cap_bps, weight, queue, loads }
+            Claim { cap_bps, weight, policy: weight, queue, loads }
         }
     }
 

@@ -321,7 +321,7 @@ impl<'a> Engine<'a> {
         let Some(sampler) = &mut self.sampler else { return };
         sampler.sample(&mut self.network);
         // Where nothing else will happen there is nothing to see, and the run could not end.
-        if !self.network.timers.is_empty() {
+        if !self.network.timers.is_empty() || self.network.is_sending() {
             let at = self.network.now + sampler.interval;
             self.network.timers.schedule(at, Timer::Sample);
         }

@@ -306,6 +306,11 @@ impl<'a> Network<'a> {
         }
     }
 
+    /// Whether anything sends, also what has no timer before links are shared anew.
+    pub(crate) fn is_sending(&self) -> bool {
+        self.streams.iter().any(|stream| stream.sender.active)
+    }
+
     /// What was sent over each link since it was last taken away from here, where that is counted.
     pub(crate) fn traffic(&mut self) -> impl Iterator<Item = (&(LinkId, JobId), &mut u128)> {
         for stream in 0..self.streams.len() {
@@ -395,9 +400,11 @@ impl Stream {
             // HotNets'22 section 4(i): 1 + sent/total, here at the middle of the step.
             Share::Adaptive(_) => 2 * self.sender.steps_done(steps) + 1,
         };
+        let policy = weight * (2 * steps + progress);
         Claim {
             cap_bps: self.sender.cap.as_bps(),
-            weight: weight * (2 * steps + progress) / (self.unit * self.split),
+            weight: policy / (self.unit * self.split),
+            policy,
             queue: self.queue,
             loads: &self.loads,
         }

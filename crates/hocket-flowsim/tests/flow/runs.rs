@@ -220,3 +220,15 @@ fn shown(iterations: &Table) -> String {
     }
     text
 }
+
+#[test]
+fn sampled_traffic_is_all_that_was_sent_and_when() {
+    // 40 Gbps for 120 ms of each 240 ms, sampled every 10 ms: 50 MB in each of twelve samples, then none.
+    let options = Options { sample_every: Some(Duration::from_ms(10)), ..Options::default() };
+    let outcome = run_all(&on_one_link(vec![job("a")], 1, 2), &options);
+    let table = outcome.utilisation.expect("traffic was sampled");
+    let expected = (1..=48).filter(|sample| (sample - 1) % 24 < 12).map(|sample| sample * 10);
+    let expected: Vec<u64> = expected.map(|ms: u64| ms * 1_000_000_000).collect();
+    assert_eq!(column_u64(&table, "time_ps"), expected);
+    assert_eq!(column_u64(&table, "bytes"), vec![50_000_000; 24]);
+}
