@@ -142,6 +142,11 @@ def test_data_is_loaded_before_the_first_layer() -> None:
         ("VGG16 (NSDI'24)", {"gpu": "V100"}, "gpu: VGG16 (NSDI'24) was measured on A100, not on V100"),
         (
             "VGG16 (NSDI'24)",
+            {"loading_ps": 1},
+            "loading: the iterations of VGG16 (NSDI'24) were measured with their wait for input",
+        ),
+        (
+            "VGG16 (NSDI'24)",
             {"batch_size": 4},
             "4 is outside the catalogue's batch sizes for VGG16, 512 to 1800",
         ),

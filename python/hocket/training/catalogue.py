@@ -145,8 +145,8 @@ def workload(
     `parallel`, all GPUs are data parallel. `loading_ps` is a wait for input at the start of an iteration.
 
     Raises `InputError` for an unknown name or GPU, sizes that do not divide, a model that cannot be split
-    that way, and, where compute times are measured ones, for another GPU and for batch sizes outside the
-    papers'.
+    that way, and, where compute times are measured ones, for another GPU, a wait for input, and batch sizes
+    outside the papers'.
 
     >>> parallel = Parallel(tensor=4, pipeline=2)
     >>> found = workload("GPT-3", gpus=16, batch_size=16, parallel=parallel, microbatches=4)
@@ -203,12 +203,16 @@ def _find_gpu(name: str) -> Gpu:
 
 
 def _as_measured(entry: Entry, model: Model, measured: str, recipe: Recipe) -> Workload:
-    """The workload with all compute times scaled by one factor, so that on two A100s with an idle network the
-    iteration is as long as `hocket.workloads` says."""
+    """The workload with all compute times scaled by one factor.
+
+    On two A100s with an idle network the iteration is then as long as `hocket.workloads` says.
+    """
     if recipe.gpu is not A100:
         raise InputError(f"gpu: {entry.name} was measured on A100, not on {recipe.gpu.name}")
     if recipe.parallel.tensor != 1 or recipe.parallel.pipeline != 1:
         raise InputError(f"parallel: {entry.name} was measured data parallel, without tensor or pipeline")
+    if recipe.loading_ps:
+        raise InputError(f"loading: the iterations of {entry.name} were measured with their wait for input")
     CATALOGUE[measured].check_batch_size(recipe.batch_size)
     pair = replace(recipe, gpus=REFERENCE_WORKERS.value, parallel=DATA_PARALLEL)
     (reference,) = parallelise(model, pair).programs
