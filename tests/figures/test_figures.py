@@ -16,9 +16,7 @@ from hocket.figures.comparison import Pair, comparison_figure
 from hocket.figures.lines import LinesPanel, lines_figure
 from hocket.figures.style import EXCESS_COLOUR, JOB_COLOURS
 from hocket.figures.timeline import panel_of, rates_over, timeline_figure
-from hocket.figures.traffic import traffic_figure
 from hocket.reproduce.fabrics import chain, fig_7_jobs
-from hocket.workloads import profile
 
 MS = 10**9
 GBPS = 10**9
@@ -121,7 +119,6 @@ def test_other_figures_carry_their_labels_and_units() -> None:
             [LinesPanel("mean", "clock error (ms)", "time (ms)", [0, 1], {"agent": [1, 2]}, reference=1.5)]
         ),
         "time (ms)": comparison_figure([("group 1", [Pair("BERT", 183, 199.6)])], "time (ms)"),
-        "time (s)": traffic_figure({"VGG16": profile("VGG16", 1400, 2)}),
         "140.8 ms": affinity_figure({"l1": {"j1": 0.0, "j2": 140.8}}, {"j1": 0.0, "j2": 140.8}),
     }
     for expected, figure in figures.items():
