@@ -191,12 +191,18 @@ def test_files_are_looked_for_beside_the_plan(tmp_path: Path) -> None:
             "jobs[0].training.operations[4].name: 'f' is already the name of operations[1]",
         ),
         (
+            trained(
+                {"operations": [OVERLAP[0], {**OVERLAP[1], "after": ["g"]}, {**OVERLAP[2], "after": []}]}
+            ),
+            "jobs[0].training.operations[1].after[0]: 'g' does not come before 'ar' in the program",
+        ),
+        (
             trained({"operations": [{**OVERLAP[0], "after": ["g"]}, *OVERLAP[1:]]}),
-            "jobs[0].training.operations[0].after[0]: 'g' does not come before 'f' in the program",
+            "jobs[0].training.operations[0].after: 'f' waits for itself: 'f' → 'g' → 'f'",
         ),
         (
             trained({"operations": [{**OVERLAP[0], "after": ["f"]}]}),
-            "jobs[0].training.operations[0].after[0]: 'f' does not come before 'f' in the program",
+            "jobs[0].training.operations[0].after: 'f' waits for itself: 'f' → 'f'",
         ),
         (
             trained({"chakra": ""}),

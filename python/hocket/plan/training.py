@@ -4,6 +4,7 @@ What a model, a trace or a workload file means is checked by `hocket.training`; 
 """
 
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainSerializer, StrictInt
@@ -206,6 +207,12 @@ def _operation_mistakes(operations: tuple[OperationTable, ...]) -> Iterator[Mist
             )
         places.setdefault(each.name, index)
     names = Suggestions(places)
+    circle = _circle(operations)
+    if circle is not None:
+        yield (
+            ("operations", places[circle[0]], "after"),
+            f"{shown(circle[0])} waits for itself: {' → '.join(shown(name) for name in circle)}",
+        )
     for index, each in enumerate(operations):
         path: KeyPath = ("operations", index)
         if (each.compute_ps is None) == (each.collective is None):
@@ -219,9 +226,19 @@ def _operation_mistakes(operations: tuple[OperationTable, ...]) -> Iterator[Mist
             if name not in places:
                 hint = names.closest(name)
                 yield (*path, "after", number), f"{shown(name)} is not an operation of the job{hint}"
-            elif places[name] >= index:
-                # So no program can have a cycle.
+            elif places[name] >= index and circle is None:
                 yield (
                     (*path, "after", number),
                     f"{shown(name)} does not come before {shown(each.name)} in the program",
                 )
+
+
+def _circle(operations: tuple[OperationTable, ...]) -> list[str] | None:
+    """Names of operations of which each waits for the next, the last being the first; `None` without such."""
+    try:
+        TopologicalSorter({each.name: each.after for each in operations}).prepare()
+    except CycleError as error:
+        # The sorter tells who is waited for before who waits.
+        names: list[str] = error.args[1][::-1]
+        return names
+    return None
