@@ -83,34 +83,35 @@ pub(crate) struct Ran<'py> {
 }
 
 impl JobSpec {
-    fn job(self) -> PyResult<Job> {
-        let weight = Weight::new(self.share.1).map_err(value_error)?;
-        let work = match (self.training, self.profile) {
-            (Some(training), _) => Work::Training(Box::new(training.training(&self.name)?)),
+    // Errors tell `number`, its place in the plan.
+    fn job((number, its): (usize, Self)) -> PyResult<Job> {
+        let weight = Weight::new(its.share.1).map_err(value_error)?;
+        let work = match (its.training, its.profile) {
+            (Some(training), _) => Work::Training(Box::new(training.training(number, &its.name)?)),
             (None, Some(plain)) => Work::Periodic(Periodic {
                 profile: profile(plain)?,
-                crossings: crossings(self.crossings),
+                crossings: crossings(its.crossings),
                 flows: Vec::new(),
             }),
             (None, None) => {
-                return Err(value_error(format!("job {:?} has nothing to do", self.name)));
+                return Err(value_error(format!("job {:?} has nothing to do", its.name)));
             }
         };
         Ok(Job {
-            arrival: Time::from_ps(self.arrival_ps),
-            iterations: self.iterations,
-            share: match self.share.0.as_str() {
+            arrival: Time::from_ps(its.arrival_ps),
+            iterations: its.iterations,
+            share: match its.share.0.as_str() {
                 "adaptive" => Share::Adaptive(weight),
                 "weighted" => Share::Weighted(weight),
                 _ => Share::Fair,
             },
-            priority: self.priority,
-            time_shift: self.time_shift_ps.map(Duration::from_ps),
-            clock_error: Duration::from_ps(self.clock_error_ps),
-            readjust: self.readjust,
-            jitter: self.jitter,
-            pad_to: self.pad_to_ps.map(Duration::from_ps),
-            ..Job::with_work(self.name, work)
+            priority: its.priority,
+            time_shift: its.time_shift_ps.map(Duration::from_ps),
+            clock_error: Duration::from_ps(its.clock_error_ps),
+            readjust: its.readjust,
+            jitter: its.jitter,
+            pad_to: its.pad_to_ps.map(Duration::from_ps),
+            ..Job::with_work(its.name, work)
         })
     }
 }
@@ -161,7 +162,8 @@ pub(crate) fn simulate_jobs<'py>(
     progress: Bound<'py, PyAny>,
 ) -> PyResult<PacketsRan<'py>> {
     let model = model.model()?;
-    let mut jobs = jobs.into_iter().map(JobSpec::job).collect::<PyResult<Vec<Job>>>()?;
+    let mut jobs =
+        jobs.into_iter().enumerate().map(JobSpec::job).collect::<PyResult<Vec<Job>>>()?;
     for (job, transport) in jobs.iter_mut().zip(transports) {
         transport.give_to(job)?;
     }
@@ -202,7 +204,7 @@ pub(crate) fn simulate<'py>(
     run: RunSpec,
     progress: Bound<'py, PyAny>,
 ) -> PyResult<Ran<'py>> {
-    let jobs = jobs.into_iter().map(JobSpec::job).collect::<PyResult<Vec<Job>>>()?;
+    let jobs = jobs.into_iter().enumerate().map(JobSpec::job).collect::<PyResult<Vec<Job>>>()?;
     let scenario = run.scenario(fabric.get(), jobs)?;
     let options = Options {
         rates_until: Time::from_ps(run.record_rates_until_ps),

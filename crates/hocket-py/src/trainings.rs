@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use hocket_des::{Bytes, Duration, Rate};
 use hocket_scenario::workload::{Exchange, Operation, OperationKind, Rank, Workload};
 use hocket_scenario::{
-    Algorithm, CollectiveKind, Framing, NodeId, PathChoice, System, Training, TrainingSpec,
-    Transport,
+    Algorithm, CollectiveKind, Framing, NodeId, PathChoice, System, Training, TrainingError,
+    TrainingSpec, Transport,
 };
 use pyo3::prelude::*;
 
@@ -43,16 +43,18 @@ pub(crate) struct TrainingDict {
 }
 
 impl TrainingDict {
-    /// The training of the job of this name, which errors tell.
-    pub(crate) fn training(self, job: &str) -> PyResult<Training> {
-        let of_job = |error: &dyn std::fmt::Display| value_error(format!("job {job:?}: {error}"));
+    /// The training of the job of this place in the plan and this name, which errors tell.
+    pub(crate) fn training(self, number: usize, job: &str) -> PyResult<Training> {
+        let of_job = |key: &str, error: &dyn std::fmt::Display| {
+            value_error(format!("jobs[{number}].{key}: job {job:?}: {error}"))
+        };
         let programs = self.programs.into_iter();
         let programs = programs.map(|each| each.into_iter().map(operation).collect());
         let programs = programs.collect::<PyResult<Vec<Vec<_>>>>()?;
         let ranks = self.ranks.into_iter();
         let ranks = ranks.map(|(program, communicators)| Rank { program, communicators });
         let workload = Workload::new(programs, self.groups, ranks.collect())
-            .map_err(|error| of_job(&error))?;
+            .map_err(|error| of_job("training", &error))?;
         let algorithms = self.algorithms.iter().map(|(kind, names)| {
             let names = names.iter().map(|name| algorithm(name)).collect::<PyResult<_>>()?;
             Ok((collective(kind)?, names))
@@ -75,7 +77,24 @@ impl TrainingDict {
             framing: framing(self.framing),
             scale_up_framing: framing(self.scale_up_framing),
         };
-        Training::new(spec).map_err(|error| of_job(&error))
+        Training::new(spec).map_err(|error| of_job(key(&error), &error))
+    }
+}
+
+// The key of a job in a plan that says what is wrong.
+fn key(error: &TrainingError) -> &'static str {
+    match error {
+        TrainingError::NoneInFlight
+        | TrainingError::NoReduction
+        | TrainingError::NoAlgorithm { .. }
+        | TrainingError::TooManyLevels { .. }
+        | TrainingError::Uneven { .. }
+        | TrainingError::Collective { .. } => "collectives",
+        TrainingError::UnknownStraggler { .. } | TrainingError::Slowdown { .. } => "stragglers",
+        TrainingError::Hosts { .. }
+        | TrainingError::SharedHost { .. }
+        | TrainingError::Localities { .. }
+        | TrainingError::Framing { .. } => "training",
     }
 }
 

@@ -69,7 +69,9 @@ pub enum ScenarioError {
     NothingToKeep { job: String },
     #[error("job {job:?} re-adjusts; only periodic jobs have slots to return to")]
     NoSlots { job: String },
-    #[error("job {job:?}: rank {rank} has nothing to do that takes time in an iteration")]
+    #[error(
+        "job {job:?}: rank {rank} has nothing to do that takes time in an iteration; a compute above 0, a message and a collective of several ranks do"
+    )]
     Idle { job: String, rank: u32 },
     #[error("job {job:?} is padded to {pad_to}, less than its period of {period}")]
     PadTooShort { job: String, pad_to: Duration, period: Duration },

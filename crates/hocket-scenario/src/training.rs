@@ -104,7 +104,7 @@ pub enum TrainingError {
     #[error("rank {rank}, operation {operation:?}: no algorithm is given for {}", kind.name())]
     NoAlgorithm { rank: u32, operation: String, kind: CollectiveKind },
     #[error(
-        "rank {rank}, operation {operation:?}: {levels} algorithms for levels of the network, of which the job knows {known}"
+        "rank {rank}, operation {operation:?}: {levels} algorithms, one for each level of the network; there are at most {known}"
     )]
     TooManyLevels { rank: u32, operation: String, levels: usize, known: usize },
     #[error(

@@ -153,13 +153,14 @@ pub enum WorkloadError {
 #[expect(missing_docs, reason = "its message says what it is")]
 pub struct Wait {
     pub rank: u32,
+    pub kind: &'static str,
     pub operation: String,
     pub for_rank: u32,
 }
 
 fn shown(waits: &[Wait]) -> String {
-    let each = |wait: &Wait| {
-        format!("rank {} in {:?} for rank {}", wait.rank, wait.operation, wait.for_rank)
+    let each = |Wait { rank, kind, operation, for_rank }: &Wait| {
+        format!("rank {rank} in {kind} {operation:?} for rank {for_rank}")
     };
     waits.iter().map(each).collect::<Vec<_>>().join(", ")
 }

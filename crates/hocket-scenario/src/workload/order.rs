@@ -170,7 +170,7 @@ impl<'a> Trial<'a> {
                 unreachable!("nothing holds {:?} up", operation.name)
             }
         };
-        Wait { rank, operation: operation.name.clone(), for_rank }
+        Wait { rank, kind: operation.kind.name(), operation: operation.name.clone(), for_rank }
     }
 
     fn is_there(&self, rank: u32, group: u32) -> bool {
@@ -219,7 +219,7 @@ mod tests {
         };
         assert_eq!(
             message(two_ranks([program(1), program(0)], 1)),
-            "ranks wait for each other: rank 0 in \"get\" for rank 1, rank 1 in \"get\" for rank 0"
+            "ranks wait for each other: rank 0 in recv \"get\" for rank 1, rank 1 in recv \"get\" for rank 0"
         );
         let sent_first = |peer| {
             program(peer).into_iter().rev().map(|mut each| {
