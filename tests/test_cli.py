@@ -179,6 +179,18 @@ def test_a_plan_runs_on_the_engine_that_is_asked_for_and_leaves_a_trace_if_it_sa
     assert {"X", "M"} <= {event["ph"] for event in events}
 
 
+def test_a_run_takes_other_values_of_keys_than_those_in_the_file(
+    hocket: Command, halves: Path, tmp_path: Path
+) -> None:
+    settings = ("--set", "run.iterations=3", "--set", "jobs.*.jitter=0")
+    assert hocket("run", halves, *settings, "--out", tmp_path / "out").code == 0
+    assert Run.read(tmp_path / "out").tables["jobs"]["iterations"].to_list() == [3, 3]
+    assert "run.iteration: is not a known key" in hocket("run", halves, "--set", "run.iteration=3").err
+    several = hocket("run", halves, "--set", "run.iterations=3,4")
+    assert several.code == 2
+    assert "--set run.iterations: a run has one value of each key: got 2" in several.err
+
+
 def test_reproduce_lists_its_targets(hocket: Command) -> None:
     targets = [f"H{number}" for number in range(1, 9)] + ["R3", "R4", "R5"]
     targets += ["C1", "C2", "C3", "C4", "C17", "C19", "X1"]

@@ -5,6 +5,7 @@ itself wrong, and a validation that finds a difference, are exit code 1.
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -28,6 +29,7 @@ from hocket.console import (
 )
 from hocket.errors import InputError, SelfCheckError, located
 from hocket.hpcc import EXACT, REFERENCE, is_study, load_study, run_study
+from hocket.plan import Plan
 from hocket.results import Run
 from hocket.runner import as_plan, simulate
 from hocket.trace import perfetto
@@ -146,6 +148,10 @@ def run_command(
         Literal["flow", "packet"] | None,
         typer.Option("--engine", help="Of a plan: the engine to use instead of the one that it names."),
     ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Of a plan: a value instead of the one in the file."),
+    ] = None,
     seed: Annotated[
         int | None, typer.Option("--seed", metavar="N", help="Of a study: 1 if not given.", min=0)
     ] = None,
@@ -157,8 +163,8 @@ def run_command(
 ) -> None:
     """Simulate a plan, or a study of the HPCC simulator; write Parquet tables and a manifest."""
     if is_study(plan):
-        for option, value in (("--candidate", candidate), ("--engine", engine)):
-            if value is not None:
+        for option, value in (("--candidate", candidate), ("--engine", engine), ("--set", settings)):
+            if value:
                 raise InputError(
                     f"{option}: is for plans; a study says who sends to whom, and runs on the packet engine"
                 )
@@ -168,7 +174,7 @@ def run_command(
         raise InputError(
             f"{'--exact' if exact else '--seed'}: is for HPCC-style studies; a plan has its seed in it"
         )
-    checked = as_plan(plan)
+    checked = _with_settings(plan, settings or [])
     directory = directory or Path("hocket-runs") / plan.stem
     with progress_bar() as progress:
         task = progress.add_task("simulating", total=None)
@@ -185,6 +191,24 @@ def run_command(
     else:
         print_run(checked.name or plan.name, run, directory)
     _end_interrupted(run)
+
+
+def _with_settings(path: Path, settings: Sequence[str]) -> Plan:
+    """The plan with other values of some keys, each written as an axis of a sweep that has one value."""
+    from hocket.sweep import parse_axis
+    from hocket.sweep.combinations import Tables
+
+    if not settings:
+        return as_plan(path)
+    axes = [parse_axis(text) for text in settings]
+    for axis in axes:
+        if len(axis.values) != 1:
+            raise InputError(
+                f"--set {axis.key}: a run has one value of each key: got {len(axis.values)}; "
+                "`hocket sweep` runs them all"
+            )
+    (combination,) = Tables.of(path).combinations(axes)
+    return combination.plan
 
 
 def _run_study(path: Path, directory: Path | None, seed: int, exact: bool, as_json: bool) -> None:

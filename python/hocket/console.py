@@ -208,7 +208,7 @@ def print_run(title: str, run: Run, directory: Path) -> None:
     done = f"{manifest['packet_hops']:,} packet-hops" if by_packets else f"{counts['events']:,} events"
     out.print(f"[bold]{escape(title)}[/bold]")
     out.print(
-        f"simulated {manifest['simulated_s']:,.3f} s in {manifest['run_s']:.3f} s, {done}, "
+        f"simulated {_simulated(manifest['simulated_s'])} in {manifest['run_s']:.3f} s, {done}, "
         f"{manifest['peak_rss_mb']:.0f} MB"
     )
     out.print()
@@ -220,7 +220,7 @@ def print_run(title: str, run: Run, directory: Path) -> None:
         _print_packets(run)
         out.print()
         _print_skipped(run)
-    elif summary["training"].any():
+    elif summary["training"].any() and (summary["policy_acted"] > 0).any():
         _print_shares(summary)
         out.print()
     _print_ignored((each["key"], each["why"]) for each in manifest["ignored"])
@@ -467,6 +467,15 @@ def ratio(value: float | None) -> str:
     '0.988'
     """
     return "–" if value is None else f"{value:.3f}"
+
+
+def _simulated(seconds: float) -> str:
+    """How far a run got: in milliseconds below a second.
+
+    >>> _simulated(0.0123456), _simulated(385.9444)
+    ('12.346 ms', '385.944 s')
+    """
+    return f"{seconds * 1e3:.3f} ms" if seconds < 1 else f"{seconds:,.3f} s"
 
 
 def _ms(seconds: float | None) -> str:

@@ -37,6 +37,9 @@ _FIGURES = {
     "run_peak_bytes": _Figure("longest queue (kB)", 1e-3, 1),
 }
 
+_EXPOSED = _FIGURES["mean_communication_s"]._replace(title="exposed")
+"""What communication is called where all jobs are training jobs."""
+
 
 def print_sweep(title: str, sweep: Sweep, directory: Path | None) -> None:
     """A row for each combination and job, means over seeds with their spread, and on stderr what failed."""
@@ -80,6 +83,10 @@ def _print_rows(sweep: Sweep) -> None:
         for name, figure in _FIGURES.items()
         if name in rows.columns and rows[name].null_count() < rows.height
     }
+    if rows["ranks"].null_count() == 0:
+        figures["mean_communication_s"] = _EXPOSED
+    if rows["policy_acted"].max() == 0:
+        figures.pop("policy_acted")
     runs = ["runs"] if averaged else []
     cells = [[*map(_text, rows[label])] for label in labels] + [[*map(str, rows[name])] for name in runs]
     cells += [_numbers(rows, name, figure) for name, figure in figures.items()]
