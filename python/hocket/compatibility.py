@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from hocket import _hocket
+from hocket.demand import demands
 from hocket.errors import located
 from hocket.network import Network, build_network
 from hocket.plan import Job, Plan
@@ -32,7 +33,7 @@ class CircleJob:
 
     name: str
     given: WorkloadProfile
-    """What the plan says that it asks for."""
+    """What it asks for, as the plan says or, of a training job, as measured alone (`hocket.demand`)."""
     profile: WorkloadProfile
     """The same with its period on the circle, another one where the given ones have no common multiple."""
     rounds: int
@@ -94,8 +95,8 @@ class Compatibility:
 
     def on_link(self, link: LinkCompatibility) -> "Compatibility":
         """The same answer for the jobs on one of `links` alone, on whose circle their shifts are laid."""
-        flows = dict(zip(link.jobs, link.flows, strict=True))
-        jobs = [job for job in self.jobs if job.name in flows]
+        demand = dict(zip(link.jobs, link.demand, strict=True))
+        jobs = [job for job in self.jobs if job.name in demand]
         perimeter_ps = math.lcm(*(job.profile.period_ps for job in jobs))
         return replace(
             self,
@@ -108,7 +109,7 @@ class Compatibility:
             jobs=tuple(
                 replace(
                     job,
-                    profile=_times(job.profile, flows[job.name]),
+                    profile=demand[job.name],
                     rounds=perimeter_ps // job.profile.period_ps,
                 )
                 for job in jobs
@@ -180,15 +181,15 @@ def compatibility(
     }
     with located(source):
         network = build_network(plan)
+        asked = demands(plan, network)
         started = time.perf_counter()
-        found = solve(plan, network, search)
+        found = solve(plan, network, asked, search)
         return _answer(plan, network, found, time.perf_counter() - started)
 
 
 def _answer(plan: Plan, network: Network, found: Found, solve_s: float) -> Compatibility:
     fitted = found.fitted
     names = [job.name for job in plan.jobs]
-    given = [job.profiles()[choice] for job, choice in zip(plan.jobs, found.choices, strict=True)]
     tightest_bps = min(rate for _, rate in network.links)
     return Compatibility(
         score=found.score,
@@ -205,30 +206,25 @@ def _answer(plan: Plan, network: Network, found: Found, solve_s: float) -> Compa
         },
         precision_deg=found.precision_deg,
         solve_s=solve_s,
-        jobs=_circle_jobs(plan, given, found),
+        jobs=_circle_jobs(plan, found),
         capacity_bps=min((link.capacity_bps for link in found.links), default=tightest_bps),
-        fit=_period_fit(names, given, fitted),
-        prediction=predict(plan, network, found.placement, given, fitted, found.shifts_ps),
+        fit=_period_fit(names, found.given, fitted),
+        prediction=predict(plan, network, found),
         interrupted=found.interrupted,
         links=found.links,
         candidates=found.candidates,
     )
 
 
-def _times(profile: WorkloadProfile, flows: int) -> WorkloadProfile:
-    phases = tuple(replace(phase, rate_bps=phase.rate_bps * flows) for phase in profile.phases)
-    return replace(profile, phases=phases)
-
-
-def _circle_jobs(plan: Plan, given: Sequence[WorkloadProfile], found: Found) -> tuple[CircleJob, ...]:
+def _circle_jobs(plan: Plan, found: Found) -> tuple[CircleJob, ...]:
     def batch_size(job: Job, choice: int) -> int | None:
         return job.batch_size[choice] if job.batch_size and len(job.batch_size) > 1 else None
 
-    profiles = on_circle(given, found.fitted)
+    profiles = on_circle(found.given, found.fitted["periods_ps"])
     return tuple(
         CircleJob(
             name=job.name,
-            given=given[number],
+            given=found.given[number],
             profile=profiles[number],
             rounds=found.fitted["rounds"][number],
             time_shift_ps=found.shifts_ps[number],

@@ -3,9 +3,10 @@ that share anything on one circle.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from hocket import _hocket
+from hocket.demand import Demand, Placement
 from hocket.errors import InputError
 from hocket.network import Network
 from hocket.plan import Plan
@@ -20,8 +21,8 @@ class LinkCompatibility:
     name: str
     capacity_bps: int
     jobs: tuple[str, ...]
-    flows: tuple[int, ...]
-    """How many each of the jobs has on it: its demand here is its rate times these."""
+    demand: tuple[WorkloadProfile, ...]
+    """What each of the jobs asks of it, on the circle."""
     score: float
 
 
@@ -43,23 +44,27 @@ class Found:
     proven_optimal: bool
     choices: list[int]
     """Which of its profiles each job has."""
+    given: list[WorkloadProfile]
+    """That profile, as the plan gives it or as it was measured."""
     fitted: "_hocket._Fitted"
     shifts_ps: list[int]
     precision_deg: float
     interrupted: bool
     links: tuple[LinkCompatibility, ...]
     candidates: tuple[CandidateScore, ...] = ()
-    placement: Mapping[str, Sequence[str]] | None = None
+    placement: Placement = field(default_factory=dict)
+    events: int = 0
+    """As `Demand.events`."""
 
 
-def solve(plan: Plan, network: Network, search: "_hocket._Search") -> Found:
+def solve(plan: Plan, network: Network, demands: Mapping[str, Demand], search: "_hocket._Search") -> Found:
     groups = _gpu_groups(plan)
-    chooses = any(len(job.profiles()) > 1 for job in plan.jobs)
+    chooses = any(len(job.profiles()) > 1 for job in plan.jobs if job.training is None)
     if plan.link is not None:
         return _on_link(plan, plan.link.capacity_bps, groups, search)
     if plan.compat.joint or groups or chooses:
-        return _jointly(plan, network, groups, search)
-    return _by_affinity_graph(plan, network, search)
+        return _jointly(plan, network, demands, groups, search)
+    return _by_affinity_graph(plan, network, demands, search)
 
 
 def _on_link(plan: Plan, capacity_bps: int, groups: list[list[int]], search: "_hocket._Search") -> Found:
@@ -76,7 +81,7 @@ def _on_link(plan: Plan, capacity_bps: int, groups: list[list[int]], search: "_h
         search = {**search, "time_limit_s": 0.0}
     given = [profiles[choice] for profiles, choice in zip(options, choices, strict=True)]
     fitted = _hocket.commensurate([each.period_ps for each in given], plan.compat.tolerance)
-    profiles = [plain(each) for each in on_circle(given, fitted)]
+    profiles = [plain(each) for each in on_circle(given, fitted["periods_ps"])]
     solved = _hocket.solve_link(capacity_bps, profiles, groups, search)
     names = tuple(job.name for job in plan.jobs)
     return Found(
@@ -84,30 +89,51 @@ def _on_link(plan: Plan, capacity_bps: int, groups: list[list[int]], search: "_h
         bound=solved["bound"],
         proven_optimal=solved["proven_optimal"],
         choices=choices,
+        given=given,
         fitted=fitted,
         shifts_ps=solved["time_shifts_ps"],
         precision_deg=solved["precision_deg"],
         interrupted=interrupted or solved["interrupted"],
-        links=(LinkCompatibility("link", capacity_bps, names, (1,) * len(names), solved["score"]),),
+        links=(
+            LinkCompatibility(
+                "link", capacity_bps, names, tuple(on_circle(given, fitted["periods_ps"])), solved["score"]
+            ),
+        ),
     )
 
 
-def _placements(plan: Plan) -> dict[str, Mapping[str, Sequence[str]]]:
-    return {each.name: each.placement for each in plan.candidates} or {"as placed": {}}
-
-
-def _by_affinity_graph(plan: Plan, network: Network, search: "_hocket._Search") -> Found:
+def _by_affinity_graph(
+    plan: Plan, network: Network, demands: Mapping[str, Demand], search: "_hocket._Search"
+) -> Found:
     """NSDI'24 Algorithms 1 and 2 over the candidates."""
-    given = [job.profiles()[0] for job in plan.jobs]
-    placements = _placements(plan)
+    if any(job.training is not None for job in plan.jobs):
+        # What a training job asks for depends on where it runs: each candidate is ranked alone.
+        batches: list[Mapping[str, Demand]] = [{name: demand} for name, demand in demands.items()]
+    else:
+        batches = [demands]
+    found: dict[str, Found] = {}
+    discarded: list[CandidateScore] = []
+    for batch in batches:
+        ranked, reasons = _ranked(plan, network, batch, search)
+        found.update(ranked)
+        discarded.extend(reasons)
+    if not found:
+        why = "; ".join(f"{each.name!r}: {each.reason}" for each in discarded)
+        raise InputError(f"candidates: all were discarded: {why}")
+    return _best(plan, found, discarded)
+
+
+def _ranked(
+    plan: Plan, network: Network, demands: Mapping[str, Demand], search: "_hocket._Search"
+) -> tuple[dict[str, Found], list[CandidateScore]]:
+    """The candidates of `demands`, in which jobs have the same profiles, and those that were discarded."""
+    names = list(demands)
+    given = [profiles[0] for profiles in demands[names[0]].profiles]
     ranked = _hocket.rank(
         network.fabric,
         # The scheduler's highest priority is never delayed; a plan serves the lowest number first.
         [(job.name, plain(each), -job.priority) for job, each in zip(plan.jobs, given, strict=True)],
-        [
-            (name, network.crossings(plan, placement), _moved(plan, placement))
-            for name, placement in placements.items()
-        ],
+        [(name, each.crossings, _moved(plan, each.placement)) for name, each in demands.items()],
         search,
         {
             "aggregate": plan.compat.aggregate,
@@ -116,67 +142,119 @@ def _by_affinity_graph(plan: Plan, network: Network, search: "_hocket._Search") 
             "tolerance": plan.compat.tolerance,
         },
     )
-    names = list(placements)
-    if not ranked["placements"]:
-        reasons = "; ".join(f"{names[number]!r}: {reason}" for number, reason in ranked["discarded"])
-        raise InputError(f"candidates: all were discarded: {reasons}")
-    best = ranked["placements"][0]
-    placement = placements[names[best["candidate"]]]
-    flows = [dict(crossings) for crossings in network.crossings(plan, placement)]
-    # Nothing scores above 1, whatever was left unexplored.
-    proven = best["score"] >= 1 or all(row["proven_optimal"] for row in (*best["components"], *best["links"]))
-    return Found(
-        score=best["score"],
-        bound=best["score"] if proven else 1.0,
-        proven_optimal=proven,
-        choices=[0] * len(given),
-        fitted=_merged(given, best["groups"]),
-        shifts_ps=[shift or 0 for shift in best["time_shifts_ps"]],
-        precision_deg=search["precision_deg"] or 0.0,
-        interrupted=False,
-        links=tuple(
-            _link(plan, network, row["link"], _flows_on(row, flows), row["score"]) for row in best["links"]
-        ),
-        candidates=(
-            *(CandidateScore(names[row["candidate"]], row["score"], None) for row in ranked["placements"]),
-            *(CandidateScore(names[number], None, reason) for number, reason in ranked["discarded"]),
-        ),
-        placement=placement,
-    )
+    found = {}
+    for row in ranked["placements"]:
+        # Nothing scores above 1, whatever was left unexplored.
+        proven = row["score"] >= 1 or all(
+            each["proven_optimal"] for each in (*row["components"], *row["links"])
+        )
+        name = names[row["candidate"]]
+        found[name] = _with_own_demand(
+            plan,
+            network,
+            demands[name],
+            Found(
+                score=row["score"],
+                bound=row["score"] if proven else 1.0,
+                proven_optimal=proven,
+                choices=[0] * len(given),
+                given=given,
+                fitted=_merged(given, row["groups"]),
+                shifts_ps=[shift or 0 for shift in row["time_shifts_ps"]],
+                precision_deg=search["precision_deg"] or 0.0,
+                interrupted=False,
+                links=(),
+                placement=demands[name].placement,
+                events=demands[name].events,
+            ),
+            {each["link"]: (each["jobs"], each["score"]) for each in row["links"]},
+        )
+    return found, [CandidateScore(names[number], None, reason) for number, reason in ranked["discarded"]]
 
 
-def _jointly(plan: Plan, network: Network, groups: list[list[int]], search: "_hocket._Search") -> Found:
-    """The cluster-wide form of HotNets'22 §5: one circle for all jobs that share a link or a GPU anywhere."""
-    found: dict[str, Found] = {}
-    for name, placement in _placements(plan).items():
-        found[name] = _placed_jointly(plan, network, placement, groups, search)
-        if found[name].interrupted:
-            break
+def _best(plan: Plan, found: Mapping[str, Found], discarded: Sequence[CandidateScore]) -> Found:
+    """The best candidate, with the scores of all."""
     # Equal to a billionth is equal: then the candidate that moves fewer jobs, then the one given first.
     order = sorted(
-        found, key=lambda name: (-round(found[name].score, 9), _moved(plan, found[name].placement or {}))
+        found, key=lambda name: (-round(found[name].score, 9), _moved(plan, found[name].placement))
     )
-    candidates = tuple(CandidateScore(name, found[name].score, None) for name in order)
-    interrupted = any(each.interrupted for each in found.values())
-    return replace(found[order[0]], candidates=candidates, interrupted=interrupted)
+    scores = (CandidateScore(name, found[name].score, None) for name in order)
+    return replace(found[order[0]], candidates=(*scores, *discarded))
+
+
+def _with_own_demand(
+    plan: Plan,
+    network: Network,
+    demand: Demand,
+    found: Found,
+    scored: Mapping[int, tuple[Sequence[int], float | None]],
+) -> Found:
+    """`found` with its links: for each its jobs and its score, if known.
+
+    Where training jobs send at other times than the profiles with which shifts were found, a link's score is
+    that of what it sees.
+    """
+    links = []
+    for link, (jobs, score) in scored.items():
+        asked = [demand.on_link(job, link, found.given[job]) for job in jobs]
+        on_it = tuple(on_circle(asked, [found.fitted["periods_ps"][job] for job in jobs]))
+        name, capacity_bps = network.links[link]
+        if score is None or any((job, link) in demand.own for job in jobs):
+            shifts_ps = [found.shifts_ps[job] for job in jobs]
+            score = _hocket.score(capacity_bps, [plain(each) for each in on_it], shifts_ps)
+        names = tuple(plan.jobs[job].name for job in jobs)
+        links.append(LinkCompatibility(name, capacity_bps, names, on_it, score))
+    if demand.own:
+        score = _aggregated(plan, [link.score for link in links])
+        proven = score >= 1
+        found = replace(found, score=score, proven_optimal=proven, bound=1.0)
+    return replace(found, links=tuple(links))
+
+
+def _aggregated(plan: Plan, scores: Sequence[float]) -> float:
+    """The score of a candidate by those of its links: the mean in the joint form, else as `[compat]` says."""
+    if not scores:
+        return 1.0
+    if plan.compat.joint or plan.compat.aggregate == "mean":
+        return sum(scores) / len(scores)
+    if plan.compat.aggregate == "min":
+        return min(scores)
+    # The link at the worst twentieth, by nearest rank.
+    return sorted(scores)[-(-len(scores) // 20) - 1]
+
+
+def _jointly(
+    plan: Plan,
+    network: Network,
+    demands: Mapping[str, Demand],
+    groups: list[list[int]],
+    search: "_hocket._Search",
+) -> Found:
+    """The cluster-wide form of HotNets'22 §5: one circle for all jobs that share a link or a GPU anywhere."""
+    found: dict[str, Found] = {}
+    for name, demand in demands.items():
+        found[name] = _placed_jointly(plan, network, demand, groups, search)
+        if found[name].interrupted:
+            break
+    return replace(_best(plan, found, ()), interrupted=any(each.interrupted for each in found.values()))
 
 
 def _placed_jointly(
     plan: Plan,
     network: Network,
-    placement: Mapping[str, Sequence[str]],
+    demand: Demand,
     groups: list[list[int]],
     search: "_hocket._Search",
 ) -> Found:
     on_link: dict[int, dict[int, int]] = {}
-    for number, crossings in enumerate(network.crossings(plan, placement)):
+    for number, crossings in enumerate(demand.crossings):
         for link, flows in crossings:
             on_link.setdefault(link, {})[number] = flows
     shared = {link: flows for link, flows in sorted(on_link.items()) if len(flows) > 1}
     members = sorted(
         {job for flows in shared.values() for job in flows} | {job for group in groups for job in group}
     )
-    options = [job.profiles() for job in plan.jobs]
+    options = demand.profiles
     choices = [0] * len(options)
     shifts_ps = [0] * len(options)
     score = bound = 1.0
@@ -208,39 +286,24 @@ def _placed_jointly(
             _hocket.commensurate([given[number].period_ps for number in members], plan.compat.tolerance),
         )
     ]
-    fitted = _merged(given, fits if members else [])
-    profiles = [plain(each) for each in on_circle(given, fitted)]
-    return Found(
+    found = Found(
         score=score,
         bound=bound,
         proven_optimal=proven,
         choices=choices,
-        fitted=fitted,
+        given=given,
+        fitted=_merged(given, fits if members else []),
         shifts_ps=shifts_ps,
         precision_deg=search["precision_deg"] or 0.0,
         interrupted=interrupted,
-        links=tuple(
-            _jointly_scored(plan, network, link, flows, profiles, shifts_ps) for link, flows in shared.items()
-        ),
-        placement=placement,
+        links=(),
+        placement=demand.placement,
+        events=demand.events,
     )
-
-
-def _jointly_scored(
-    plan: Plan,
-    network: Network,
-    link: int,
-    flows: Mapping[int, int],
-    profiles: Sequence[tuple[int, list[tuple[int, int, int]]]],
-    shifts_ps: Sequence[int],
-) -> LinkCompatibility:
-    """A link's own score under shifts that maximise the mean over all links."""
-    loads = [
-        (profiles[job][0], [(start, length, rate * count) for start, length, rate in profiles[job][1]])
-        for job, count in flows.items()
-    ]
-    score = _hocket.score(network.links[link][1], loads, [shifts_ps[job] for job in flows])
-    return _link(plan, network, link, flows, score)
+    # A link's own score under shifts that maximise the mean over all links.
+    return _with_own_demand(
+        plan, network, demand, found, {link: (list(flows), None) for link, flows in shared.items()}
+    )
 
 
 def _merged(
@@ -266,19 +329,7 @@ def _merged(
     }
 
 
-def _flows_on(row: "_hocket._LinkRow", flows: Sequence[Mapping[int, int]]) -> dict[int, int]:
-    return {job: flows[job][row["link"]] for job in row["jobs"]}
-
-
-def _link(
-    plan: Plan, network: Network, link: int, flows: Mapping[int, int], score: float
-) -> LinkCompatibility:
-    name, capacity_bps = network.links[link]
-    jobs = tuple(plan.jobs[job].name for job in flows)
-    return LinkCompatibility(name, capacity_bps, jobs, tuple(flows.values()), score)
-
-
-def _moved(plan: Plan, placement: Mapping[str, Sequence[str]]) -> int:
+def _moved(plan: Plan, placement: Placement) -> int:
     """How many jobs run elsewhere in `placement` than the plan has them."""
     running = {job.name: set(job.placement) for job in plan.jobs if job.placement}
     return sum(set(placement.get(name, hosts)) != hosts for name, hosts in running.items())
@@ -294,10 +345,11 @@ def _gpu_groups(plan: Plan) -> list[list[int]]:
     return [list(group) for group in dict.fromkeys(tuple(group) for group in groups)]
 
 
-def on_circle(given: Sequence[WorkloadProfile], fitted: "_hocket._Fitted") -> list[WorkloadProfile]:
+def on_circle(given: Sequence[WorkloadProfile], periods_ps: Sequence[int]) -> list[WorkloadProfile]:
+    """Profiles with the periods that they have on the circle."""
     return [
         each if each.period_ps == period_ps else _stretched(each, period_ps)
-        for each, period_ps in zip(given, fitted["periods_ps"], strict=True)
+        for each, period_ps in zip(given, periods_ps, strict=True)
     ]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hocket import InputError, compatibility, parse_plan
+from hocket import InputError, parse_plan
 from hocket.network import build_network
 from hocket.packets import model_parameters
 from hocket.plan import Fabric, Plan
@@ -118,11 +118,12 @@ def test_links_one_by_one_have_a_scale_up_network_where_hosts_are_gpus_of_one_se
     assert "b:nvswitch" not in fabric.topology.nodes
 
 
-def test_compat_refuses_a_job_whose_phases_only_a_run_shows() -> None:
+def test_a_job_whose_phases_only_a_run_shows_has_no_profiles() -> None:
+    plan, _ = checked(clos=SMALL)
     with pytest.raises(
         InputError, match=r"job 'a': \[jobs.training\] says what its GPUs do, not when it sends"
     ):
-        compatibility(plan_on(clos=SMALL))
+        plan.jobs[0].profiles()
 
 
 @pytest.mark.parametrize(

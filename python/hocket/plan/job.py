@@ -193,7 +193,7 @@ class Job(Table):
         if self.training is not None:
             raise InputError(
                 f"job {self.name!r}: [jobs.training] says what its GPUs do, not when it sends; "
-                "`hocket run` finds that out"
+                "`hocket compat` measures that"
             )
         if self.workload is None:
             return (self._explicit(),)
