@@ -265,10 +265,10 @@ def test_of_many_unknown_names_only_those_shown_are_compared_with_all(mistakes: 
 
 def test_all_mistakes_of_a_training_job_are_told_at_once(mistakes: Mistakes) -> None:
     found = mistakes(
-        trained({**ALL_REDUCE, "gpu": "A100"}, pad_to="1 s", stragglers=[{"rank": 9, "slowdown": 2}])
+        trained({**ALL_REDUCE, "gpu": "A100"}, readjust=True, stragglers=[{"rank": 9, "slowdown": 2}])
     )
     assert found == [
-        "jobs[0].pad_to: belongs to a job of phases, and this one has [jobs.training]",
+        "jobs[0].readjust: belongs to a job of phases, and this one has [jobs.training]",
         "jobs[0].training.gpu: belongs to model, and this job has collective",
         "jobs[0].stragglers[0].rank: 9 is not a rank: the job has 4, counted from 0",
     ]

@@ -28,11 +28,9 @@ _OF_PHASES = (
     "workers",
     "strategy",
     "gpus",
-    "clock_error",
     "readjust",
-    "pad_to",
 )
-_IN_TABLE = {"period": "period_ps", "clock_error": "clock_error_ps", "pad_to": "pad_to_ps"}
+_IN_TABLE = {"period": "period_ps"}
 
 
 def plan_mistakes(plan: "Plan") -> Iterator[Mistake]:
