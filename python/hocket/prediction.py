@@ -25,9 +25,9 @@ def predict(plan: Plan, network: Network, found: Found) -> pl.DataFrame:
     """Iteration times on the flow engine, for jobs that are all there from the start, as `found` places them.
 
     A row per job: mean and p99 in seconds of its iterations with the waits between them, alone, sharing
-    without shifts, and shifted; also shifted and padded, where periods had to be rounded and no job is a
-    training job, which a plan cannot pad. Each job runs 1,000 iterations; with training jobs all run for as
-    long as so many of the longest take alone, or less where the flow engine would take long.
+    without shifts, and shifted; where periods had to be rounded also shifted and padded. Each job runs 1,000
+    iterations; with training jobs all run for as long as so many of the longest take alone, or less where the
+    flow engine would take long.
     """
     crossings = network.crossings(plan, found.placement)
     fitted = found.fitted
@@ -42,15 +42,13 @@ def predict(plan: Plan, network: Network, found: Found) -> pl.DataFrame:
         if number in training:
             of_job = training_job_spec(plan, number, training_spec(plan, number, found.placement, network))
         else:
-            pad_to_ps = fitted["padded_periods_ps"][number] if padded else None
-            of_job = job_spec(
-                job, found.given[number], crossings[number], pad_to_ps=pad_to_ps, readjust=False
-            )
+            of_job = job_spec(job, found.given[number], crossings[number], readjust=False)
         return {
             **of_job,
             "arrival_ps": 0,
             "iterations": None if training else iterations,
             "time_shift_ps": found.shifts_ps[number] if shifted else None,
+            "pad_to_ps": fitted["padded_periods_ps"][number] if padded else job.pad_to_ps,
         }
 
     def run(numbers: Sequence[int], *, shifted: bool, padded: bool = False) -> pl.DataFrame:
@@ -66,7 +64,7 @@ def predict(plan: Plan, network: Network, found: Found) -> pl.DataFrame:
         "sharing": run(everyone, shifted=False),
         "shifted": run(everyone, shifted=True),
     }
-    if fitted["holds_for_ps"] is not None and not training:
+    if fitted["holds_for_ps"] is not None:
         columns["padded"] = run(everyone, shifted=True, padded=True)
     return pl.DataFrame(
         [columns["alone"]["job"]]

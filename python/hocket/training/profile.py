@@ -64,7 +64,14 @@ def measure(
     """
     job = plan.jobs[number]
     spec = training_job_spec(plan, number, training_spec(plan, number, placement, network))
-    spec = {**spec, "iterations": _WARM_UP + 2, "arrival_ps": 0, "time_shift_ps": None, "jitter": 0.0}
+    spec = {
+        **spec,
+        "iterations": _WARM_UP + 2,
+        "arrival_ps": 0,
+        "time_shift_ps": None,
+        "jitter": 0.0,
+        "pad_to_ps": None,
+    }
     ran = _run(plan, network, number, spec)
     rows = frame(ran["tables"]["iterations"]).filter(job=job.name).sort("iteration")
     # Of each iteration, when its first rank begins and its last one ends.
