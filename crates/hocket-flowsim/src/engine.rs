@@ -116,7 +116,8 @@ pub struct Outcome {
 ///
 /// # Errors
 /// If the scenario has transfers, which this engine does not run, a job can never finish, the run would take more than 213 days of simulated time, or one of
-/// the run's own checks fails: no link above its rate at any time, all bytes of every job sent.
+/// the run's own checks fails: no link above its rate at any time, all bytes of every job sent, no rank left waiting, no
+/// collective faster than the links of its ranks.
 pub fn run(
     scenario: &Scenario,
     options: &Options,
@@ -128,6 +129,9 @@ pub fn run(
     let mut engine = Engine::new(scenario, options)?;
     let status = engine.run(&mut progress)?;
     engine.network.check_bytes()?;
+    for training in &engine.trainings {
+        training.execution().check_speeds()?;
+    }
     engine.record_links();
     if let Some(sampler) = &mut engine.sampler {
         sampler.sample(&mut engine.network);
@@ -240,6 +244,9 @@ impl<'a> Engine<'a> {
             }
         }
         self.network.check_none_stalled()?;
+        for training in &self.trainings {
+            training.execution().check_nobody_waits(self.network.now)?;
+        }
         Ok(Status::Complete)
     }
 

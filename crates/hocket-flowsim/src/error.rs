@@ -3,6 +3,7 @@
 use hocket_des::{Rate, Time};
 use hocket_scenario::RouteError;
 use hocket_scenario::closed_loop::TooLong;
+use hocket_scenario::execution::FailedCheck;
 use thiserror::Error;
 
 /// Why a run has no result. The first two mean a bug here, found by the run's own checks.
@@ -19,6 +20,8 @@ pub enum RunError {
         "the number of transfers is {transfers}; the flow engine runs periodic jobs alone, so it must be 0"
     )]
     Transfers { transfers: usize },
+    #[error(transparent)]
+    Training(#[from] FailedCheck),
     #[error(transparent)]
     TooLong(#[from] TooLong),
     #[error(transparent)]

@@ -51,9 +51,11 @@ struct Way {
 struct Sum {
     loads: BTreeMap<LinkId, u64>,
     messages: BTreeMap<LinkId, f64>,
-    /// Over all messages: time on an idle network, from the first byte to the last.
+    /// Over all messages: time on an idle network, from the first byte to the last; and of the fastest and the slowest.
     total: u128,
     count: u64,
+    fastest: Option<Duration>,
+    slowest: Duration,
     /// Of the slowest: time of all bytes on its slowest link, and of its last byte beyond that.
     transfer: Duration,
     latency: Duration,
@@ -94,16 +96,19 @@ impl<'a> Planner<'a> {
             _ => Duration::ZERO,
         };
         let at_the_end = system.endpoint_delay + added;
-        // Where one step hangs on the one before, messages go around: what counts is their mean, and while one chunk is under
-        // way the others use the links.
-        let mean_ps = sum.total / u128::from(sum.count.max(1));
-        let around = Duration::from_ps(u64::try_from(mean_ps).unwrap_or(u64::MAX)) + at_the_end;
         let in_flight = u64::from(system.in_flight.min(collective.chunks()));
-        let hidden_ps = sum.transfer.as_ps() * in_flight;
-        let each_ps = around.as_ps().max(added.as_ps() * in_flight).saturating_sub(hidden_ps);
         let latency = match steps {
             1 => sum.latency + at_the_end,
-            _ => Duration::from_ps(each_ps * u64::from(steps)),
+            _ => {
+                // While one chunk is under way the others use the links.
+                let hidden_ps = u128::from(sum.transfer.as_ps() * in_flight);
+                let added_ps = u128::from(added.as_ps() * in_flight);
+                let around_ps =
+                    sum.around_ps(steps) + u128::from(at_the_end.as_ps() * u64::from(steps));
+                let latency_ps = around_ps.max(added_ps * u128::from(steps));
+                let latency_ps = latency_ps.saturating_sub(hidden_ps * u128::from(steps));
+                Duration::from_ps(u64::try_from(latency_ps).unwrap_or(u64::MAX))
+            }
         };
         Ok(StepPlan {
             loads: sum.loads(),
@@ -161,18 +166,21 @@ impl<'a> Planner<'a> {
         let rate = |link: &LinkId| self.fabric.links()[link.index()].rate;
         let delay = |link: &LinkId| self.fabric.links()[link.index()].delay;
         let links = || way.forth.iter().map(|(link, _)| link);
-        let time = |size: u64, rate: Rate| rate.transmission_time(Bytes::new(size));
+        let on_wire = |size: u64, rate: Rate| rate.transmission_time(Bytes::new(size));
         let slowest = links().map(rate).min().expect("two hosts are apart");
-        let transfer = time(message.wire, slowest);
+        let transfer = on_wire(message.wire, slowest);
         // The last packet is stored and forwarded by every switch.
-        let packet_times = links().map(|link| time(message.packet, rate(link)));
+        let packet_times = links().map(|link| on_wire(message.packet, rate(link)));
         let latency = links().map(delay).sum::<Duration>() + packet_times.sum::<Duration>()
-            - time(message.packet, slowest);
+            - on_wire(message.packet, slowest);
         let acks = way.back.iter();
         let acknowledgement =
-            acks.map(|link| delay(link) + time(u64::from(framing.ack), rate(link))).sum();
-        sum.total += u128::from((transfer + latency).as_ps());
+            acks.map(|link| delay(link) + on_wire(u64::from(framing.ack), rate(link))).sum();
+        let time = transfer + latency;
+        sum.total += u128::from(time.as_ps());
         sum.count += 1;
+        sum.fastest = Some(sum.fastest.map_or(time, |fastest| fastest.min(time)));
+        sum.slowest = sum.slowest.max(time);
         sum.transfer = sum.transfer.max(transfer);
         sum.latency = sum.latency.max(latency);
         sum.acknowledgement = sum.acknowledgement.max(acknowledgement);
@@ -240,6 +248,16 @@ fn per_unit(wire: u64, bytes: u64) -> u64 {
 }
 
 impl Sum {
+    /// Where one step of a ring hangs on the one before, blocks go around: what all `steps` but the last take on an idle
+    /// network. The last block to come has missed the fastest hop of its lap, and its last hop is the slowest, which is counted
+    /// by itself.
+    fn around_ps(&self, steps: u32) -> u128 {
+        let mean_ps = self.total / u128::from(self.count.max(1));
+        let fastest_ps = self.fastest.map_or(0, Duration::as_ps);
+        let apart_ps = u128::from(fastest_ps) + u128::from(self.slowest.as_ps());
+        (mean_ps * u128::from(steps + 2)).saturating_sub(apart_ps)
+    }
+
     // Links of a run with training jobs have the places of their numbers.
     fn loads(&self) -> Rc<[Load]> {
         self.loads.iter().map(|(link, &flows)| Load { link: link.index(), flows }).collect()

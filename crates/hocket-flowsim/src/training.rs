@@ -48,10 +48,11 @@ struct CollectiveRun {
     joined: u32,
     chunks: Vec<Chunk>,
     chunks_done: u32,
-    /// By step: the chunks that want to take it, the first of which does: their messages stand in the same queue pairs, one
-    /// after another. Where steps repeat, those of all chunks take turns, and all of them are under way.
-    queues: BTreeMap<u32, VecDeque<u32>>,
-    acknowledgement: Duration,
+    /// By lane: the chunks that want to take a step there, the first of which does: their messages stand in the same queue
+    /// pairs, one after another. Where steps repeat, those of all chunks take turns, and all of them are under way.
+    queues: BTreeMap<(u32, u32), VecDeque<u32>>,
+    /// When the senders of all that has arrived know that.
+    known: Time,
 }
 
 struct Chunk {
@@ -93,6 +94,11 @@ impl<'a> TrainingRun<'a> {
             busy_since: Time::ZERO,
             busy: Duration::ZERO,
         })
+    }
+
+    /// Where its ranks are.
+    pub(crate) fn execution(&self) -> &Execution<'a> {
+        &self.execution
     }
 
     /// Does what the ranks asked for, and what they ask for when that is done at once.
@@ -143,12 +149,13 @@ impl<'a> TrainingRun<'a> {
         let training = self.number;
         let at = added + plan.latency;
         network.timers.schedule(at, Timer::Step { training, run, chunk });
+        let lane = self.collective(run).lane(step);
         let its = &mut self.runs[run];
-        its.acknowledgement = plan.acknowledgement;
+        its.known = its.known.max(at + plan.acknowledgement);
         if plan.steps > 1 {
             return;
         }
-        let queue = its.queues.get_mut(&step).expect("the chunk was in it");
+        let queue = its.queues.get_mut(&lane).expect("the chunk was in it");
         queue.pop_front();
         if let Some(&next) = queue.front() {
             self.take_step(run, next, network);
@@ -178,7 +185,7 @@ impl<'a> TrainingRun<'a> {
             return self.want_step(run, next, network, planner);
         }
         if its.chunks_done as usize == its.chunks.len() {
-            let (at, training) = (network.now + its.acknowledgement, self.number);
+            let (at, training) = (its.known, self.number);
             network.timers.schedule(at, Timer::Collective { training, run });
         }
         Ok(())
@@ -315,7 +322,7 @@ impl<'a> TrainingRun<'a> {
             chunks: std::iter::repeat_with(chunk).take(chunks as usize).collect(),
             chunks_done: 0,
             queues: BTreeMap::new(),
-            acknowledgement: Duration::ZERO,
+            known: Time::ZERO,
         };
         let run = match self.unused_runs.pop() {
             Some(run) => {
@@ -350,7 +357,8 @@ impl<'a> TrainingRun<'a> {
             self.take_step(run, chunk, network);
             return Ok(());
         }
-        let queue = self.runs[run].queues.entry(step).or_default();
+        let lane = self.collective(run).lane(step);
+        let queue = self.runs[run].queues.entry(lane).or_default();
         queue.push_back(chunk);
         if queue.len() == 1 {
             self.take_step(run, chunk, network);

@@ -3,6 +3,7 @@
 use hocket_des::{Duration, Rate, Time};
 use hocket_scenario::RouteError;
 use hocket_scenario::closed_loop::TooLong;
+use hocket_scenario::execution::FailedCheck;
 use hocket_transport::congestion::ParameterError;
 use hocket_transport::congestion::static_window::TooManyFlows;
 use hocket_transport::telemetry::FormatError;
@@ -31,6 +32,8 @@ pub enum RunError {
         "change {change}: link {link:?} gets a rate of {rate}; it must be above 0 and at most {limit}"
     )]
     ChangedRate { change: usize, link: String, rate: Rate, limit: Rate },
+    #[error(transparent)]
+    Training(#[from] FailedCheck),
     #[error(transparent)]
     TooLong(#[from] TooLong),
     #[error("flow {flow} goes from {node:?} to itself")]
@@ -120,6 +123,7 @@ impl RunError {
                 | Self::BytesLost { .. }
                 | Self::BufferAstray { .. }
                 | Self::OverCapacity { .. }
+                | Self::Training(_)
         )
     }
 }

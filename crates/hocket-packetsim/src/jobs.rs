@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use hocket_des::{Bytes, Duration, Rate, Time};
 use hocket_scenario::closed_loop::{ClosedLoop, Next, TooLong};
+use hocket_scenario::execution::Execution;
 use hocket_scenario::{JobId, LinkId, LinkRow, Periodic, Phase, Records, Scenario, Table};
 use hocket_transport::Progress;
 
@@ -312,6 +313,14 @@ impl<'a> Jobs<'a> {
     /// Whether all jobs have left.
     pub(crate) fn are_done(&self) -> bool {
         self.left == 0
+    }
+
+    /// The ranks of training jobs.
+    pub(crate) fn executions(&self) -> impl Iterator<Item = &Execution<'a>> {
+        self.jobs.iter().filter_map(|job| match job {
+            JobState::Training(state) => Some(state.execution()),
+            JobState::Periodic(_) => None,
+        })
     }
 
     /// Takes out the rows so far.

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use hocket_des::{Duration, Rate, Stream, Time};
 use hocket_scenario::Table;
+use hocket_scenario::execution::Execution;
 
 use crate::RunError;
 use crate::build::Setup;
@@ -188,8 +189,8 @@ pub struct Outcome {
 ///
 /// # Errors
 /// If setup, workload or options make no sense, or one of the run's own checks fails: nothing lost while PFC is on, no
-/// flow left behind by a deadlock or otherwise, all bytes of every flow accounted for, no link above its rate, all
-/// buffers empty at the end of a complete run. What was recorded by then has been handed over.
+/// flow left behind by a deadlock or otherwise, no rank left waiting, no collective faster than the links of its ranks, all bytes of
+/// every flow accounted for, no link above its rate, all buffers empty at the end of a complete run. What was recorded by then has been handed over.
 ///
 /// # Panics
 /// If the jobs of the workload name other flows than there are, or not as many jobs as their scenario has.
@@ -420,6 +421,9 @@ impl<'a> Run<'a> {
             }
         }
         checks::none_left_behind(&self.engine, self.setup)?;
+        for execution in self.jobs.iter().flat_map(Jobs::executions) {
+            execution.check_nobody_waits(self.engine.now)?;
+        }
         Ok(Status::Complete)
     }
 
@@ -654,6 +658,11 @@ impl<'a> Run<'a> {
         let skipped = self.skipped();
         let checked = status.and_then(|status| {
             checks::at_the_end(&self.engine, self.setup, self.work.changes, status)?;
+            let has_rate = |change: &LinkChange| matches!(change.change, Change::Rate(_));
+            if !self.work.changes.iter().any(has_rate) {
+                let executions = self.jobs.iter().flat_map(Jobs::executions);
+                executions.into_iter().try_for_each(Execution::check_speeds)?;
+            }
             Ok(status)
         });
         let status = checked.map_err(|error| error.later(skipped))?;

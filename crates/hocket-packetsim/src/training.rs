@@ -140,6 +140,11 @@ impl<'a> TrainingState<'a> {
         })
     }
 
+    /// Where its ranks are.
+    pub(crate) fn execution(&self) -> &Execution<'a> {
+        &self.execution
+    }
+
     /// How many ranks it has.
     pub(crate) fn ranks(&self) -> u32 {
         self.training.workload().ranks().len() as u32

@@ -290,6 +290,13 @@ impl Collective {
         stage.repeats(step)
     }
 
+    /// Steps in one lane have the same pairs, so that their messages go through the same queue pairs, one after another: a level's
+    /// reduce-scatter and its all-gather, say.
+    pub fn lane(&self, step: u32) -> (u32, u32) {
+        let (stage, step) = self.stage(step);
+        stage.lane(step)
+    }
+
     /// What `rank` sends in `step`, in this order. Several messages to one rank are possible: of both trees.
     pub fn sends(&self, step: u32, rank: u32) -> Sends {
         let (stage, step) = self.stage(step);

@@ -2,15 +2,24 @@
 //! starts when the rank's last one ended. How long a message or a collective takes is the network's business; this state
 //! machine has no clock and is told `now`.
 
+mod checks;
+mod iterations;
+mod rank;
+
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use hocket_des::{Bytes, Duration, Stream, Time, stream};
 
 use crate::closed_loop::{TooLong, later, spread};
 use crate::training::Training;
 use crate::workload::{OperationKind, Workload};
-use crate::{CollectiveRow, IterationRow, Job, JobId, OperationRow, RankRow, Records, Scenario};
+use crate::{CollectiveRow, Job, JobId, OperationRow, Records, Scenario};
+
+use iterations::Tally;
+use rank::{DONE, RankState};
+
+pub use checks::FailedCheck;
 
 /// What a rank asks of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,51 +70,22 @@ pub struct Execution<'a> {
     /// By rank, if computes vary.
     jitter: Vec<Stream>,
     groups: Vec<GroupState>,
-    /// By from, to and tag.
-    mailboxes: BTreeMap<(u32, u32, u64), Mailbox>,
+    /// By from, to, tag and turn.
+    mailboxes: BTreeMap<(u32, u32, u64, u32), Mailbox>,
     messages: Vec<Message>,
     unused_messages: Vec<u32>,
     /// Iterations that some rank is in or has finished and some other has not.
     tallies: VecDeque<Tally>,
     first_tally: u64,
     gone: usize,
+    /// By group: what the links of one of its ranks carry at most.
+    limits_bps: Vec<u64>,
+    /// The first collective that was faster than that.
+    too_fast: Option<FailedCheck>,
     /// Operations that are done and whose followers do not know yet.
     finished: Vec<(u32, u32)>,
     /// Ranks that something was finished of.
     touched: Vec<u32>,
-}
-
-#[derive(Clone, Debug)]
-struct RankState {
-    iteration: u64,
-    start: Time,
-    /// Before `start`, by choice.
-    delayed: Duration,
-    is_running: bool,
-    /// By operation: how many it waits for.
-    waiting: Vec<u32>,
-    /// Operations of this iteration that are not done.
-    unfinished: u32,
-    /// Computes that may start.
-    ready: BinaryHeap<Reverse<u32>>,
-    computing: Option<u32>,
-    /// Operations that communicate.
-    communicating: u32,
-    compute: Duration,
-    exposed: Duration,
-    accounted: Time,
-    communicators: Vec<CommunicatorState>,
-    /// By operation, while they are recorded.
-    started: Vec<Time>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct CommunicatorState {
-    /// Collectives of this iteration that are done.
-    done: u32,
-    /// All that the rank ever joined.
-    joined: u64,
-    is_busy: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -126,11 +106,12 @@ struct OpenCollective {
     done_ps: u128,
 }
 
-#[derive(Clone, Debug, Default)]
-struct Mailbox {
-    arrived: u32,
-    /// Receives that wait.
-    receivers: VecDeque<u32>,
+#[derive(Clone, Copy, Debug)]
+enum Mailbox {
+    /// So many messages have come, each in another iteration.
+    Arrived(u32),
+    /// The receive waits.
+    Awaited(u32),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -140,16 +121,6 @@ struct Message {
     to: u32,
     tag: u64,
     is_delivered: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Tally {
-    start: Time,
-    delayed: Duration,
-    end: Time,
-    compute_ps: u128,
-    started: u32,
-    done: u32,
 }
 
 impl<'a> Execution<'a> {
@@ -202,6 +173,8 @@ impl<'a> Execution<'a> {
             tallies: VecDeque::new(),
             first_tally: 0,
             gone: 0,
+            limits_bps: checks::limits_bps(training, scenario.fabric()),
+            too_fast: None,
             finished: Vec::new(),
             touched: Vec::new(),
         })
@@ -286,19 +259,24 @@ impl<'a> Execution<'a> {
         commands: &mut Vec<Command>,
     ) -> Result<(), TooLong> {
         let its = &mut self.messages[message as usize];
+        assert!(!its.is_delivered, "a message arrives once");
         its.is_delivered = true;
-        let (to, key) = (its.to, (its.from, its.to, its.tag));
-        let mailbox = self.mailboxes.entry(key).or_default();
-        match mailbox.receivers.pop_front() {
-            Some(receiver) => {
+        let Message { from, operation, to, tag, .. } = *its;
+        let key = (from, to, tag, self.workload().turn(from, operation));
+        match self.mailboxes.remove(&key) {
+            Some(Mailbox::Awaited(receiver)) => {
                 let state = &mut self.ranks[to as usize];
                 state.account(now);
                 state.communicating -= 1;
                 self.finished.push((to, receiver));
                 self.settle(now, records, commands)
             }
+            Some(Mailbox::Arrived(before)) => {
+                self.mailboxes.insert(key, Mailbox::Arrived(before + 1));
+                Ok(())
+            }
             None => {
-                mailbox.arrived += 1;
+                self.mailboxes.insert(key, Mailbox::Arrived(1));
                 Ok(())
             }
         }
@@ -392,13 +370,19 @@ impl<'a> Execution<'a> {
             OperationKind::Recv(exchange) => {
                 state.mark_start(operation, now);
                 let from = self.workload().peer(rank, &exchange);
-                let mailbox = self.mailboxes.entry((from, rank, exchange.tag)).or_default();
-                if mailbox.arrived > 0 {
-                    mailbox.arrived -= 1;
-                    self.finished.push((rank, operation));
-                } else {
-                    mailbox.receivers.push_back(operation);
-                    self.ranks[rank as usize].begin_communication(operation, now);
+                let key = (from, rank, exchange.tag, self.workload().turn(rank, operation));
+                match self.mailboxes.remove(&key) {
+                    Some(Mailbox::Arrived(messages)) => {
+                        if messages > 1 {
+                            self.mailboxes.insert(key, Mailbox::Arrived(messages - 1));
+                        }
+                        self.finished.push((rank, operation));
+                    }
+                    Some(Mailbox::Awaited(_)) => unreachable!("each receive has a turn of its own"),
+                    None => {
+                        self.mailboxes.insert(key, Mailbox::Awaited(operation));
+                        self.ranks[rank as usize].begin_communication(operation, now);
+                    }
                 }
             }
         }
@@ -468,6 +452,14 @@ impl<'a> Execution<'a> {
             let done = its.open.pop_front().expect("it was just seen");
             its.first += 1;
             if members > 1 {
+                if self.too_fast.is_none() {
+                    self.too_fast = checks::too_fast(
+                        (self.job, self.training),
+                        (group, self.limits_bps[group as usize]),
+                        &done,
+                        now,
+                    );
+                }
                 records.collectives.push(CollectiveRow {
                     job: self.id,
                     iteration: done.iteration,
@@ -512,6 +504,7 @@ impl<'a> Execution<'a> {
     ) {
         let state = &mut self.ranks[rank as usize];
         state.unfinished -= 1;
+        state.waiting[operation as usize] = DONE;
         if let Some(&start) = state.started.get(operation as usize) {
             records.operations.push(OperationRow {
                 job: self.id,
@@ -573,116 +566,9 @@ impl<'a> Execution<'a> {
             Some(jitter) => spread(slowed, scaled(slowed, self.job.jitter), jitter),
         }
     }
-
-    fn end_iteration(
-        &mut self,
-        rank: u32,
-        now: Time,
-        records: &mut Records,
-        commands: &mut Vec<Command>,
-    ) -> Result<(), TooLong> {
-        let state = &mut self.ranks[rank as usize];
-        if !state.is_running {
-            return Ok(());
-        }
-        state.account(now);
-        state.is_running = false;
-        records.ranks.push(RankRow {
-            job: self.id,
-            iteration: state.iteration,
-            rank,
-            start: state.start,
-            end: now,
-            compute: state.compute,
-            exposed: state.exposed,
-        });
-        let tally = &mut self.tallies[(state.iteration - self.first_tally) as usize];
-        tally.done += 1;
-        tally.end = now;
-        tally.compute_ps += u128::from(state.compute.as_ps());
-        state.iteration += 1;
-        let (iteration, began) = (state.iteration, state.start);
-        self.end_tallies(records);
-        if self.iterations == Some(iteration) {
-            self.gone += 1;
-            return Ok(());
-        }
-        let start = match self.job.pad_to {
-            Some(pad_to) => later(self.job, began, pad_to)?.max(now),
-            None => now,
-        };
-        self.ranks[rank as usize].delayed = start.since(now);
-        // Also where nothing is waited for: an iteration of no time must not go on for ever without the engine.
-        commands.push(Command::Wake { rank, at: start });
-        Ok(())
-    }
-
-    // Rows of iterations that all ranks have finished.
-    fn end_tallies(&mut self, records: &mut Records) {
-        let ranks = self.ranks.len();
-        while let Some(&tally) = self.tallies.front().filter(|tally| tally.done as usize == ranks) {
-            self.tallies.pop_front();
-            let compute_ps = u64::try_from(tally.compute_ps / ranks as u128)
-                .expect("no rank computes for longer than the run");
-            let duration = tally.end.since(tally.start);
-            records.iterations.push(IterationRow {
-                job: self.id,
-                iteration: self.first_tally,
-                start: tally.start,
-                end: tally.end,
-                communication: duration - Duration::from_ps(compute_ps),
-                delayed: tally.delayed,
-            });
-            self.first_tally += 1;
-        }
-    }
 }
 
 fn mean_time(done: &OpenCollective) -> Duration {
     let mean_ps = (done.done_ps - done.joined_ps) / u128::from(done.done);
     Duration::from_ps(u64::try_from(mean_ps).expect("no rank takes longer than the run"))
-}
-
-impl RankState {
-    fn new(communicators: usize, start: Time, delayed: Duration) -> Self {
-        Self {
-            iteration: 0,
-            start,
-            delayed,
-            is_running: false,
-            waiting: Vec::new(),
-            unfinished: 0,
-            ready: BinaryHeap::new(),
-            computing: None,
-            communicating: 0,
-            compute: Duration::ZERO,
-            exposed: Duration::ZERO,
-            accounted: start,
-            communicators: vec![CommunicatorState::default(); communicators],
-            started: Vec::new(),
-        }
-    }
-
-    // Adds the time since the last change to what it was spent with.
-    fn account(&mut self, now: Time) {
-        let span = now.since(self.accounted);
-        if self.computing.is_some() {
-            self.compute += span;
-        } else if self.communicating > 0 {
-            self.exposed += span;
-        }
-        self.accounted = now;
-    }
-
-    fn begin_communication(&mut self, operation: u32, now: Time) {
-        self.account(now);
-        self.communicating += 1;
-        self.mark_start(operation, now);
-    }
-
-    fn mark_start(&mut self, operation: u32, now: Time) {
-        if let Some(start) = self.started.get_mut(operation as usize) {
-            *start = now;
-        }
-    }
 }

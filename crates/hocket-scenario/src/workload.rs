@@ -75,6 +75,9 @@ pub struct Workload {
     programs: Vec<Program>,
     groups: Vec<Vec<u32>>,
     ranks: Vec<Rank>,
+    /// By rank and operation: how many sends, or receives, with the same other end and tag come before it. Of a rank that
+    /// exchanges nothing there are none.
+    turns: Vec<Vec<u32>>,
 }
 
 /// Operations, and what follows from them.
@@ -255,10 +258,11 @@ impl Workload {
     ) -> Result<Self, WorkloadError> {
         let programs = (0..).zip(programs).map(|(number, each)| Program::new(number, each));
         let programs = programs.collect::<Result<Vec<_>, _>>()?;
-        let its = Self { programs, groups, ranks };
+        let mut its = Self { programs, groups, ranks, turns: Vec::new() };
         its.check_ranks()?;
         its.check_groups()?;
         its.check_operations()?;
+        its.turns = its.rank_ids().map(|rank| its.turns_of(rank)).collect();
         its.check_collectives()?;
         its.check_exchanges()?;
         its.check_order()?;
@@ -294,6 +298,28 @@ impl Workload {
     pub fn peer(&self, rank: u32, exchange: &Exchange) -> u32 {
         let group = self.group(rank, exchange.communicator);
         self.groups[group as usize][exchange.peer as usize]
+    }
+
+    /// How many sends, or receives, of `rank` with the same other end and tag come before this one.
+    pub(crate) fn turn(&self, rank: u32, operation: u32) -> u32 {
+        self.turns[rank as usize][operation as usize]
+    }
+
+    fn turns_of(&self, rank: u32) -> Vec<u32> {
+        let operations = &self.program(rank).operations;
+        let mut seen = BTreeMap::new();
+        let turns = operations.iter().map(|operation| {
+            let (is_send, exchange) = match operation.kind {
+                OperationKind::Send(exchange) => (true, exchange),
+                OperationKind::Recv(exchange) => (false, exchange),
+                OperationKind::Compute(_) | OperationKind::Collective { .. } => return 0,
+            };
+            let next = seen.entry((is_send, self.peer(rank, &exchange), exchange.tag)).or_insert(0);
+            *next += 1;
+            *next - 1
+        });
+        let turns: Vec<u32> = turns.collect();
+        if seen.is_empty() { Vec::new() } else { turns }
     }
 
     fn rank_ids(&self) -> std::ops::Range<u32> {

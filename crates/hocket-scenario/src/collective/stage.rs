@@ -70,6 +70,23 @@ impl Stage {
         }
     }
 
+    /// The level, and which of the sets of pairs that its algorithm uses.
+    pub(super) fn lane(&self, step: u32) -> (u32, u32) {
+        let pairs = match self.pattern {
+            Pattern::RingScatter
+            | Pattern::RingGather
+            | Pattern::Scatter
+            | Pattern::Gather
+            | Pattern::FanOut => 0,
+            Pattern::Halving => self.ranks.ilog2() - 1 - step,
+            Pattern::Doubling | Pattern::Pairwise | Pattern::Chain => step,
+            // Up in these steps and down in as many others.
+            Pattern::Up => step,
+            Pattern::Down => self.steps() + step,
+        };
+        (self.rank_stride, pairs)
+    }
+
     /// The first step from `step` on in which `rank` sends or is due anything.
     pub(super) fn active_from(&self, step: u32, rank: u32) -> Option<u32> {
         if !self.takes_part(rank) {

@@ -1,7 +1,7 @@
 //! Whether an iteration can come to its end at all: one in which everything takes no time, so that only the order counts.
 //! If that gets stuck, no network will help.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use super::{OperationKind, Wait, Workload};
 
@@ -23,17 +23,17 @@ struct Trial<'a> {
     collectives_done: Vec<Vec<usize>>,
     /// By group: members that have come to its next collective.
     joined: Vec<usize>,
-    /// By from, to and tag.
-    mailboxes: BTreeMap<(u32, u32, u64), Mailbox>,
+    /// By from, to, tag and turn.
+    mailboxes: BTreeMap<(u32, u32, u64, u32), Mailbox>,
     ready: Vec<(u32, u32)>,
     left: usize,
 }
 
-/// What was sent and not yet received, or who waits for something to be sent; one of the two is empty.
-#[derive(Default)]
-struct Mailbox {
-    sent: usize,
-    receivers: VecDeque<u32>,
+/// What one end of a message has done while the other has not come.
+enum Mailbox {
+    Sent,
+    /// The receive waits.
+    Awaited(u32),
 }
 
 impl<'a> Trial<'a> {
@@ -74,20 +74,20 @@ impl<'a> Trial<'a> {
                 OperationKind::Send(exchange) => {
                     self.finish(rank, operation);
                     let to = self.workload.peer(rank, &exchange);
-                    let mailbox = self.mailboxes.entry((rank, to, exchange.tag)).or_default();
-                    match mailbox.receivers.pop_front() {
-                        Some(receiver) => self.finish(to, receiver),
-                        None => mailbox.sent += 1,
+                    let turn = self.workload.turn(rank, operation);
+                    let key = (rank, to, exchange.tag, turn);
+                    match self.mailboxes.insert(key, Mailbox::Sent) {
+                        Some(Mailbox::Awaited(receiver)) => self.finish(to, receiver),
+                        Some(Mailbox::Sent) => unreachable!("each send has a turn of its own"),
+                        None => {}
                     }
                 }
                 OperationKind::Recv(exchange) => {
                     let from = self.workload.peer(rank, &exchange);
-                    let mailbox = self.mailboxes.entry((from, rank, exchange.tag)).or_default();
-                    if mailbox.sent > 0 {
-                        mailbox.sent -= 1;
+                    let turn = self.workload.turn(rank, operation);
+                    let key = (from, rank, exchange.tag, turn);
+                    if self.mailboxes.insert(key, Mailbox::Awaited(operation)).is_some() {
                         self.finish(rank, operation);
-                    } else {
-                        mailbox.receivers.push_back(operation);
                     }
                 }
             }
@@ -240,6 +240,25 @@ mod tests {
         assert!(message(two_ranks([chained(0, 1), chained(1, 0)], 2)).starts_with("ranks wait"));
         let side_by_side = |one, other| vec![all_reduce("one", one), all_reduce("other", other)];
         assert!(two_ranks([side_by_side(0, 1), side_by_side(1, 0)], 2).is_ok());
+    }
+
+    #[test]
+    fn a_receive_takes_the_message_of_its_turn_however_early_it_is_ready() {
+        // The second receive is ready first, and would take the first message, without which rank 0 never gets its answer.
+        let (send, recv) = (OperationKind::Send, OperationKind::Recv);
+        let first = vec![
+            operation("one", send(exchange(1, 0)), &[]),
+            operation("answer", recv(exchange(1, 1)), &[]),
+            operation("two", send(exchange(1, 0)), &[1]),
+        ];
+        let compute = operation("step", OperationKind::Compute(Duration::from_ms(1)), &[]);
+        let second = vec![
+            compute,
+            operation("get one", recv(exchange(0, 0)), &[0]),
+            operation("get two", recv(exchange(0, 0)), &[]),
+            operation("answer", send(exchange(0, 1)), &[1]),
+        ];
+        assert!(two_ranks([first, second], 1).is_ok());
     }
 
     #[test]

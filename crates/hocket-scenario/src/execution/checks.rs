@@ -1,0 +1,110 @@
+//! What must hold of a training job in every run: nobody waits for ever, and no collective is faster than the links of its
+//! ranks.
+
+use hocket_des::{Rate, Time};
+use thiserror::Error;
+
+use super::{Execution, OpenCollective};
+use crate::training::Training;
+use crate::workload::OperationKind;
+use crate::{Fabric, Job};
+
+/// What only a bug in an engine can cause.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[expect(missing_docs, reason = "each variant's message says what it is")]
+pub enum FailedCheck {
+    #[error(
+        "job {job:?}: at {time} nothing is under way any more, and rank {rank} waits in operation {operation:?} of iteration {iteration}"
+    )]
+    WaitsForEver { job: String, rank: u32, operation: String, iteration: u64, time: Time },
+    #[error(
+        "job {job:?}: {collective} {operation:?} of iteration {iteration} in the group of rank {rank} ended at {time} with a busbw of {busbw}; the links of a rank carry {limit}"
+    )]
+    FasterThanLinks {
+        job: String,
+        collective: &'static str,
+        operation: String,
+        iteration: u64,
+        rank: u32,
+        time: Time,
+        busbw: Rate,
+        limit: Rate,
+    },
+}
+
+impl Execution<'_> {
+    /// With nothing left to happen: all ranks have left.
+    ///
+    /// # Errors
+    /// The first rank that has not.
+    pub fn check_nobody_waits(&self, time: Time) -> Result<(), FailedCheck> {
+        let has_left = |iteration| self.iterations == Some(iteration);
+        let mut ranks = (0_u32..).zip(&self.ranks);
+        let Some((rank, state)) = ranks.find(|(_, state)| !has_left(state.iteration)) else {
+            return Ok(());
+        };
+        let operations = self.workload().program(rank).operations();
+        // Between iterations nothing is left of the last one.
+        let operation = state.first_left().map_or("", |first| &operations[first as usize].name);
+        Err(FailedCheck::WaitsForEver {
+            job: self.job.name.clone(),
+            rank,
+            operation: operation.to_owned(),
+            iteration: state.iteration,
+            time,
+        })
+    }
+
+    /// No collective was faster than the links of its ranks, scale-up and NICs together, as long as these keep their rates.
+    ///
+    /// # Errors
+    /// The first one that was.
+    pub fn check_speeds(&self) -> Result<(), FailedCheck> {
+        self.too_fast.clone().map_or(Ok(()), Err)
+    }
+}
+
+/// By group: what leaves the best connected of its ranks at most.
+pub(super) fn limits_bps(training: &Training, fabric: &Fabric) -> Vec<u64> {
+    let mut leaving_bps = vec![0_u64; fabric.nodes().len()];
+    for link in fabric.links() {
+        let bps = &mut leaving_bps[link.from.index()];
+        *bps = bps.saturating_add(link.rate.as_bps());
+    }
+    let hosts = &training.spec().hosts;
+    let of_rank = |&rank: &u32| leaving_bps[hosts[rank as usize].index()];
+    let groups = training.workload().groups().iter();
+    groups.map(|group| group.iter().map(of_rank).max().unwrap_or(0)).collect()
+}
+
+/// What is wrong with a collective that ended at `end`, if anything. Busbw is what each rank sends at least on average, or of a
+/// broadcast receives.
+pub(super) fn too_fast(
+    (job, training): (&Job, &Training),
+    (group, limit_bps): (u32, u64),
+    done: &OpenCollective,
+    end: Time,
+) -> Option<FailedCheck> {
+    let operation = &training.workload().programs()[done.program as usize].operations()
+        [done.operation as usize];
+    let OperationKind::Collective { kind, bytes, .. } = operation.kind else {
+        unreachable!("only collectives are open")
+    };
+    let members = training.members(group);
+    let bits = bytes.get() as f64 * 8.0 * kind.factor(members.len() as u32);
+    let busbw_bps = bits / end.since(done.start).as_secs_f64();
+    // A part in 10^9 is for what floats round.
+    if busbw_bps <= limit_bps as f64 * (1.0 + 1e-9) {
+        return None;
+    }
+    Some(FailedCheck::FasterThanLinks {
+        job: job.name.clone(),
+        collective: kind.name(),
+        operation: operation.name.clone(),
+        iteration: done.iteration,
+        rank: members[0],
+        time: end,
+        busbw: Rate::from_bps(busbw_bps as u64),
+        limit: Rate::from_bps(limit_bps),
+    })
+}
