@@ -93,11 +93,27 @@ pub(crate) fn values(table: &Table, column: &str) -> Vec<f64> {
     match table.column(column) {
         Some(Column::F64(values)) => values.clone(),
         Some(Column::U64(values)) => values.iter().map(|&value| value as f64).collect(),
+        Some(Column::U32(values)) => values.iter().map(|&value| f64::from(value)).collect(),
+        other => panic!("{column} holds {other:?}"),
+    }
+}
+
+/// A column of names.
+pub(crate) fn names(table: &Table, column: &str) -> Vec<String> {
+    match table.column(column) {
+        Some(Column::Str { codes, dictionary }) => {
+            codes.iter().map(|&code| dictionary[code as usize].clone()).collect()
+        }
         other => panic!("{column} holds {other:?}"),
     }
 }
 
 impl Collected {
+    pub(crate) fn names(&self, table: &str, column: &str) -> Vec<String> {
+        let tables = self.0.get(table).map_or(&[][..], Vec::as_slice);
+        tables.iter().flat_map(|rows| names(rows, column)).collect()
+    }
+
     pub(crate) fn values(&self, table: &str, column: &str) -> Vec<f64> {
         let tables = self.0.get(table).map_or(&[][..], Vec::as_slice);
         tables.iter().flat_map(|rows| values(rows, column)).collect()

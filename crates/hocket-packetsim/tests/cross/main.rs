@@ -1,7 +1,11 @@
 //! One scenario on two engines; and what the packet engine alone knows: jobs' flows, transfers, links that fail.
 
+mod busbw;
 mod common;
 mod links;
+#[path = "../../../hocket-scenario/tests/training/programs.rs"]
+mod programs;
+mod random;
 mod training;
 
 use std::ops::ControlFlow;

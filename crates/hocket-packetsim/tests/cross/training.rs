@@ -21,7 +21,12 @@ const KINDS: [CollectiveKind; 5] = [
 ];
 
 /// Servers of `gpus` GPUs each, of HOTI'22 Table I, all on one switch.
-fn one_tor(servers: u32, gpus: u32) -> Fabric {
+pub(crate) fn one_tor(servers: u32, gpus: u32) -> Fabric {
+    one_tor_with(servers, gpus, 1_600)
+}
+
+/// The same with a scale-up network of so many Gbps.
+pub(crate) fn one_tor_with(servers: u32, gpus: u32, scale_up_gbps: u64) -> Fabric {
     let hosts = servers * gpus;
     let node = |kind, name: String| Node { name, kind };
     let gpu_nodes = (0..hosts).map(|gpu| node(NodeKind::Host, format!("gpu{gpu}")));
@@ -34,18 +39,23 @@ fn one_tor(servers: u32, gpus: u32) -> Fabric {
         delay: Duration::from_ns(delay_ns),
     };
     let outside = (0..hosts).map(|gpu| cable(gpu, hosts + servers, 200, 500));
-    let inside = (0..hosts).map(|gpu| cable(gpu, hosts + gpu / gpus, 1_600, 25));
+    let inside = (0..hosts).map(|gpu| cable(gpu, hosts + gpu / gpus, scale_up_gbps, 25));
     let inside = inside.filter(|_| gpus > 1);
     Fabric::new(nodes, &outside.chain(inside).collect::<Vec<_>>()).expect("the fabric is valid")
 }
 
-fn framing(payload: u16) -> Framing {
+pub(crate) fn framing(payload: u16) -> Framing {
     let frames = Model::default().frames;
     let [header, ack] = [frames.data_header, frames.ack].map(u32::from);
     Framing { payload: payload.into(), header, ack, ack_every: 1 }
 }
 
-fn spec(workload: Workload, gpus: u32, algorithms: &[Algorithm], chunks: u32) -> TrainingSpec {
+pub(crate) fn spec(
+    workload: Workload,
+    gpus: u32,
+    algorithms: &[Algorithm],
+    chunks: u32,
+) -> TrainingSpec {
     let ranks = workload.ranks().len() as u32;
     let model = Model::default();
     TrainingSpec {
@@ -67,28 +77,28 @@ fn spec(workload: Workload, gpus: u32, algorithms: &[Algorithm], chunks: u32) ->
     }
 }
 
-fn operation(name: &str, kind: OperationKind, after: &[u32]) -> Operation {
+pub(crate) fn operation(name: &str, kind: OperationKind, after: &[u32]) -> Operation {
     Operation { name: name.to_owned(), kind, after: after.to_vec() }
 }
 
-fn spmd(ranks: u32, program: Vec<Operation>) -> Workload {
+pub(crate) fn spmd(ranks: u32, program: Vec<Operation>) -> Workload {
     let rank = Rank { program: 0, communicators: vec![0] };
     let group = (0..ranks).collect();
     Workload::new(vec![program], vec![group], vec![rank; ranks as usize]).expect("all do the same")
 }
 
-fn one_collective(ranks: u32, kind: CollectiveKind, bytes: u64) -> Workload {
+pub(crate) fn one_collective(ranks: u32, kind: CollectiveKind, bytes: u64) -> Workload {
     let bytes = Bytes::new(bytes);
     let kind = OperationKind::Collective { communicator: 0, kind, bytes };
     spmd(ranks, vec![operation("move", kind, &[])])
 }
 
-fn job(name: &str, spec: TrainingSpec) -> Job {
+pub(crate) fn job(name: &str, spec: TrainingSpec) -> Job {
     let training = Training::new(spec).expect("the ranks have places");
     Job::with_work(name, Work::Training(Box::new(training)))
 }
 
-fn both(fabric: Fabric, jobs: Vec<Job>, iterations: u64) -> (Collected, Tables) {
+pub(crate) fn both(fabric: Fabric, jobs: Vec<Job>, iterations: u64) -> (Collected, Tables) {
     let stop = Stop { iterations: Some(iterations), until: None };
     let scenario = Scenario::new(fabric, jobs, 1, 1, stop).expect("the jobs are valid");
     let (packets, _) = packets_with(&scenario, &Model::default(), &[]);
@@ -124,6 +134,27 @@ fn collectives_take_as_long_on_packets_as_on_flows() {
         let found = packets.values("iterations", "iteration_s");
         let expected = values(&flows.iterations, "iteration_s");
         assert_close(&found, &expected, 0.05);
+    }
+}
+
+#[test]
+fn over_two_levels_steps_short_and_long_take_as_long_on_packets_as_on_flows() {
+    use Algorithm::{Direct, Ring};
+    // Around a ring with two slow hops; an answer from across that comes after the last step inside; and chunks of which some
+    // are scattered across on the same queue pairs on which others are gathered.
+    let cases: [(&[Algorithm], u64, u32); 5] = [
+        (&[Ring], 64_000, 1),
+        (&[Ring, Ring], 64_000, 4),
+        (&[Direct, Direct], 64_000, 1),
+        (&[Direct, Direct], 64_000, 4),
+        (&[Ring, Ring], 16_000_000, 4),
+    ];
+    for (algorithms, bytes, chunks) in cases {
+        let workload = one_collective(16, CollectiveKind::AllReduce, bytes);
+        let (packets, flows) =
+            both(one_tor(2, 8), vec![job("job", spec(workload, 8, algorithms, chunks))], 1);
+        let found = packets.values("iterations", "iteration_s");
+        assert_close(&found, &values(&flows.iterations, "iteration_s"), 0.05);
     }
 }
 
