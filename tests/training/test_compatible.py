@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from hocket import Compatibility, InputError, compatibility, parse_plan, simulate
+from hocket import Compatibility, InputError, _hocket, compatibility, parse_plan, simulate
 from hocket.demand import demands
 from hocket.network import Network, build_network
 from hocket.plan import Engine
+from hocket.runner import plain
 from hocket.training.profile import Measured, measure
 
 Tables = dict[str, Any]
@@ -134,6 +135,21 @@ def test_the_shift_that_is_found_wins_in_a_run(engine: Engine) -> None:
     alone_s = mean_s(answer, "alone")[0]
     assert times_s[0] > 1.2 * alone_s
     assert times_s[1] == pytest.approx(alone_s, rel=2e-3)
+
+
+@pytest.mark.parametrize("shift_ms", [0, 1, 3, 6])
+def test_the_later_job_is_late_by_what_the_score_says_that_the_link_lacks(shift_ms: int) -> None:
+    tables = two_racks(A, {**B, "time_shift": f"{shift_ms} ms"}, run={"iterations": 1})
+    plan = parse_plan(tables)
+    network = build_network(plan)
+    (demand,) = demands(plan, network).values()
+    given = [profiles[0] for profiles in demand.profiles]
+    (link, _), *_ = demand.crossings[0]
+    asked = [plain(demand.on_link(job, link, given[job])) for job in (0, 1)]
+    score = _hocket.score(network.links[link][1], asked, [0, shift_ms * 10**9])
+    # While both send, the link lacks its own rate once more; it is never idle until both are done.
+    late_s = simulate(tables).tables["iterations"]["iteration_s"][1] - given[1].period_ps / 1e12
+    assert late_s == pytest.approx((1 - score) * given[1].period_ps / 1e12, abs=2e-5)
 
 
 def test_jobs_that_send_most_of_the_time_cannot_take_turns() -> None:
