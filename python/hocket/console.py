@@ -107,6 +107,8 @@ def _print_candidates(answer: Compatibility) -> None:
         for each in answer.candidates
     )
     print_table(("placement", "score", ""), rows)
+    if not answer.links:
+        return
     links = (
         (link.name, f"{link.capacity_bps / 1e9:g}", _cut(link.score), ", ".join(link.jobs))
         for link in answer.links
