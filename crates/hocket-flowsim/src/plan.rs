@@ -1,7 +1,7 @@
 //! What one step of a collective, or a message, asks of the network: how much on which links, and how long its last byte is
 //! under way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use hocket_des::{Bytes, Duration, Rate};
@@ -37,6 +37,8 @@ pub(crate) struct StepPlan {
 pub(crate) struct Planner<'a> {
     fabric: &'a Fabric,
     routing: Routing<'a>,
+    /// By job and hosts.
+    ways: HashMap<(JobId, NodeId, NodeId), Rc<Way>>,
 }
 
 /// A message's way there and back.
@@ -47,10 +49,10 @@ struct Way {
 }
 
 /// What sums up over the messages of a step.
-#[derive(Default)]
 struct Sum {
-    loads: BTreeMap<LinkId, u64>,
-    messages: BTreeMap<LinkId, f64>,
+    /// By link: loads, and messages of which parts may go elsewhere.
+    loads: Vec<u64>,
+    messages: Vec<f64>,
     /// Over all messages: time on an idle network, from the first byte to the last; and of the fastest and the slowest.
     total: u128,
     count: u64,
@@ -64,7 +66,8 @@ struct Sum {
 
 impl<'a> Planner<'a> {
     pub(crate) fn new(scenario: &'a Scenario) -> Self {
-        Self { fabric: scenario.fabric(), routing: Routing::new(scenario.fabric()) }
+        let fabric = scenario.fabric();
+        Self { fabric, routing: Routing::new(fabric), ways: HashMap::new() }
     }
 
     /// What step `step` of a collective asks for, together with all but the last of those that repeat it.
@@ -77,7 +80,7 @@ impl<'a> Planner<'a> {
     ) -> Result<StepPlan, RunError> {
         let system = &training.spec().system;
         let members = training.members(group);
-        let mut sum = Sum::default();
+        let mut sum = Sum::new(self.fabric);
         let (mut bytes, mut most_due) = (0, 0);
         for (&rank, member) in members.iter().zip(0_u32..) {
             most_due = most_due.max(collective.due(step, member));
@@ -128,7 +131,7 @@ impl<'a> Planner<'a> {
         ends: [u32; 2],
         bytes: u64,
     ) -> Result<StepPlan, RunError> {
-        let mut sum = Sum::default();
+        let mut sum = Sum::new(self.fabric);
         self.add(&mut sum, (training, job), ends, bytes)?;
         Ok(StepPlan {
             loads: sum.loads(),
@@ -157,11 +160,11 @@ impl<'a> Planner<'a> {
         let message = Framed::new(framing, bytes);
         for &(link, part) in &way.forth {
             let flows = (message.wire_per_unit as f64 * part).round() as u64;
-            *sum.loads.entry(link).or_default() += flows;
-            *sum.messages.entry(link).or_default() += part;
+            sum.loads[link.index()] += flows;
+            sum.messages[link.index()] += part;
         }
         for &link in &way.back {
-            *sum.loads.entry(link).or_default() += message.acks_per_unit;
+            sum.loads[link.index()] += message.acks_per_unit;
         }
         let rate = |link: &LinkId| self.fabric.links()[link.index()].rate;
         let delay = |link: &LinkId| self.fabric.links()[link.index()].delay;
@@ -192,7 +195,11 @@ impl<'a> Planner<'a> {
         training: &Training,
         job: JobId,
         hosts: [NodeId; 2],
-    ) -> Result<Way, RunError> {
+    ) -> Result<Rc<Way>, RunError> {
+        let known = (job, hosts[0], hosts[1]);
+        if let Some(way) = self.ways.get(&known) {
+            return Ok(Rc::clone(way));
+        }
         let label = Training::label(job);
         let flow = training.flow(hosts, label, self.fabric);
         let forth = match flow.path {
@@ -211,7 +218,9 @@ impl<'a> Planner<'a> {
                 parts.into_iter().collect()
             }
         };
-        Ok(Way { forth, back: self.routing.route(flow.to, flow.from, label)? })
+        let way = Rc::new(Way { forth, back: self.routing.route(flow.to, flow.from, label)? });
+        self.ways.insert(known, Rc::clone(&way));
+        Ok(way)
     }
 }
 
@@ -248,6 +257,21 @@ fn per_unit(wire: u64, bytes: u64) -> u64 {
 }
 
 impl Sum {
+    fn new(fabric: &Fabric) -> Self {
+        let links = fabric.links().len();
+        Self {
+            loads: vec![0; links],
+            messages: vec![0.0; links],
+            total: 0,
+            count: 0,
+            fastest: None,
+            slowest: Duration::ZERO,
+            transfer: Duration::ZERO,
+            latency: Duration::ZERO,
+            acknowledgement: Duration::ZERO,
+        }
+    }
+
     /// Where one step of a ring hangs on the one before, blocks go around: what all `steps` but the last take on an idle
     /// network. The last block to come has missed the fastest hop of its lap, and its last hop is the slowest, which is counted
     /// by itself.
@@ -260,12 +284,13 @@ impl Sum {
 
     // Links of a run with training jobs have the places of their numbers.
     fn loads(&self) -> Rc<[Load]> {
-        self.loads.iter().map(|(link, &flows)| Load { link: link.index(), flows }).collect()
+        let loads = self.loads.iter().enumerate().map(|(link, &flows)| Load { link, flows });
+        loads.filter(|load| load.flows > 0).collect()
     }
 
     fn messages(&self, steps: u32) -> Rc<[(usize, u64)]> {
-        let crossing = self.messages.iter();
+        let crossed = self.messages.iter().enumerate().filter(|(_, messages)| **messages > 0.0);
         let count = |messages: f64| (messages * f64::from(steps)).round() as u64;
-        crossing.map(|(link, &messages)| (link.index(), count(messages))).collect()
+        crossed.map(|(link, &messages)| (link, count(messages))).collect()
     }
 }
