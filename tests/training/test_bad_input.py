@@ -127,7 +127,7 @@ JOBS = {
     ),
     "a GPU that the fabric lacks": (
         plan(ALL_REDUCED, fabric=servers(2, 4), placement=["s0", "s1:4"]),
-        "jobs[0].placement[1]: 's1:4' is not a host of the fabric",
+        "jobs[0].placement[1]: 's1:4' is not a host of the fabric; 's1' has 4, 's1:0' to 's1:3'",
     ),
     "a GPU with two ranks": (
         plan(ALL_REDUCED, fabric=servers(2, 4), placement=["s0", "s0:3"]),
