@@ -295,10 +295,7 @@ def compare_command(
 
         check_format(figure)
     comparison = compare(read_runs(directories))
-    if as_json:
-        print_json(report.as_json(comparison))
-    else:
-        report.print_comparison(comparison)
+    # Files first: whoever reads what is printed may stop reading.
     if output is not None:
         err.print(f"measurements: {report.write_measurements(comparison, output)}")
     if figure is not None:
@@ -307,6 +304,10 @@ def compare_command(
 
         save(runs_figure(comparison), figure)
         err.print(f"figure: {figure}")
+    if as_json:
+        print_json(report.as_json(comparison))
+    else:
+        report.print_comparison(comparison)
 
 
 @app.command("sweep")
