@@ -126,7 +126,7 @@ def _draw_groups(axes: Axes, panel: GroupedBars, colours: Mapping[str, str]) -> 
     axes.set_ylim(-0.5, len(panel.groups) - 0.5)
     if panel.log:
         # Counts: zero has its place, and what is below one does not occur.
-        axes.set_xscale("symlog", linthresh=1.0, linscale=0.3)
+        axes.set_xscale("symlog", linthresh=1.0, linscale=0.6)
     axes.margins(x=_ROOM_FOR_NUMBERS)
     axes.set_xlim(0, None if any(filter(None, itertools.chain(*panel.values.values()))) else 1)
 

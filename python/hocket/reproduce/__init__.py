@@ -6,7 +6,26 @@ The ids are those of docs/validation.md; `hocket reproduce --list` prints them.
 from collections.abc import Iterable, Iterator
 
 from hocket.errors import InputError
-from hocket.reproduce import c1, c2, c3, c4, c17, c19, cross, h1, h3, h4, h5, h6, h7, h8, r3, r4, r5
+from hocket.reproduce import (
+    c1,
+    c2,
+    c3,
+    c4,
+    c17,
+    c19,
+    cross,
+    h1,
+    h3,
+    h4,
+    h5,
+    h6,
+    h7,
+    h8,
+    r3,
+    r4,
+    r5,
+    r6,
+)
 from hocket.reproduce.target import Progress, Reproduction, Row, Target
 
 __all__ = ["TARGETS", "Progress", "Reproduction", "Row", "Target", "chosen", "reproduce"]
@@ -25,6 +44,9 @@ TARGETS: dict[str, Target] = {
         Target("R3", "Incast on one switch under six congestion controls", r3.reproduce),
         Target("R4", "All-To-All and All-Reduce on one switch", r4.reproduce, takes_minutes=True),
         Target("R5", "All-To-All on a Clos network: ToRs and spines", r5.reproduce, takes_minutes=True),
+        Target(
+            "R6", "Completion times and PAUSE frames of collectives on it", r6.reproduce, takes_minutes=True
+        ),
         Target("C1", "Traffic of four parallelisation strategies", c1.reproduce),
         Target("C2", "Interleaving two VGG19 jobs", c2.reproduce),
         Target("C3", "The optimisation and its score", c3.reproduce),
