@@ -108,6 +108,7 @@ fn simulate(case: &Case, policy: &Policy, until: Option<Time>) -> u64 {
         model: &model,
         policies: std::slice::from_ref(policy),
         flows: &flows,
+        patterns: &[],
         hash: EcmpHash::Murmur3,
         longest_rtt_for_all: true,
         seed: 1,

@@ -34,6 +34,26 @@ struct Ingress {
     paused: bool,
 }
 
+/// How many bytes a flow may fill for each weight: `room` ÷ `weights`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CrowdBound {
+    room: u128,
+    weights: u128,
+}
+
+impl CrowdBound {
+    /// The smaller one.
+    pub(crate) fn min(self, other: Self) -> Self {
+        // Room is below 2^48, weights are below 2^80.
+        if self.room * other.weights <= other.room * self.weights { self } else { other }
+    }
+
+    /// What a flow of this weight may fill, in bytes.
+    pub(crate) fn of(self, weight: u64) -> u64 {
+        u64::try_from(self.room * u128::from(weight) / self.weights).unwrap_or(u64::MAX)
+    }
+}
+
 /// A link that comes into a switch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Incoming {
@@ -151,18 +171,18 @@ impl SharedBuffer {
         self.ingress[usize::from(port) * PRIORITIES + priority].paused
     }
 
-    /// The bytes of one ingress port with which it may send a PAUSE while `here` of the `all` flows that fill this
-    /// buffer come in by it, each with as much as the others; with fewer it does not.
+    /// What a flow may fill, by its weight, if one ingress port is to send no PAUSE while flows that weigh `here` come in by
+    /// it, of those that weigh `all` and fill this buffer, each with as much as its weight allows it.
     ///
-    /// With x bytes of each flow, the port's part of the pool is at most `here` × x − reserve, and its threshold at
+    /// With x bytes for a weight of 1, the port's part of the pool is at most `here` × x − reserve, and its threshold at
     /// least 2^exponent × (pool − `all` × x), less one byte that rounding takes.
-    pub(crate) fn crowded_xoff(&self, port: u16, here: u64, all: u64) -> u64 {
+    pub(crate) fn crowd_bound(&self, port: u16, here: u128, all: u128) -> CrowdBound {
         let exponent = i32::from(self.ports[usize::from(port)].exponent);
         let (times, parts) = (1 << exponent.max(0), 1 << (-exponent).max(0));
-        let (here, all) = (i128::from(here), i128::from(all));
-        let room = parts * (i128::from(self.reserve) - 1) + times * i128::from(self.pool);
-        let xoff = here * room / (parts * here + times * all).max(1);
-        u64::try_from(xoff.max(0)).unwrap_or(u64::MAX)
+        let room = i128::from(parts) * (i128::from(self.reserve) - 1)
+            + i128::from(times) * i128::from(self.pool);
+        let room = u128::try_from(room.max(0)).expect("it is not negative");
+        CrowdBound { room, weights: (parts as u128 * here + times as u128 * all).max(1) }
     }
 
     /// Bytes held for all ports and classes.

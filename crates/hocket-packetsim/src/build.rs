@@ -59,6 +59,9 @@ pub struct Setup<'a> {
     pub policies: &'a [Policy],
     /// Queue pairs.
     pub flows: &'a [FlowSpec],
+    /// Queue pairs, by index, that are active together, such as those of a collective: of each buffer on their ways, the
+    /// static windows of each such pattern take an equal part. Queue pairs of none are one more pattern.
+    pub patterns: &'a [Vec<usize>],
     /// How switches choose among equal paths.
     pub hash: EcmpHash,
     /// Whether every flow takes the longest round-trip time of all pairs of hosts for its own (HPCC's T). What goes on inside
@@ -117,6 +120,8 @@ impl<'a> Engine<'a> {
         let longest = (setup.longest_rtt_for_all || uses_load).then(|| longest_way(setup));
         let longest_rtt = longest.map_or(Duration::ZERO, |longest| longest.base_rtt);
         let mut engine = Self::without_flows(setup, later_rates, routes, longest_rtt)?;
+        let ingress = |link: u32| engine.ports[link as usize].ingress;
+        let shares = crowd.shares(setup, &engine.buffers, ingress);
         for (index, (flow, (forth, back))) in setup.flows.iter().zip(ways).enumerate() {
             // All ways of a flow are of one length.
             let last = forth[forth.len() - 1];
@@ -130,8 +135,7 @@ impl<'a> Engine<'a> {
             };
             let switches = links.len() - 1;
             let links = footprint(&engine.routes, &spans[index], back);
-            let ingress = |link: u32| engine.ports[link as usize].ingress;
-            let window = crowd.window(setup, index, &path, &links, &engine.buffers, ingress)?;
+            let window = shares.window(setup, index, &path, &links)?;
             let window = match window {
                 _ if setup.is_inside(flow) => WindowRule::Unlimited,
                 Some(bytes) => WindowRule::Bytes(bytes),
@@ -541,6 +545,7 @@ mod tests {
             model: &Model { scale_up_mtu: 32_768, ..Model::default() },
             policies: &[Policy::PfcOnly],
             flows: &[flow(0, 2), flow(0, 1)],
+            patterns: &[],
             hash: EcmpHash::Mixed,
             longest_rtt_for_all: true,
             seed: 1,

@@ -249,6 +249,7 @@ mod tests {
             model: &Model::default(),
             policies: &[Policy::PfcOnly],
             flows: &[flow],
+            patterns: &[],
             hash: EcmpHash::Mixed,
             longest_rtt_for_all: false,
             seed: 1,

@@ -32,6 +32,7 @@
 //!     model: &Model::default(),
 //!     policies: &[Policy::PfcOnly],
 //!     flows: &flows,
+//!     patterns: &[],
 //!     hash: EcmpHash::Mixed,
 //!     longest_rtt_for_all: false,
 //!     seed: 1,

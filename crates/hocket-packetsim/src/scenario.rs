@@ -70,6 +70,7 @@ pub fn run_scenario(
         model,
         policies: &traffic.policies,
         flows: &traffic.flows,
+        patterns: &traffic.patterns,
         hash: EcmpHash::Mixed,
         longest_rtt_for_all: false,
         seed: scenario.seed(),
@@ -86,6 +87,7 @@ pub fn run_scenario(
 struct Traffic {
     policies: Vec<Policy>,
     flows: Vec<FlowSpec>,
+    patterns: Vec<Vec<usize>>,
     owners: Vec<Option<JobId>>,
     by_job: Vec<Range<usize>>,
     messages: Vec<MessageSpec>,
@@ -104,8 +106,17 @@ impl Traffic {
                     }
                 }
                 Work::Training(training) => {
-                    let fabric = scenario.fabric();
-                    for (from, to) in training.pairs() {
+                    let (fabric, pairs) = (scenario.fabric(), training.pairs());
+                    for pattern in training.patterns() {
+                        let flow = |pair: &(u32, u32)| {
+                            start
+                                + pairs
+                                    .binary_search(pair)
+                                    .expect("pairs are those of all patterns")
+                        };
+                        its.patterns.push(pattern.iter().map(flow).collect());
+                    }
+                    for &(from, to) in &pairs {
                         let ends = [from, to].map(|rank| training.spec().hosts[rank as usize]);
                         let flow = training.flow(ends, Training::label(id), fabric);
                         its.add(&flow, training.transport(job, ends, fabric), class, Some(id));

@@ -136,6 +136,7 @@ impl Trial {
             model: &self.model,
             policies: &policies,
             flows: &self.flows,
+            patterns: &[],
             hash: EcmpHash::Mixed,
             longest_rtt_for_all: false,
             seed: 7,

@@ -162,6 +162,7 @@ pub(crate) fn simulate_packets<'py>(
         model: &model,
         policies: &policies,
         flows: &flows,
+        patterns: &[],
         hash: if options.hash == "murmur3" { EcmpHash::Murmur3 } else { EcmpHash::Mixed },
         longest_rtt_for_all: options.longest_rtt_for_all,
         seed: options.seed,

@@ -233,25 +233,34 @@ impl Training {
 
     /// All (from, to) of ranks that ever send, each once, in order.
     pub fn pairs(&self) -> Vec<(u32, u32)> {
-        let mut pairs = BTreeSet::new();
-        for (group, collectives) in self.collectives.iter().enumerate() {
-            let members = &self.members[group];
-            for number in collectives.values() {
-                let sending = self.table[*number as usize].pairs().into_iter();
-                pairs.extend(
+        let pairs: BTreeSet<_> = self.patterns().into_iter().flatten().collect();
+        pairs.into_iter().collect()
+    }
+
+    /// The pairs of [`Self::pairs`] that are used at the same time: those of all collectives of one kind in one place among
+    /// the communicators of their ranks, and those of all sends there.
+    pub fn patterns(&self) -> Vec<BTreeSet<(u32, u32)>> {
+        let mut patterns: BTreeMap<_, BTreeSet<(u32, u32)>> = BTreeMap::new();
+        let workload = &self.spec.workload;
+        for ((group, collectives), members) in (0_u32..).zip(&self.collectives).zip(&self.members) {
+            for (&(kind, _), &number) in collectives {
+                let place = workload.place(members[0], group);
+                let sending = self.table[number as usize].pairs().into_iter();
+                patterns.entry((place, Some(kind))).or_default().extend(
                     sending.map(|(from, to)| (members[from as usize], members[to as usize])),
                 );
             }
         }
-        let workload = &self.spec.workload;
         for rank in 0..workload.ranks().len() as u32 {
             for operation in workload.program(rank).operations() {
                 if let OperationKind::Send(exchange) = operation.kind {
-                    pairs.insert((rank, workload.peer(rank, &exchange)));
+                    let pair = (rank, workload.peer(rank, &exchange));
+                    let place = exchange.communicator as usize;
+                    patterns.entry((place, None)).or_default().insert(pair);
                 }
             }
         }
-        pairs.into_iter().collect()
+        patterns.into_values().collect()
     }
 
     fn number_members(&mut self) {

@@ -200,3 +200,28 @@ fn endpoints_that_take_their_time_delay_every_step() {
         assert!((slow_s - fast_s - 7.0 * 110e-6).abs() < 2e-6, "{fast_s} {slow_s}");
     }
 }
+
+#[test]
+fn a_pattern_is_what_collectives_of_one_kind_on_one_communicator_use() {
+    let ranks = 4;
+    let collective = |communicator, kind, bytes| {
+        let bytes = Bytes::new(bytes);
+        operation("move", OperationKind::Collective { communicator, kind, bytes }, &[])
+    };
+    let program = vec![
+        collective(0, CollectiveKind::AllReduce, 1_000),
+        collective(0, CollectiveKind::AllReduce, 2_000),
+        collective(1, CollectiveKind::AllToAll, 1_000),
+    ];
+    let everyone: Vec<u32> = (0..ranks).collect();
+    let rank = Rank { program: 0, communicators: vec![0, 1] };
+    let groups = vec![everyone.clone(), everyone];
+    let workload = Workload::new(vec![program], groups, vec![rank; ranks as usize]).unwrap();
+    let mut its = spec(workload, 1, &[Algorithm::Ring], 1);
+    its.system.algorithms.insert(CollectiveKind::AllToAll, vec![Algorithm::Direct]);
+    let training = Training::new(its).expect("the ranks have places");
+    let patterns = training.patterns();
+    // Around the ring, and from each to each other.
+    assert_eq!(patterns.iter().map(|pairs| pairs.len()).collect::<Vec<_>>(), [4, 12]);
+    assert_eq!(training.pairs().len(), 12);
+}

@@ -74,6 +74,24 @@ fn two_jobs_with_static_windows_share_a_clos_and_none_of_them_is_paused() {
 }
 
 #[test]
+fn a_pattern_of_few_queue_pairs_has_larger_windows_than_one_of_many_beside_it() {
+    let mut flows = all_to_all(16, 0, 3);
+    let ring = flows.len()..flows.len() + 16;
+    flows.extend((0..16).map(|host| flow(host, (host + 4) % 16)));
+    let mut trial = Trial::new(clos(4, 4, 2), flows, 1_000_000).under(STATIC);
+    trial.model.switching.buffer = Bytes::new(2 << 20);
+    let all = trial.clone();
+    trial.messages.drain(..ring.start);
+    let as_one = trial.run().outcome().ended;
+    trial.patterns = vec![(0..ring.start).collect(), ring.collect()];
+    let apart = trial.run().outcome().ended;
+    assert!(apart.as_ps() * 3 < as_one.as_ps(), "{apart} against {as_one}");
+    // Nor is there a PAUSE frame when both send.
+    let both = Trial { patterns: trial.patterns, ..all }.run();
+    assert_eq!(both.outcome().counters.pauses, 0);
+}
+
+#[test]
 fn static_windows_leave_little_of_the_buffer_unused_where_it_limits_them() {
     // Twelve flows from each of seven hosts: with x bytes of each, 12 x − 4,096 stays below (P − 84 x) ÷ 8.
     let flows = (0..84).map(|number| flow(1 + number % 7, 0)).collect();
@@ -84,9 +102,8 @@ fn static_windows_leave_little_of_the_buffer_unused_where_it_limits_them() {
         let each = (8 * 4_095 + pool) / (8 * 12 + 84);
         let ran = trial.run();
         assert_eq!(ran.outcome().counters.pauses, 0);
-        // One packet of each flow is kept for a short one at a message's end. All windows are in the queue but for what
-        // has left while they came, or is on its round trip of 25 packets.
-        let window = each / WIRE - 1;
+        // All windows are in the queue but for what has left while they came, or is on its round trip of 25 packets.
+        let window = each / WIRE;
         let elsewhere = (12 * window - 1).min(25);
         let (found, expected) = (ran.port("s->h0", "peak_bytes") / WIRE, 84 * window - elsewhere);
         assert!(found.abs_diff(expected) <= 3, "{found} packets against {expected}");
@@ -138,17 +155,17 @@ fn more_flows_than_any_window_serves_are_refused_with_the_link_that_would_pause(
     trial.flows = vec![flow(1, 0); 300];
     trial.model.switching.buffer = Bytes::new(700_000);
     // The buffer has some 660,000 bytes beside headroom and reserves, which 300 flows of one port share: with x of each, 300 x
-    // − 4,096 is less than (660,000 − 300 x) ÷ 8 for x up to 256, and two packets have 2,164.
+    // − 4,096 is less than (660,000 − 300 x) ÷ 8 for x up to 256, and a packet has 1,082.
     let refusal = trial.refusal();
     let expected = "link \"h1->s\", which 300 flows cross with their data and 0 with their answers, cannot be kept \
-                    from PAUSE frames: static-window: 300 flows with two packets of 1082 B each";
+                    from PAUSE frames: static-window: 300 flows with a packet of 1082 B each";
     assert!(refusal.starts_with(expected), "{refusal}");
     trial.flows.truncate(2);
     trial.messages.truncate(2);
     trial.model.answering.ack_every = 100;
     assert_eq!(
         trial.refusal(),
-        "on link \"h1->s\", 2 flows with static windows have 28000 bytes each; receivers answer every \
+        "on link \"h1->s\", 2 flows with static windows have 27001 bytes each; receivers answer every \
          100 packets, which are more"
     );
 }

@@ -48,6 +48,7 @@ prop_compose! {
         policies in prop::collection::vec(any_policy(), 2),
         scheduling in any_scheduling(),
         ends in prop::collection::vec((0_u32..4, 1_u32..4, 0_u8..8, 0_usize..2, any::<bool>()), 1..8),
+        members in prop::collection::vec(prop::sample::subsequence(vec![0, 1, 2], 0..=2), 8),
         sizes in prop::collection::vec((0_usize..8, 1_u64..200_000, 0_u64..50), 1..12),
         seed in any::<u64>(),
     ) -> Trial {
@@ -68,6 +69,9 @@ prop_compose! {
                 MessageSpec { start, ..message(of % flows.len(), bytes) }
             })
             .collect();
+        // Some queue pairs belong to one pattern, some to two, some to none.
+        let of = |pattern| (0..flows.len()).filter(|&flow| members[flow].contains(&pattern)).collect();
+        trial.patterns = [0, 1, 2].map(of).to_vec();
         trial.flows = flows;
         trial.policies = policies;
         trial.seed = seed;

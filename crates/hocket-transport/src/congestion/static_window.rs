@@ -29,8 +29,8 @@ impl Parameters {
 /// No window is small enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
-    "static-window: {flows} flows with two packets of {wire} B each need a buffer that sends PAUSE at \
-     {needed} B or later; this one does at {xoff} B"
+    "static-window: {flows} flows with a packet of {wire} B each need a buffer that sends PAUSE at {needed} B \
+     or later; this one does at {xoff} B"
 )]
 pub struct TooManyFlows {
     /// Flows that meet at the bottleneck.
@@ -50,14 +50,14 @@ pub struct TooManyFlows {
 /// while all these bytes are in the buffer.
 ///
 /// No PAUSE can follow. A packet is in the network as itself or as its acknowledgement, which is smaller, until the
-/// sender hears of it, and a sender whose payload under way reaches its window of k × `payload` stops. Before the
-/// last packet it sent, at most k − 1 full ones and one short one (the end of a message no shorter than the
-/// window) were under way: with the last, k + 1. Even if all of them, of all flows, stood in one buffer,
-/// having come in by one port, they are `flows` × (k + 1) × `wire` bytes, and k is chosen such that this is below
-/// `xoff_bytes`.
+/// sender hears of it, and a sender whose payload under way reaches its window stops. The window is one byte more than
+/// (k − 1) × `payload`: before the last packet it sent, at most k − 1 packets were under way, full ones, or full ones and
+/// a short one (the end of a message no shorter than the window); with the last, k. Even if all of them, of all flows,
+/// stood in one buffer, having come in by one port, they are `flows` × k × `wire` bytes, and k is chosen such that this
+/// is below `xoff_bytes`.
 ///
-/// A window above what fills the path, `bottleneck` × `base_rtt`, only makes queues: the result is at most that, in whole
-/// packets rounded up.
+/// A window above what fills the path, `bottleneck` × `base_rtt`, only makes queues: k is at most that, in whole packets
+/// rounded up.
 ///
 /// # Errors
 /// If even a window of one packet may reach `xoff_bytes`.
@@ -74,12 +74,12 @@ pub fn window(
 ) -> Result<u64, TooManyFlows> {
     assert!(flows > 0 && payload > 0 && wire >= payload, "flows send packets of some bytes");
     let packets_each = xoff_bytes.saturating_sub(1) / flows / wire;
-    if packets_each < 2 {
-        let needed = flows.saturating_mul(2 * wire).saturating_add(1);
+    if packets_each == 0 {
+        let needed = flows.saturating_mul(wire).saturating_add(1);
         return Err(TooManyFlows { flows, wire, xoff: xoff_bytes, needed });
     }
     let filling = bottleneck.bytes_in(base_rtt).get().div_ceil(payload).max(1);
-    Ok(filling.min(packets_each - 1) * payload)
+    Ok((filling.min(packets_each) - 1) * payload + 1)
 }
 
 #[cfg(test)]
@@ -93,14 +93,14 @@ mod tests {
 
     #[test]
     fn few_flows_fill_the_path_and_no_more() {
-        // 200 Gb/s × 2,080 ns = 52,000 bytes.
-        assert_eq!(window(RTT, LINE, 7, 2_000_000, 1_000, 1_036), Ok(52_000));
+        // 200 Gb/s × 2,080 ns = 52,000 bytes: after 51 packets there may be one more.
+        assert_eq!(window(RTT, LINE, 7, 2_000_000, 1_000, 1_036), Ok(51_001));
     }
 
     #[test]
     fn many_flows_divide_the_buffer_below_xoff() {
-        // 99,999 bytes hold 13 packets of 1,036 bytes of each of 7 flows; one is kept for the short packet.
-        assert_eq!(window(RTT, LINE, 7, 100_000, 1_000, 1_036), Ok(12_000));
+        // 99,999 bytes hold 13 packets of 1,036 bytes of each of 7 flows.
+        assert_eq!(window(RTT, LINE, 7, 100_000, 1_000, 1_036), Ok(12_001));
     }
 
     #[test]
@@ -108,10 +108,10 @@ mod tests {
         let error = window(RTT, LINE, 100, 100_000, 1_000, 1_036).expect_err("too many");
         assert_eq!(
             error.to_string(),
-            "static-window: 100 flows with two packets of 1036 B each need a buffer that sends PAUSE at \
-             207201 B or later; this one does at 100000 B"
+            "static-window: 100 flows with a packet of 1036 B each need a buffer that sends PAUSE at 103601 B \
+             or later; this one does at 100000 B"
         );
-        assert_eq!(window(RTT, LINE, 100, error.needed, 1_000, 1_036), Ok(1_000));
+        assert_eq!(window(RTT, LINE, 100, error.needed, 1_000, 1_036), Ok(1));
     }
 
     /// Wire bytes under way when a sender that may start a packet while less than `window` is under way
