@@ -26,6 +26,7 @@ from hocket.reproduce import (
     r5,
     r6,
     r7,
+    r8,
 )
 from hocket.reproduce.target import Progress, Reproduction, Row, Target
 
@@ -49,6 +50,7 @@ TARGETS: dict[str, Target] = {
             "R6", "Completion times and PAUSE frames of collectives on it", r6.reproduce, takes_minutes=True
         ),
         Target("R7", "DLRM on 128 GPUs", r7.reproduce, takes_minutes=True),
+        Target("R8", "Windows set once, alone and with two jobs", r8.reproduce, takes_minutes=True),
         Target("C1", "Traffic of four parallelisation strategies", c1.reproduce),
         Target("C2", "Interleaving two VGG19 jobs", c2.reproduce),
         Target("C3", "The optimisation and its score", c3.reproduce),

@@ -165,7 +165,7 @@ def outcome(run: Run) -> Outcome:
     iterations = run.tables["iterations"]
     jobs = {
         job: JobTimes(*(_ms(iterations, job, column) for column in ("iteration_s", "compute_s")))
-        for job in iterations["job"].unique(maintain_order=True)
+        for job in run.tables["jobs"]["job"]
     }
     # PAUSE frames are counted where they arrive: at the port that is to stop.
     across = ~pl.col("link").str.contains("nvswitch")

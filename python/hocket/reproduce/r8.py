@@ -60,10 +60,10 @@ def pairs(racks: int, size: str, shift_ms: float) -> tuple[Case, ...]:
     }
     later = {"time_shift": in_time(shift_ms / 1e3)}
     return (
-        Case("two DLRM 2D", [first, second]),
-        Case("two DLRM 2D, the second later", [first, {**second, **later}]),
-        Case("DLRM 2D and All-Reduces 2D", [first, reducing]),
-        Case("DLRM 2D and All-Reduces 2D, those later", [first, {**reducing, **later}]),
+        Case("two DLRM", [first, second]),
+        Case("two DLRM, shifted", [first, {**second, **later}]),
+        Case("DLRM + All-Reduce", [first, reducing]),
+        Case("DLRM + All-Reduce, shifted", [first, {**reducing, **later}]),
     )
 
 
@@ -79,8 +79,8 @@ def measure(cases: Sequence[Case], racks: int, progress: Progress) -> dict[tuple
 
 def measure_pairs(racks: int, size: str, progress: Progress) -> dict[tuple[str, str], Outcome]:
     """One DLRM on half of the servers, then `pairs`, shifted by half of that job's iteration."""
-    one = measure([Case("one DLRM 2D", [dlrm_on_half("DLRM", TWO_D, racks, 0)])], racks, progress)
-    shift_ms = one["one DLRM 2D", packets.PFC_ONLY.name].alone.iteration_ms / 2
+    one = measure([Case("one DLRM on half", [dlrm_on_half("DLRM", TWO_D, racks, 0)])], racks, progress)
+    shift_ms = one["one DLRM on half", packets.PFC_ONLY.name].alone.iteration_ms / 2
     return one | measure(pairs(racks, size, shift_ms), racks, lambda doing: progress(f"two jobs: {doing}"))
 
 
@@ -100,28 +100,29 @@ def reproduce(progress: Progress) -> Reproduction:
             "Here a window is the largest with which the buffers cannot fill up to a PAUSE frame, whatever "
             "meets: each pattern of a job (the collectives of one kind and communicator) has an equal part "
             "of each buffer, and each of its queue pairs an equal part of that.",
-            said(measured),
+            said(by_itself),
             "Alone: 128 GPUs, as in R6 and R7. Two jobs: 64 GPUs each, one server of each rack for either, "
-            f"so that they share the links between racks and no NIC, {ITERATIONS} iterations of each, on "
-            "average; later is by half an iteration of DLRM alone.",
+            f"so that they share the links between racks and no NIC, both in 2D, {ITERATIONS} iterations of "
+            "each, on average; shifted: the second one starts half an iteration of DLRM alone later.",
             platform.OVERSUBSCRIBED,
         ),
         (packets.PFC_ONLY.name, STATIC.name),
     )
 
 
-def said(measured: Measured) -> str:
-    """What static windows did to PAUSE frames and iterations, in a sentence."""
-    pauses = sum(ran.pauses for (_, control), ran in measured.items() if control == STATIC.name)
-    slower = [
-        measured[case, STATIC.name].jobs[job].iteration_ms / times.iteration_ms - 1
-        for (case, control), ran in measured.items()
+def said(by_itself: Measured) -> str:
+    """What static windows did to jobs that have the network to themselves, in a sentence."""
+    pauses = sum(ran.pauses for (_, control), ran in by_itself.items() if control == STATIC.name)
+    longer = [
+        by_itself[case, STATIC.name].alone.iteration_ms / ran.alone.iteration_ms - 1
+        for (case, control), ran in by_itself.items()
         if control == packets.PFC_ONLY.name
-        for job, times in ran.jobs.items()
     ]
     return (
-        f"With static windows there are {pauses or 'no'} PAUSE frames in any run, and iterations take "
-        f"{min(slower):+.1%} to {max(slower):+.1%}."
+        f"With static windows, jobs alone cause {pauses or 'no'} PAUSE frames, and their iterations change "
+        f"by {min(longer):+.1%} to {max(longer):+.1%}. Of two jobs, windows also decide who gets how much of "
+        "a link: each pattern has an equal part of the buffers. Half an iteration between two DLRMs does "
+        "more than any window: they take turns, and no PAUSE frame is sent under PFC alone either."
     )
 
 
@@ -150,7 +151,7 @@ def rows(measured: Measured) -> Iterator[Row]:
 
 def _figure(measured: Measured) -> Figure:
     runs = [
-        (case if len(ran.jobs) == 1 else f"{case}: {job}", case, job)
+        (case if len(ran.jobs) == 1 else f"{case}:\n{job}", case, job)
         for (case, control), ran in measured.items()
         if control == packets.PFC_ONLY.name
         for job in ran.jobs
