@@ -332,17 +332,9 @@ impl<'a> Execution<'a> {
         }
         let (delayed, number) = (state.delayed, (state.iteration - self.first_tally) as usize);
         if number == self.tallies.len() {
-            let (compute_ps, started, done) = (0, 0, 0);
-            self.tallies.push_back(Tally {
-                start: now,
-                delayed,
-                end: now,
-                compute_ps,
-                started,
-                done,
-            });
+            let (compute_ps, done) = (0, 0);
+            self.tallies.push_back(Tally { start: now, delayed, end: now, compute_ps, done });
         }
-        self.tallies[number].started += 1;
         for (operation, each) in (0_u32..).zip(operations) {
             if each.after.is_empty() {
                 self.make_ready(rank, operation, now, commands);

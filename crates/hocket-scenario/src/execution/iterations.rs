@@ -12,7 +12,6 @@ pub(super) struct Tally {
     pub(super) delayed: Duration,
     pub(super) end: Time,
     pub(super) compute_ps: u128,
-    pub(super) started: u32,
     pub(super) done: u32,
 }
 
