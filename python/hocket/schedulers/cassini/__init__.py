@@ -1,0 +1,8 @@
+"""CASSINI: of the placements that a scheduler holds equally good, the one whose jobs take turns best
+(NSDI'24 §4.2).
+"""
+
+from hocket.schedulers.cassini.chosen import CandidateScore, Chosen, Component, LinkScore, Slot
+from hocket.schedulers.cassini.options import Options
+
+__all__ = ["CandidateScore", "Chosen", "Component", "LinkScore", "Options", "Slot"]

@@ -1,0 +1,132 @@
+"""What CASSINI answers: one of the candidates, slots for its jobs, and the reasons for both."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Slot:
+    """When iterations of a job start: at `origin_ps`, and every `period_ps` before and after."""
+
+    origin_ps: int
+    period_ps: int
+
+    def next_ps(self, at_ps: int) -> int:
+        """The first start at or after `at_ps`.
+
+        >>> Slot(origin_ps=40, period_ps=100).next_ps(41)
+        140
+        """
+        return at_ps + (self.origin_ps - at_ps) % self.period_ps
+
+
+@dataclass(frozen=True)
+class CandidateScore:
+    """What became of a candidate."""
+
+    score: float | None
+    """With the best shifts that were found; none for one that was discarded."""
+    moved_jobs: int
+    """How many running jobs it moves, grows or shrinks."""
+    discarded: str | None
+    """Why it has no score."""
+
+
+@dataclass(frozen=True)
+class LinkScore:
+    """A link that several jobs cross under the scheduler's own choice, under the one chosen, or both.
+
+    A score is that of NSDI'24 Equation 2: 1 less the mean excess of demand over capacity.
+    """
+
+    link: int
+    name: str
+    jobs_before: tuple[str, ...]
+    """Under the scheduler's own choice."""
+    before: float | None
+    """Its expected score there if nobody shifts anything: the mean over all shifts. None if it is not shared."""
+    jobs: tuple[str, ...]
+    """Under the choice of CASSINI."""
+    after: float | None
+    """Its score there, under the shifts of those slots; where jobs get none, the mean over all shifts."""
+
+
+@dataclass(frozen=True)
+class Component:
+    """Jobs that share links with each other, directly or through others, under the chosen candidate."""
+
+    jobs: tuple[str, ...]
+    links: tuple[int, ...]
+    """The links that several of them cross, ascending."""
+    reference: str
+    """The job that is not delayed."""
+    score: float
+    """The mean over its links under the best shifts found."""
+    origin: str
+    """Where the shifts come from: `loop-free`, `closed loops`, or `joint` for all links at once."""
+    stretch: float | None
+    """How much longer slots are than the periods of the circle; none without slots."""
+    gain: float | None
+    """Iteration time at random starts ÷ in slots, mean over the jobs, both predicted; none where the score
+    alone forbids shifts."""
+    why_none: str | None
+    """Why its jobs have no slots, if so."""
+    kept: bool
+    """Whether it is what it was at the last decision, and keeps its slots."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """One candidate of a decision."""
+
+    candidate: int
+    candidates: tuple[CandidateScore, ...]
+    """In the order of the decision; the scheduler's own choice is the first."""
+    links: tuple[LinkScore, ...]
+    """Ascending."""
+    components: tuple[Component, ...]
+    """By their first job."""
+    slots: Mapping[str, Slot]
+    """By job, all that are in force from now on; a job whose slot is the one that it had needs no alignment."""
+    released: tuple[str, ...]
+    """Jobs that had slots and have none any more."""
+
+    @property
+    def why(self) -> dict[str, Any]:
+        """All of it as JSON takes it, for the table of decisions."""
+        return {
+            "chosen": self.candidate,
+            "candidates": [
+                {"score": each.score, "moved_jobs": each.moved_jobs, "discarded": each.discarded}
+                for each in self.candidates
+            ],
+            "links": [
+                {
+                    "link": each.name,
+                    "jobs_before": list(each.jobs_before),
+                    "before": each.before,
+                    "jobs": list(each.jobs),
+                    "after": each.after,
+                }
+                for each in self.links
+            ],
+            "components": [
+                {
+                    "jobs": list(each.jobs),
+                    "reference": each.reference,
+                    "score": each.score,
+                    "origin": each.origin,
+                    "stretch": each.stretch,
+                    "gain": each.gain,
+                    "why_none": each.why_none,
+                    "kept": each.kept,
+                }
+                for each in self.components
+            ],
+            "slots": {
+                name: {"origin_ps": slot.origin_ps, "period_ps": slot.period_ps}
+                for name, slot in self.slots.items()
+            },
+            "released": list(self.released),
+        }

@@ -1,0 +1,26 @@
+"""The table `[cassini]` of a trace: how candidates are ranked, and when jobs get slots."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StrictBool, StrictInt
+
+from hocket.plan.link import PrecisionDeg
+from hocket.schema import Number, Table, default
+from hocket.units import PositiveDurationPs, parse_duration
+
+
+class Options(Table):
+    """How CASSINI chooses among candidates."""
+
+    candidates: Annotated[StrictInt, Field(ge=1, le=1_000)] = default(10, "NSDI'24 §5.1: up to 10 candidates")
+    aggregate: Literal["mean", "min", "tail"] = default("mean", "NSDI'24 Algorithm 2, line 24")
+    loops: Literal["discard", "solve"] = default("discard", "NSDI'24 Algorithm 2, line 15")
+    precision_deg: PrecisionDeg = default(5.0, "NSDI'24 §5.1 and Fig 18")
+    tolerance: Annotated[Number, Field(ge=0, le=0.5)] = default(
+        0.01, "Hocket: measured iteration times vary by about 1%"
+    )
+    time_limit_ps: PositiveDurationPs = default(
+        parse_duration("10 s"), "Hocket: only the best answer so far after that", "time_limit"
+    )
+    shift_threshold: Number = default(0.6, "NSDI'24 §5.5: with a score of 0.6 the gain is gone")
+    adjust: StrictBool = default(True, "NSDI'24 §5.7: a job that drifts by 5% goes back to its slot")
