@@ -45,7 +45,7 @@ class LinkScore:
     jobs_before: tuple[str, ...]
     """Under the scheduler's own choice."""
     before: float | None
-    """Its expected score there if nobody shifts anything: the mean over all shifts. None if it is not shared."""
+    """Its expected score there if nobody shifts anything: the mean over all shifts. None if not shared."""
     jobs: tuple[str, ...]
     """Under the choice of CASSINI."""
     after: float | None
@@ -88,7 +88,7 @@ class Chosen:
     components: tuple[Component, ...]
     """By their first job."""
     slots: Mapping[str, Slot]
-    """By job, all that are in force from now on; a job whose slot is the one that it had needs no alignment."""
+    """By job, all in force from now on; a job whose slot is the one that it had needs no alignment."""
     released: tuple[str, ...]
     """Jobs that had slots and have none any more."""
 
