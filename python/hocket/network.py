@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from hocket import _hocket
 from hocket.errors import InputError
+from hocket.fabrics import Topology
 from hocket.plan import Job, Plan
 
 Crossings = list[tuple[int, int]]
@@ -199,7 +200,11 @@ def build_network(plan: Plan) -> Network:
         assert plan.link is not None, "a checked plan has a link or a fabric"
         fabric = _hocket.Fabric.one_link(plan.link.capacity_bps)
         return Network(fabric, tuple(fabric.links()), {}, (plan.link.delay_ps,))
-    topology = plan.fabric.topology
+    return network_of(plan.fabric.topology)
+
+
+def network_of(topology: Topology) -> Network:
+    """The network of `topology`, each cable as two directed links."""
     nodes = {name: number for number, name in enumerate(topology.nodes)}
     cables = [
         (nodes[cable.ends[0]], nodes[cable.ends[1]], cable.rate_bps, cable.delay_ps)

@@ -133,7 +133,7 @@ class Plan(Table):
         for job, table in zip(self.jobs, written["jobs"], strict=True):
             if job.training is None:
                 table["profiles"] = [_written_profile(each) for each in job.profiles()]
-        written["defaults"] = list(_defaults((), self))
+        written["defaults"] = list(defaults_in((), self))
         if self.run.iterations is None and self.iterations is not None:
             written["run"]["iterations"] = self.iterations
             source = "HotNets'22 §2 and NSDI'24 §2.2 run each job for 1,000 iterations"
@@ -149,17 +149,18 @@ class Plan(Table):
         return self
 
 
-def _defaults(path: KeyPath, table: Table) -> Iterator[dict[str, Any]]:
+def defaults_in(path: KeyPath, table: Table) -> Iterator[dict[str, Any]]:
+    """Each key of `table`, at `path`, and of tables in it that was not given: its value and its source."""
     written = table.model_dump(mode="json", by_alias=True)
     for name, field in type(table).model_fields.items():
         key, value = field.alias or name, getattr(table, name)
         here = (*path, key)
         if isinstance(value, Table):
-            yield from _defaults(here, value)
+            yield from defaults_in(here, value)
         elif isinstance(value, tuple):
             for index, each in enumerate(value):
                 if isinstance(each, Table):
-                    yield from _defaults((*here, index), each)
+                    yield from defaults_in((*here, index), each)
         extra = field.json_schema_extra
         if name not in table.model_fields_set and isinstance(extra, dict) and not isinstance(value, Table):
             yield {"key": spelt(here), "value": written[key], "source": extra["source"]}

@@ -5,17 +5,22 @@ import tomllib
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from hocket.errors import InputError
 from hocket.plan.mistakes import MOST_MISTAKES_SHOWN, explained, spelt
 from hocket.plan.plan import Plan
+from hocket.schema import Table
 from hocket.units import shown
+
+AnyTable = TypeVar("AnyTable", bound=Table)
 
 MAX_FILE_BYTES = 16_000_000
 """The largest plan that is read: a hundred times what a plan of a thousand jobs needs."""
+
+_OF_A_PLAN = "a plan has at least a [link] or [fabric] and one of [[jobs]]"
 
 
 def load_plan(path: str | Path) -> Plan:
@@ -26,13 +31,13 @@ def load_plan(path: str | Path) -> Plan:
     return parse_plan(read_tables(path), source=str(path), directory=Path(path).parent)
 
 
-def read_tables(path: str | Path) -> object:
+def read_tables(path: str | Path, holds: str = _OF_A_PLAN) -> object:
     """What the file at `path` holds: JSON if its name ends in `.json`, TOML otherwise; not checked as a plan.
 
-    Raises `InputError` if it cannot be read or is neither.
+    Raises `InputError` if it cannot be read or is neither; of an empty file it says what one `holds`.
     """
     path = Path(path)
-    text = _read(path)
+    text = _read(path, holds)
     reader = _read_json if path.suffix.lower() == ".json" else _read_toml
     try:
         return reader(text)
@@ -57,12 +62,20 @@ def parse_plan(tables: object, source: str = "plan", directory: str | Path = "")
     >>> plan.jobs[0].profiles()[0].period_ps
     180000000000
     """
+    return parse_as(Plan, tables, source, directory)
+
+
+def parse_as(kind: type[AnyTable], tables: object, source: str, directory: str | Path) -> AnyTable:
+    """What `tables` hold as a file of this `kind`: a plan, or a trace of jobs.
+
+    Raises `InputError`, one line per mistake, each beginning with `source`.
+    """
     if not isinstance(tables, Mapping):
         raise InputError(f"{source}: must be a table of keys: got {shown(tables)}")
     try:
-        return Plan.model_validate(dict(tables), context={"directory": directory})
+        return kind.model_validate(dict(tables), context={"directory": directory})
     except ValidationError as error:
-        mistakes = [mistake for each in error.errors(include_url=False) for mistake in explained(each, Plan)]
+        mistakes = [mistake for each in error.errors(include_url=False) for mistake in explained(each, kind)]
     except UnicodeEncodeError:
         # A lone surrogate, which JSON can spell and no text can hold.
         raise InputError(f"{source}: has a key that is not valid text") from None
@@ -90,7 +103,7 @@ def plan_schema() -> dict[str, Any]:
     return schema
 
 
-def _read(path: Path) -> str:
+def _read(path: Path, holds: str) -> str:
     try:
         with path.open("rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
@@ -106,7 +119,7 @@ def _read(path: Path) -> str:
             f"{path}: is not UTF-8 text: byte {error.start} is {content[error.start]:#04x}"
         ) from None
     if not text.strip():
-        raise InputError(f"{path}: is empty; a plan has at least a [link] or [fabric] and one of [[jobs]]")
+        raise InputError(f"{path}: is empty; {holds}")
     return text
 
 
