@@ -5,6 +5,7 @@
 mod allocation;
 mod engine;
 mod error;
+mod marks;
 mod network;
 mod plan;
 mod sampling;
@@ -13,3 +14,4 @@ mod training;
 
 pub use engine::{Counters, Options, Outcome, Progress, Status, run};
 pub use error::RunError;
+pub use marks::{LinkMarks, MarkModel, MarkModelError, contenders};
