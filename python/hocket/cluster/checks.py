@@ -1,0 +1,182 @@
+"""What must hold between the keys of a trace: jobs fit the cluster, models run as they are asked to."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from hocket.cluster.arrivals import LATEST_PS, Dynamic, DynamicJob, Mix, Poisson, models_in
+from hocket.cluster.submission import check_cluster, sizes_of
+from hocket.errors import InputError
+from hocket.plan.fabric import Fabric, fabric_mistakes
+from hocket.plan.mistakes import Suggestions
+from hocket.schema import KeyPath, Mistake
+from hocket.units import format_duration, shown
+from hocket.workloads import find_model
+
+if TYPE_CHECKING:
+    # A trace checks itself by this module.
+    from hocket.cluster.file import JobTable, TraceFile
+
+
+def trace_mistakes(trace: "TraceFile") -> Iterator[Mistake]:
+    """What is wrong with `trace` as a whole; its tables by themselves are as they must be."""
+    of_fabric = [(("fabric", *path), text) for path, text in fabric_mistakes(trace.fabric)]
+    of_fabric = of_fabric or list(_use_mistakes(trace.fabric))
+    if of_fabric:
+        yield from of_fabric
+        return
+    if not (trace.jobs or trace.poisson or trace.dynamic or trace.imports):
+        yield (), "has no jobs: give [[jobs]], [poisson], [dynamic] or [[import]]"
+    gpus = len(trace.gpus.gpus)
+    yield from _job_mistakes(trace, gpus)
+    if trace.poisson is not None:
+        yield from _poisson_mistakes(trace.poisson, gpus)
+    if trace.dynamic is not None:
+        yield from _dynamic_mistakes(trace.dynamic, gpus)
+    for index, table in enumerate(trace.imports):
+        if table.until_ps is not None and table.until_ps <= table.from_ps:
+            limit = format_duration(table.from_ps)
+            yield ("import", index, "until"), f"{format_duration(table.until_ps)} is not after from, {limit}"
+
+
+def _use_mistakes(fabric: Fabric) -> Iterator[Mistake]:
+    """Hosts that a job on several of them could not use together."""
+    topology = fabric.topology
+    if not topology.gpus:
+        yield ("fabric",), "has no hosts, and jobs need GPUs"
+    for host in topology.gpus:
+        if topology.islands[host] != topology.islands[topology.gpus[0]]:
+            yield ("fabric",), f"{shown(host)} has no path to {shown(topology.gpus[0])}; a job may be on both"
+            return
+
+
+def _job_mistakes(trace: "TraceFile", gpus: int) -> Iterator[Mistake]:
+    names: dict[str, int] = {}
+    for index, job in enumerate(trace.jobs):
+        path: KeyPath = ("jobs", index)
+        if job.name in names:
+            yield (*path, "name"), f"{shown(job.name)} is already the name of jobs[{names[job.name]}]"
+        names.setdefault(job.name, index)
+        if job.arrival_ps > LATEST_PS:
+            latest = format_duration(LATEST_PS)
+            yield (*path, "arrival"), f"{format_duration(job.arrival_ps)} is after the latest, {latest}"
+        yield from (((*path, *key), text) for key, text in _demand_mistakes(job, gpus))
+    yield from _placement_mistakes(trace)
+
+
+def _demand_mistakes(job: "JobTable", gpus: int) -> Iterator[Mistake]:
+    """What is wrong with the model, the batch size and the workers of `job`."""
+    try:
+        model = find_model(job.model)
+    except InputError as error:
+        yield ("model",), str(error)
+        return
+    checks: list[tuple[str, Callable[[], None]]] = [
+        ("batch_size", partial(model.check_batch_size, job.batch_size)),
+        ("strategy", partial(model.check_strategy, job.strategy)),
+        ("workers", partial(check_cluster, model, job.workers, gpus)),
+    ]
+    if job.strategy is None or job.strategy in model.strategies:
+        checks.append(("workers", partial(model.check_workers, job.workers, job.strategy)))
+    yield from _first_refusals(checks)
+    for key, limit, beyond in (
+        ("min_workers", job.min_workers, job.min_workers > job.workers),
+        ("max_workers", job.max_workers, job.max_workers < job.workers),
+    ):
+        if beyond:
+            yield (key,), f"{limit} leaves out the {job.workers} workers that the job is submitted with"
+
+
+def _first_refusals(checks: Sequence[tuple[str, Callable[[], None]]]) -> Iterator[Mistake]:
+    """Of each key the first check that refuses its value."""
+    refused: set[str] = set()
+    for key, check in checks:
+        try:
+            if key not in refused:
+                check()
+        except InputError as error:
+            refused.add(key)
+            yield (key,), str(error)
+
+
+def _placement_mistakes(trace: "TraceFile") -> Iterator[Mistake]:
+    known = set(trace.gpus.gpus)
+    suggestions = Suggestions(trace.gpus.gpus)
+    taken: dict[str, str] = {}
+    for index, job in enumerate(trace.jobs):
+        path: KeyPath = ("jobs", index, "placement")
+        if job.placement is None:
+            continue
+        if job.arrival_ps > 0:
+            yield (
+                path,
+                f"is where a job is at the start, and this one arrives at {format_duration(job.arrival_ps)}",
+            )
+        if len(job.placement) != job.workers:
+            yield path, f"names {len(job.placement)} GPUs, and the job has {job.workers} workers"
+        for place, gpu in enumerate(job.placement):
+            if gpu not in known:
+                yield (*path, place), f"{shown(gpu)} is not a GPU of the cluster{suggestions.closest(gpu)}"
+            elif gpu in taken:
+                yield (*path, place), f"{shown(gpu)} is given to job {shown(taken[gpu])} already"
+            taken.setdefault(gpu, job.name)
+
+
+def _poisson_mistakes(poisson: Poisson, gpus: int) -> Iterator[Mistake]:
+    if poisson.duration_ps is None and poisson.jobs is None:
+        yield ("poisson",), "needs duration or jobs, to come to an end"
+    yield from ((("poisson", *path), text) for path, text in _mix_mistakes(poisson, gpus))
+    yield from ((("poisson", *path), text) for path, text in _drawn_mistakes(poisson, poisson.models, gpus))
+
+
+def _mix_mistakes(mix: Mix, gpus: int) -> Iterator[Mistake]:
+    if mix.run_time_ps is not None and "iterations" in mix.model_fields_set:
+        yield ("iterations",), "is how much work a job is, and so is run_time: give one of them"
+    if "workers" in mix.model_fields_set and mix.workers[1] > gpus:
+        yield ("workers",), f"{mix.workers[1]} workers are more than the cluster has GPUs, {gpus}"
+
+
+def _drawn_mistakes(mix: Mix, models: Sequence[str], gpus: int) -> Iterator[Mistake]:
+    """Models that are asked for and run on no number of workers that may be drawn."""
+    fewest, most = mix.workers
+    for model in models_in(models):
+        if not sizes_of(model, None, fewest, min(most, gpus)):
+            limit = f"{fewest} to {min(most, gpus)} workers"
+            yield (
+                ("models",),
+                f"{model.name} does not run on {limit}, which the cluster or the key workers allows",
+            )
+
+
+def _dynamic_mistakes(dynamic: Dynamic, gpus: int) -> Iterator[Mistake]:
+    yield from ((("dynamic", *path), text) for path, text in _mix_mistakes(dynamic, gpus))
+    if dynamic.arrival_ps > LATEST_PS:
+        latest = format_duration(LATEST_PS)
+        yield ("dynamic", "arrival"), f"{format_duration(dynamic.arrival_ps)} is after the latest, {latest}"
+    names: set[str] = set()
+    for key, jobs in (("running", dynamic.running), ("arriving", dynamic.arriving)):
+        for index, job in enumerate(jobs):
+            path: KeyPath = ("dynamic", key, index)
+            yield from (((*path, *rest), text) for rest, text in _dynamic_job_mistakes(dynamic, job, gpus))
+            if job.name is not None and job.name in names:
+                yield (*path, "name"), f"{shown(job.name)} is the name of another job"
+            names.add(job.name or "")
+
+
+def _dynamic_job_mistakes(dynamic: Dynamic, job: DynamicJob, gpus: int) -> Iterator[Mistake]:
+    if job.name is not None and job.count > 1:
+        yield ("name",), f"is one name for {job.count} jobs; without it they are named after their model"
+    try:
+        model = find_model(job.model)
+    except InputError as error:
+        yield ("model",), str(error)
+        return
+    checks: list[tuple[str, Callable[[], None]]] = []
+    if job.batch_size is not None:
+        checks.append(("batch_size", partial(model.check_batch_size, job.batch_size)))
+    if job.workers is not None:
+        checks.append(("workers", partial(check_cluster, model, job.workers, gpus)))
+        checks.append(("workers", partial(model.check_workers, job.workers)))
+    yield from _first_refusals(checks)
+    if job.workers is None:
+        yield from ((("model",), text) for _, text in _drawn_mistakes(dynamic, (job.model,), gpus))

@@ -1,0 +1,211 @@
+"""`[[import]]`: which jobs of a foreign trace are taken, and what they are in the catalogue."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from pathlib import Path
+from random import Random
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StrictInt
+
+from hocket.cluster.arrivals import (
+    LATEST_PS,
+    MAX_JOBS,
+    BatchSizes,
+    Models,
+    batch_sizes_field,
+    drawn_batch_size,
+    iterations_in,
+    models_in,
+)
+from hocket.cluster.importers import gavel, helios, pai, philly, pollux
+from hocket.cluster.importers.applications import MODEL_OF, gpu_time_ps
+from hocket.cluster.importers.records import Record
+from hocket.cluster.submission import Submission, sizes_of
+from hocket.errors import InputError
+from hocket.schema import FilePath, Number, Table, default
+from hocket.units import DurationPs, PositiveDurationPs, format_duration, shown
+from hocket.workloads import MOST_WORKERS, Model, find_model
+
+Format = Literal["philly", "helios", "pai", "pollux", "gavel"]
+
+_READERS: Mapping[Format, Callable[[Path], Iterator[Record]]] = {
+    "philly": philly.read,
+    "helios": helios.read,
+    "pai": pai.read,
+    "pollux": pollux.read,
+    "gavel": gavel.read,
+}
+
+
+class Import(Table):
+    """Jobs of a foreign trace, in order of submission."""
+
+    file: FilePath
+    format: Format
+    from_ps: DurationPs = default(0, "Hocket: from the first job that the file has", "from")
+    """Jobs submitted so long after the first one of the file; they arrive at time 0 and later."""
+    until_ps: PositiveDurationPs | None = Field(default=None, alias="until")
+    """Jobs submitted before so long after the first one of the file."""
+    limit: Annotated[StrictInt, Field(ge=1, le=MAX_JOBS)] = default(
+        MAX_JOBS, "Hocket: as many as a trace may have"
+    )
+    """The most jobs that are taken, the first ones that can be."""
+    time_scale: Annotated[Number, Field(gt=0, le=1_000)] = default(1.0, "Hocket: as it was")
+    """What times between arrivals and run times are multiplied by, so that the load stays."""
+    models: Models = default(("all",), "NSDI'24 §5.1: all models are equally likely")
+    """What jobs train whose application the trace does not name."""
+    batch_sizes: BatchSizes = batch_sizes_field()
+
+    def asks_for(self, since_ps: int) -> bool:
+        """Whether it asks for a job that was submitted so long after the first one of the file."""
+        return self.from_ps <= since_ps and (self.until_ps is None or since_ps < self.until_ps)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What became of the jobs in a file."""
+
+    file: str
+    format: str
+    jobs: int
+    """In the file."""
+    outside: int
+    """Not submitted within `from` and `until`, or beyond the limit."""
+    taken: int
+    skipped: Mapping[str, int]
+    """Jobs by the reason for which they cannot be run, in the order in which the reasons came up."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Imported:
+    """Jobs of a foreign trace, and what became of the others."""
+
+    submissions: tuple[Submission, ...]
+    report: Report
+
+
+def imported(table: Import, directory: Path, stream: str, gpus: int) -> Imported:
+    """The jobs that `table` asks for, whose file is looked for from `directory` on.
+
+    What the file does not say is drawn from the random stream called `stream`; `gpus` is the size of the
+    cluster.
+
+    Raises `InputError` for a file that cannot be read, and if no job is left.
+    """
+    path = directory / table.file
+    records = list(_READERS[table.format](path))
+    mapping = _Mapping(table, path, gpus, Random(stream))
+    skipped = Counter(record.refused or "has no times" for record in records if record.submitted_ps is None)
+    taken: list[Submission] = []
+    outside = 0
+    for record, since_ps in _in_order(records):
+        if not table.asks_for(since_ps) or len(taken) == table.limit:
+            outside += 1
+            continue
+        found = mapping.submission(record, since_ps)
+        if isinstance(found, str):
+            skipped[found] += 1
+        else:
+            taken.append(found)
+    report = Report(table.file, table.format, len(records), outside, len(taken), dict(skipped))
+    if not taken:
+        raise InputError(f"{path}: has no job that can be run: {_told(report)}")
+    return Imported(tuple(taken), report)
+
+
+def _in_order(records: Sequence[Record]) -> Iterator[tuple[Record, int]]:
+    """Those with a time by that, each with the picoseconds since the first."""
+    known = [(record.submitted_ps, record) for record in records if record.submitted_ps is not None]
+    known.sort(key=lambda item: item[0])
+    for submitted_ps, record in known:
+        yield record, submitted_ps - known[0][0]
+
+
+def _told(report: Report) -> str:
+    reasons = [f"{count} × {reason}" for reason, count in report.skipped.items()]
+    outside = [f"{report.outside} × outside the time that is asked for"] if report.outside else []
+    return "; ".join([*reasons, *outside]) or "it has none"
+
+
+class _Mapping:
+    """Records as submissions to a cluster of so many GPUs."""
+
+    def __init__(self, table: Import, path: Path, gpus: int, random: Random) -> None:
+        self._table = table
+        self._path = path
+        self._gpus = gpus
+        self._random = random
+        self._models = models_in(table.models)
+        self._scale = Fraction(table.time_scale)
+
+    def submission(self, record: Record, since_ps: int) -> Submission | str:
+        """The job of `record`, submitted so long after the first, or why it is none."""
+        arrival_ps = round((since_ps - self._table.from_ps) * self._scale)
+        reason = record.refused or self._misfit(record)
+        if reason is None and arrival_ps > LATEST_PS:
+            reason = f"comes later than {format_duration(LATEST_PS)}"
+        if reason is not None:
+            return reason
+        offered = self._offered(record)
+        if not offered:
+            return f"asks for a number of GPUs that {self._trained(record)} does not run on"
+        model = self._random.choice(offered)
+        batch_size = drawn_batch_size(self._random, model, self._table.batch_sizes)
+        period_ps = model.strategy_for(record.gpus).profile(batch_size, record.gpus).period_ps
+        iterations = self._iterations(record, period_ps)
+        if iterations == 0:
+            return "did not run"
+        return Submission(
+            name=record.name,
+            model=model,
+            batch_size=batch_size,
+            workers=record.gpus,
+            arrival_ps=arrival_ps,
+            iterations=iterations,
+            # Hocket: the traces' schedulers gave jobs what they asked for; more than that none ever wanted.
+            fewest=1,
+            most=record.gpus,
+        )
+
+    def _misfit(self, record: Record) -> str | None:
+        if record.gpus == 0:
+            return "asks for no GPU"
+        if record.gpus > self._gpus:
+            return f"asks for more GPUs than the {self._gpus} of the cluster"
+        if record.gpus > MOST_WORKERS.value:
+            return f"asks for more GPUs than the {MOST_WORKERS.value} that models of the catalogue run on"
+        return None
+
+    def _offered(self, record: Record) -> Sequence[Model]:
+        """The models that the job may train, of those that run on so many GPUs."""
+        models = self._models
+        if record.application is not None:
+            if record.application not in MODEL_OF:
+                raise InputError(
+                    f"{self._path}: job {shown(record.name)}: {shown(record.application)} is not a known "
+                    f"application; known are {', '.join(MODEL_OF)}"
+                )
+            models = (find_model(MODEL_OF[record.application]),)
+        return [model for model in models if sizes_of(model, None, record.gpus, record.gpus)]
+
+    def _trained(self, record: Record) -> str:
+        if record.application is not None:
+            return MODEL_OF[record.application]
+        return "any of the models"
+
+    def _iterations(self, record: Record, period_ps: int) -> int:
+        """How much work it is, on the GPUs that it asks for; 0 for none."""
+        if record.iterations is not None:
+            return max(1, round(record.iterations * self._scale)) if record.iterations else 0
+        run_time_ps = record.run_time_ps
+        if run_time_ps is None:
+            gpu_ps = gpu_time_ps(record.application or "", self._random)
+            run_time_ps = 0 if gpu_ps is None else gpu_ps // record.gpus
+        return iterations_in(round(run_time_ps * self._scale), period_ps) if run_time_ps else 0

@@ -1,0 +1,148 @@
+"""What readers of foreign traces give: jobs as they were there, and errors that name file, line and value."""
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from fractions import Fraction
+from pathlib import Path
+from re import compile as pattern
+
+from hocket.errors import InputError
+from hocket.units import shown
+from hocket.workloads import PS_PER_S
+
+_NUMBER = pattern(r"[+-]?(?:[0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})(?:[eE][+-]?[0-9]{1,2})?")
+_EPOCH = datetime(1970, 1, 1)
+_PS_PER_US = 10**6
+_MOST_S = 10**12
+"""Seconds beyond which no clock of a cluster is: 30,000 years."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A job of a foreign trace."""
+
+    name: str
+    submitted_ps: int | None
+    """By the trace's own clock, if it is known."""
+    gpus: int = 0
+    run_time_ps: int | None = None
+    """With its GPUs; `None` if the trace says its work in another way."""
+    iterations: int | None = None
+    application: str | None = None
+    """What it trains, in the trace's words."""
+    refused: str | None = None
+    """Why it is none that can be run again."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table, and where it stands."""
+
+    path: Path
+    line: int
+    values: Mapping[str, str]
+
+    def text(self, key: str) -> str:
+        """The value as it stands, without blanks around it."""
+        return self.values[key].strip()
+
+    def wrong(self, key: str, expected: str) -> InputError:
+        """The error that says that `key` must be what is `expected`."""
+        return InputError(
+            f"{self.path}: line {self.line}: {key} must be {expected}: got {shown(self.text(key))}"
+        )
+
+    def number(self, key: str) -> Fraction:
+        """A number from 0 to 10¹². Raises `InputError` for anything else."""
+        text = self.text(key)
+        value = Fraction(text) if _NUMBER.fullmatch(text) else Fraction(-1)
+        if not 0 <= value <= _MOST_S:
+            raise self.wrong(key, "a number from 0 to 10^12")
+        return value
+
+    def whole(self, key: str) -> int:
+        """A whole number from 0 to 10¹², also as 2.0. Raises `InputError` for anything else."""
+        value = self.number(key)
+        if value.denominator != 1:
+            raise self.wrong(key, "a whole number")
+        return value.numerator
+
+    def seconds(self, key: str) -> int:
+        """Seconds as picoseconds, rounded."""
+        return round(self.number(key) * PS_PER_S)
+
+    def time(self, key: str) -> int:
+        """A date and time as picoseconds. Raises `InputError` for anything else."""
+        try:
+            return clock_ps(self.text(key))
+        except ValueError:
+            raise self.wrong(key, "a time such as 2020-04-01 00:00:00") from None
+
+
+def clock_ps(text: str) -> int:
+    """The time in `text`, as in 2020-04-01 00:00:00, in picoseconds since 1970.
+
+    Raises `ValueError` for anything else, and for a time with a time zone: the traces have none.
+
+    >>> clock_ps("1970-01-01 00:01:00") // 10**12
+    60
+    """
+    time = datetime.fromisoformat(text)
+    if time.tzinfo is not None:
+        raise ValueError("has a time zone")
+    since = time - _EPOCH
+    return (since.days * 86_400 + since.seconds) * PS_PER_S + since.microseconds * _PS_PER_US
+
+
+def rows(path: Path, columns: Sequence[str], header: bool | None = True) -> Iterator[Row]:
+    """The rows of a CSV file that has at least `columns`, in any order.
+
+    Without a `header` the file has exactly `columns`, in this order; with `None` it may have one.
+
+    Raises `InputError` if the file cannot be read or lacks a column, and for a row of another length.
+    """
+    with_header = header
+    names: Sequence[str] = columns
+    for line, values in lines(path, ","):
+        if with_header is None:
+            with_header = values[: len(columns)] == list(columns)
+        if with_header:
+            names, with_header = [value.strip() for value in values], False
+            for column in columns:
+                if column not in names:
+                    raise InputError(
+                        f"{path}: line {line}: has no column {column!r}; needed are {', '.join(columns)}"
+                    )
+            continue
+        if len(values) != len(names):
+            raise InputError(
+                f"{path}: line {line}: has {len(values)} values, and there are {len(names)} columns"
+            )
+        yield Row(path, line, dict(zip(names, values, strict=True)))
+
+
+def lines(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """The lines of a table that are not empty, with their numbers from 1.
+
+    Raises `InputError` if the file cannot be read as a table.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            # Between tabs a quotation mark is one: commands have them.
+            quoting = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
+            reader = csv.reader(file, delimiter=delimiter, quoting=quoting)
+            for values in reader:
+                if any(value.strip() for value in values):
+                    yield reader.line_num, values
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is not UTF-8 text: byte {error.start} of a part that was read") from None
+    except csv.Error as error:
+        raise InputError(f"{path}: line {reader.line_num}: is no row of a table: {error}") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)

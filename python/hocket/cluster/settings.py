@@ -1,0 +1,30 @@
+"""`[cluster]`: what a run of a trace assumes about servers and jobs, whatever the scheduler."""
+
+from typing import Annotated
+
+from pydantic import Field, StrictBool, StrictInt
+
+from hocket.schema import Number, Table, default
+from hocket.units import DurationPs, parse_duration
+
+
+class Settings(Table):
+    """The cluster besides its fabric."""
+
+    gpus_per_host: Annotated[StrictInt, Field(ge=1, le=64)] = default(
+        1, "NSDI'24 §5.1: servers of one GPU and one NIC"
+    )
+    """GPUs that share each NIC of the fabric."""
+    start_cost_ps: DurationPs = default(
+        parse_duration("5 s"), "Hocket: a container starts and loads its model", "start_cost"
+    )
+    restart_cost_ps: DurationPs = default(
+        parse_duration("30 s"), "Pollux (OSDI'21): a checkpoint and a restart take 30 s", "restart_cost"
+    )
+    jitter: Annotated[Number, Field(ge=0, le=1)] = default(
+        0.01, "Hocket: measured iteration times vary by about 1%"
+    )
+    """Standard deviation of compute times, relative to their mean."""
+    marks: StrictBool = default(True, "Hocket: NSDI'24 Fig 13 and 14 count ECN marks")
+    merge: Annotated[Number, Field(ge=0, lt=1)] = default(0.0, "Hocket: a row for each iteration")
+    """Iterations of a job one after another whose times differ by less than this share are one row."""

@@ -1,0 +1,110 @@
+"""A job as it is submitted, wherever it comes from: a table, a generator, another cluster's trace."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from string import ascii_uppercase
+
+from hocket.errors import InputError
+from hocket.schedulers import Job
+from hocket.units import shown
+from hocket.workloads import Model, WorkloadProfile
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What is asked of the cluster; the batch size and the workers suit model and strategy."""
+
+    name: str | None
+    """`None` for one that is named after its model."""
+    model: Model
+    batch_size: int
+    """Per GPU."""
+    workers: int
+    arrival_ps: int
+    iterations: int
+    """On `workers`."""
+    fewest: int
+    """Workers that it can be shrunk to."""
+    most: int
+    """Workers that it can be grown to."""
+    strategy: str | None = None
+
+    @property
+    def profile(self) -> WorkloadProfile:
+        """An iteration as submitted, on an idle network."""
+        return self.model.strategy_for(self.workers, self.strategy).profile(self.batch_size, self.workers)
+
+    def job(self, name: str, gpus: int) -> Job:
+        """The job called `name` on a cluster of so many GPUs; it never changes its strategy."""
+        strategy = self.model.strategy_for(self.workers, self.strategy)
+        most = min(self.most, gpus)
+        return Job(
+            name=name,
+            model=self.model.name,
+            batch_size=self.batch_size,
+            strategy=strategy.name,
+            arrival_ps=self.arrival_ps,
+            requested=self.workers,
+            sizes=tuple(count for count in strategy.workers.value if self.fewest <= count <= most),
+            samples=self.iterations * self.workers * self.batch_size,
+        )
+
+
+def sizes_of(model: Model, strategy: str | None, fewest: int, most: int) -> tuple[int, ...]:
+    """Numbers of workers from `fewest` to `most` that `model` runs on, ascending; by any strategy if `None`."""
+    offered = [each for name, each in model.strategies.items() if strategy in (None, name)]
+    return tuple(sorted({n for each in offered for n in each.workers.value if fewest <= n <= most}))
+
+
+def check_cluster(model: Model, workers: int, gpus: int) -> None:
+    """Raises `InputError` if `workers` are more than the cluster has GPUs, which are `gpus`."""
+    if workers > gpus:
+        raise InputError(
+            f"{model.name} on {workers} workers is larger than the cluster, which has {gpus} GPUs"
+        )
+
+
+def named(submissions: Sequence[Submission], gpus: int) -> tuple[Job, ...]:
+    """The jobs of `submissions` in order of arrival, those of the same time in the given order.
+
+    Jobs without a name have that of their model; of several alike, with the suffixes -A, -B, … in order of
+    arrival (as NSDI'24 Fig 12 does).
+    """
+    ordered = sorted(submissions, key=lambda each: each.arrival_ps)
+    taken = {each.name for each in ordered if each.name is not None}
+    alike = Counter(each.model.name for each in ordered if each.name is None)
+    names = {model: _names(model, count, taken) for model, count in alike.items()}
+    return tuple(each.job(each.name or next(names[each.model.name]), gpus) for each in ordered)
+
+
+def _names(model: str, count: int, taken: Collection[str | None]) -> Iterator[str]:
+    if count == 1 and model not in taken:
+        yield model
+        return
+    number = 0
+    while True:
+        name = f"{model}-{_letters(number)}"
+        if name not in taken:
+            yield name
+        number += 1
+
+
+def _letters(number: int) -> str:
+    """A to Z, then AA, AB and so on."""
+    text = ""
+    number += 1
+    while number:
+        number, letter = divmod(number - 1, len(ascii_uppercase))
+        text = ascii_uppercase[letter] + text
+    return text
+
+
+def repeated_name(names: Sequence[str]) -> str | None:
+    """A sentence about the first name that two jobs have, if there is one."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return f"{shown(name)} is the name of two jobs"
+        seen.add(name)
+    return None

@@ -1,0 +1,164 @@
+"""A trace: a cluster, and the jobs that come to it. Text in, checked once; what comes out is valid."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from hocket.cluster.file import TraceFile
+from hocket.cluster.importers import Report, imported
+from hocket.cluster.settings import Settings
+from hocket.cluster.submission import Submission, named, repeated_name
+from hocket.errors import InputError, located
+from hocket.network import Network, network_of
+from hocket.plan.plan import defaults_in
+from hocket.plan.reading import parse_as, read_tables
+from hocket.schedulers import Cluster, Gpus, Job
+from hocket.schedulers.cassini import Options as CassiniOptions
+from hocket.sweep.axes import parse_axis, with_setting
+from hocket.units import format_rate, shown
+
+_HOLDS = "a trace has at least a [fabric] and one of [[jobs]], [poisson], [dynamic] and [[import]]"
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A cluster and its jobs; valid by construction, and the same for the same file and seed."""
+
+    name: str
+    file: TraceFile
+    """What it was made from, with the options of schedulers."""
+    jobs: tuple[Job, ...]
+    """In order of arrival."""
+    placement: Mapping[str, Gpus]
+    """Of jobs that run at the start already: where."""
+    imports: tuple[Report, ...]
+    """What became of the jobs in each foreign trace."""
+
+    @property
+    def seed(self) -> int:
+        """Every random stream comes from it."""
+        return self.file.seed
+
+    @property
+    def until_ps(self) -> int | None:
+        """When the run ends; `None` if when all jobs are done."""
+        return self.file.until_ps
+
+    @property
+    def settings(self) -> Settings:
+        """`[cluster]`."""
+        return self.file.cluster
+
+    @property
+    def cluster(self) -> Cluster:
+        """Its GPUs."""
+        return self.file.gpus
+
+    @property
+    def cassini(self) -> CassiniOptions:
+        """`[cassini]`."""
+        return self.file.cassini
+
+    @property
+    def priority_queues(self) -> int:
+        """The number of queues per link that priorities map to."""
+        return self.file.fabric.priority_queues
+
+    @cached_property
+    def network(self) -> Network:
+        """The fabric as the engines read it."""
+        return network_of(self.file.fabric.topology)
+
+    def resolved(self) -> dict[str, Any]:
+        """Everything explicit, ready for JSON: all defaults with their sources, what was imported.
+
+        Quantities are text with units. `defaults` lists every key that was not given, its value and source.
+        """
+        written: dict[str, Any] = self.file.model_dump(mode="json", by_alias=True, exclude_none=True)
+        written["name"] = self.name
+        written["defaults"] = list(defaults_in((), self.file))
+        written["imported"] = [report.to_dict() for report in self.imports]
+        return written
+
+
+def load_trace(path: str | Path, settings: Sequence[str] = ()) -> Trace:
+    """The trace in the file at `path`: JSON if its name ends in `.json`, TOML otherwise.
+
+    Each of `settings` is KEY=VALUE, as `hocket run --set` takes it, and goes before what the file says.
+
+    Raises `InputError`, one line per mistake, each naming file, key, value and limit.
+    """
+    path = Path(path)
+    tables = read_tables(path, _HOLDS)
+    for text in settings:
+        tables = _with(tables, text, str(path))
+    return parse_trace(tables, source=str(path), directory=path.parent)
+
+
+def parse_trace(tables: object, source: str = "trace", directory: str | Path = "") -> Trace:
+    """The trace in `tables`, as TOML or JSON readers return them; `source` names it in errors.
+
+    Relative paths in it start from `directory`: from where the program runs, if that is not given.
+
+    Raises `InputError`, one line per mistake.
+
+    >>> trace = parse_trace({
+    ...     "fabric": {"testbed": "cassini"},
+    ...     "jobs": [{"model": "VGG16", "name": "a", "batch_size": 1400, "workers": 4, "iterations": 100}],
+    ... })
+    >>> trace.jobs[0].samples, len(trace.cluster.gpus)
+    (560000, 24)
+    """
+    file = parse_as(TraceFile, tables, source, directory)
+    reports: list[Report] = []
+    submissions = [job.submission() for job in file.jobs]
+    with located(source):
+        submissions += _generated(file)
+        for index, table in enumerate(file.imports):
+            with located(f"import[{index}]"):
+                found = imported(table, file.directory, f"{file.seed} import {index}", len(file.gpus.gpus))
+            submissions += found.submissions
+            reports.append(found.report)
+        repeated = repeated_name([each.name for each in submissions if each.name is not None])
+        if repeated is not None:
+            raise InputError(repeated)
+        jobs = named(submissions, len(file.gpus.gpus))
+        _check_rates(jobs, file)
+    return Trace(file.name or Path(source).stem, file, jobs, file.placement(), tuple(reports))
+
+
+def _with(tables: object, text: str, source: str) -> object:
+    axis = parse_axis(text)
+    if len(axis.values) != 1:
+        raise InputError(f"--set {axis.key}: a trace has one value of each key: got {len(axis.values)}")
+    with located(f"{source}: {axis.key}"):
+        return with_setting(tables, axis.key, axis.values[0])
+
+
+def _generated(file: TraceFile) -> Iterator[Submission]:
+    gpus = len(file.gpus.gpus)
+    if file.poisson is not None:
+        with located("poisson"):
+            yield from file.poisson.submissions(file.seed, gpus)
+    if file.dynamic is not None:
+        yield from file.dynamic.submissions(file.seed, gpus)
+
+
+def _check_rates(jobs: Sequence[Job], file: TraceFile) -> None:
+    """Raises `InputError` for the first job that asks a NIC for more than it has."""
+    nics = file.fabric.nic_rates_bps()
+    slowest = min(nics, key=lambda host: nics[host])
+    highest_bps: dict[tuple[str, int, str | None, int], int] = {}
+    for job in jobs:
+        # Of more workers none asks for less: rates depend on the share of the buffer that each sends.
+        key = (job.model, job.batch_size, job.strategy, job.sizes[-1])
+        if key not in highest_bps:
+            phases = job.profile(job.sizes[-1]).phases
+            highest_bps[key] = max((phase.rate_bps for phase in phases), default=0)
+        if highest_bps[key] > nics[slowest]:
+            raise InputError(
+                f"job {shown(job.name)}: its demand of {format_rate(highest_bps[key])} is above the "
+                f"{format_rate(nics[slowest])} of the NIC of {shown(slowest)}"
+            )
