@@ -1,7 +1,7 @@
 //! How many packets a switch marks on a full link: a fit to the packet engine, since rates between events have no
 //! queue. Which links are full, and whose flows meet there, is left to the engine.
 
-use hocket_des::{Duration, Time};
+use hocket_des::{Duration, Rate, Time};
 use thiserror::Error;
 
 /// The fewest flows that make a queue: a switch forwards one as it comes.
@@ -144,13 +144,13 @@ impl LinkMarks {
     }
 }
 
-/// How many flows count as held back on a link that is full, where `held` of its `flows` send less than they would, and come from
-/// `inputs` other links.
+/// How many flows count as held back on a full link of rate `link`, where `held` of its `flows` send less than they would, and
+/// come over links that together carry `inputs`.
 ///
-/// None where all come from one link: that one held them back. A flow that gets all it asks for has its share of the marks,
-/// but adds none; beside one that is held back it is still the second.
-pub fn contenders(held: u64, flows: u64, inputs: usize) -> u64 {
-    if inputs < 2 || flows < FEWEST { 0 } else { held.max(FEWEST) }
+/// None where no more can come in than goes out: those links held them back. A flow that gets all it asks for has its share
+/// of the marks, but adds none; beside one that is held back it is still the second.
+pub fn contenders(held: u64, flows: u64, inputs: Rate, link: Rate) -> u64 {
+    if inputs <= link || flows < FEWEST { 0 } else { held.max(FEWEST) }
 }
 
 #[cfg(test)]
@@ -230,15 +230,17 @@ mod tests {
     }
 
     #[test]
-    fn flows_that_come_by_one_link_were_held_back_there() {
-        assert_eq!(contenders(3, 3, 1), 0);
-        assert_eq!(contenders(3, 3, 2), 3);
+    fn what_another_link_lets_through_does_not_queue_behind_it() {
+        let (link, twice) = (Rate::from_gbps(50), Rate::from_gbps(100));
+        assert_eq!(contenders(3, 3, link, link), 0);
+        assert_eq!(contenders(3, 3, twice, link), 3);
     }
 
     #[test]
     fn a_small_flow_beside_a_large_one_makes_two() {
-        assert_eq!(contenders(1, 2, 2), 2);
-        assert_eq!(contenders(2, 4, 4), 2);
+        let (link, four_times) = (Rate::from_gbps(50), Rate::from_gbps(200));
+        assert_eq!(contenders(1, 2, four_times, link), 2);
+        assert_eq!(contenders(2, 4, four_times, link), 2);
     }
 
     #[test]
