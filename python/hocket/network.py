@@ -6,6 +6,7 @@ Which of several shortest paths a flow takes is decided in `hocket_scenario::rou
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import pairwise
 
 from hocket import _hocket
 from hocket.errors import InputError
@@ -14,6 +15,9 @@ from hocket.plan import Job, Plan
 
 Crossings = list[tuple[int, int]]
 """Of one job, as (link, flows)."""
+
+Inputs = list[tuple[int, int]]
+"""Of one job, as (link, link before it on a way), each pair once."""
 
 Way = str | list[int]
 """`ecmp`, `spray`, or directed links one after another."""
@@ -163,6 +167,17 @@ def _shortest(
         way.append(step[0])
         step = came[step[1]]
     return way[::-1]
+
+
+def ring_inputs(fabric: _hocket.Fabric, workers: Sequence[int], first_label: int) -> Inputs:
+    """Over which links the flows of a ring over the nodes `workers` come to each link, ascending.
+
+    A host's own link has none. Ways are those of `Fabric.ring` with the same label.
+
+    Raises `ValueError` as `Fabric.routes` does.
+    """
+    ways = fabric.routes(fabric.ring_flows(workers, first_label))
+    return sorted({(link, before) for way in ways for before, link in pairwise(way)})
 
 
 def build_dumbbell(plan: Plan) -> Network:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from hocket.network import Crossings, Network
+from hocket.network import Crossings, Inputs, Network, ring_inputs
 from hocket.schedulers.state import Cluster, Gpus
 
 # Labels of different jobs must not meet: a job has at most so many workers.
@@ -13,16 +13,28 @@ class Routes:
     """Links by job and placement: those of a ring over its hosts, each once, in ascending order of GPUs."""
 
     def __init__(self, network: Network, cluster: Cluster, jobs: Sequence[str]) -> None:
-        """`jobs` are the names of all jobs of a trace: their places in it decide which ways ECMP gives them."""
+        """`jobs` names all jobs of a trace: their places in it decide which ways ECMP gives them."""
         self._fabric = network.fabric
         self._node_of = [network.nodes[host] for host in cluster.hosts]
         self._label: Mapping[str, int] = {name: number * _LABELS for number, name in enumerate(jobs)}
-        self._known: dict[tuple[str, Gpus], Crossings] = {}
+        self._crossings: dict[tuple[str, Gpus], Crossings] = {}
+        self._inputs: dict[tuple[str, Gpus], Inputs] = {}
 
     def crossings(self, job: str, gpus: Gpus) -> Crossings:
         """As (link, flows); none for a job within one host."""
         key = (job, gpus)
-        if key not in self._known:
-            nodes = list(dict.fromkeys(self._node_of[gpu] for gpu in gpus))
-            self._known[key] = self._fabric.ring(nodes, self._label[job]) if len(nodes) > 1 else []
-        return self._known[key]
+        if key not in self._crossings:
+            nodes = self._nodes(gpus)
+            self._crossings[key] = self._fabric.ring(nodes, self._label[job]) if len(nodes) > 1 else []
+        return self._crossings[key]
+
+    def inputs(self, job: str, gpus: Gpus) -> Inputs:
+        """The links over which its flows come to those that they cross; none for a host's own link."""
+        key = (job, gpus)
+        if key not in self._inputs:
+            self._inputs[key] = ring_inputs(self._fabric, self._nodes(gpus), self._label[job])
+        return self._inputs[key]
+
+    def _nodes(self, gpus: Gpus) -> list[int]:
+        """The hosts of `gpus`, each once."""
+        return list(dict.fromkeys(self._node_of[gpu] for gpu in gpus))
