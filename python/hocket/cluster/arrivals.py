@@ -1,11 +1,10 @@
 """Jobs that are drawn: by a Poisson process that keeps the cluster at a load, and sets that arrive at once
 (NSDI'24 §5.1).
 
-Each draw comes from a stream of the trace's seed and its own name, so that a higher load brings the same jobs
-sooner.
+Draws come from streams of the trace's seed and their own name, so that a higher load brings the same jobs,
+and more.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -39,9 +38,6 @@ CLASSES = {
     "model-parallel": tuple(m for m in CATALOGUE.values() if m.parallelisation.value == "model parallel"),
 }
 """Models by the column "parallelization strategy" of NSDI'24 Table 3."""
-
-_STEPS = 16
-"""Batch sizes at which iteration times are averaged: they are near linear in the batch size."""
 
 _MOST_ELASTIC = 12
 _ELASTIC = "NSDI'24 §5.1: 1 to 12 workers at first, tuned as the experiment goes on"
@@ -121,40 +117,36 @@ class Population:
             for model in models_in(self.mix.models)
         )
 
-    def draw(self, random: Random, arrival_ps: int) -> Submission:
-        """A job of any model."""
+    def draw(self, random: Random) -> Submission:
+        """A job of any model, at time 0."""
         model, sizes = random.choice(self.sizes)
-        return self.drawn(random, model, random.choice(sizes), arrival_ps)
+        return self.drawn(random, model, random.choice(sizes))
 
-    def drawn(
-        self, random: Random, model: Model, workers: int, arrival_ps: int, batch_size: int | None = None
-    ) -> Submission:
-        """A job of `model` on `workers`: its batch size, if none is given, and its work are drawn."""
+    def worth(self, random: Random, gpu_ps: Fraction) -> list[Submission]:
+        """The first jobs that are drawn, at least one: so many that their work comes nearest to `gpu_ps`.
+
+        Raises `InputError` if they were more than `MAX_JOBS`.
+        """
+        drawn = [self.draw(random)]
+        total_ps = drawn[0].gpu_ps
+        while total_ps < gpu_ps:
+            if len(drawn) == MAX_JOBS:
+                raise InputError(f"more than {MAX_JOBS:,} jobs are needed for this load")
+            drawn.append(self.draw(random))
+            total_ps += drawn[-1].gpu_ps
+        before_ps = total_ps - drawn[-1].gpu_ps
+        return drawn[:-1] if len(drawn) > 1 and gpu_ps - before_ps < total_ps - gpu_ps else drawn
+
+    def drawn(self, random: Random, model: Model, workers: int, batch_size: int | None = None) -> Submission:
+        """A job of `model` on `workers` at time 0: its batch size, if not given, and its work are drawn."""
         batch = drawn_batch_size(random, model, self.mix.batch_sizes) if batch_size is None else batch_size
-        job = Submission(None, model, batch, workers, arrival_ps, 1, 1, max(self.mix.max_workers, workers))
+        job = Submission(None, model, batch, workers, 0, 1, 1, max(self.mix.max_workers, workers))
         return replace(job, iterations=self._iterations(random, job.profile.period_ps))
 
     def _iterations(self, random: Random, period_ps: int) -> int:
         if self.mix.run_time_ps is None:
             return random.randint(*self.mix.iterations)
         return iterations_in(random.randint(*self.mix.run_time_ps), period_ps)
-
-    @cached_property
-    def mean_gpu_ps(self) -> Fraction:
-        """The mean of workers × iterations × iteration time on an idle network, in GPUs × picoseconds."""
-        each = [self._mean_of(model, sizes) for model, sizes in self.sizes]
-        return sum(each, Fraction(0)) / len(each)
-
-    def _mean_of(self, model: Model, sizes: Sequence[int]) -> Fraction:
-        if self.mix.run_time_ps is not None:
-            return Fraction(sum(sizes), len(sizes)) * Fraction(sum(self.mix.run_time_ps), 2)
-        batches = _spread(model, self.mix.batch_sizes)
-        total_ps = sum(
-            workers * model.strategy_for(workers).profile(batch, workers).period_ps
-            for workers in sizes
-            for batch in batches
-        )
-        return Fraction(total_ps, len(sizes) * len(batches)) * Fraction(sum(self.mix.iterations), 2)
 
 
 def drawn_batch_size(random: Random, model: Model, how: BatchSizes) -> int:
@@ -171,60 +163,42 @@ def iterations_in(run_time_ps: int, period_ps: int) -> int:
     return max(1, (2 * run_time_ps + period_ps) // (2 * period_ps))
 
 
-def _spread(model: Model, how: BatchSizes) -> list[int]:
-    """Batch sizes whose mean iteration time stands for that of all: the middles of equal parts."""
-    if how == "reference":
-        return [model.reference[0]]
-    smallest, largest = model.batch_sizes.value
-    return [smallest + (largest - smallest) * (2 * step + 1) // (2 * _STEPS) for step in range(_STEPS)]
-
-
 class Poisson(Mix):
     """Jobs that arrive independently of each other, as often as `load` needs.
 
-    `load` is the mean fraction of GPUs that serve jobs (NSDI'24 §5.1). With G GPUs the mean time between two
-    arrivals is E[workers × iterations × iteration time] ÷ (load × G), where the expectation is over the jobs
-    that are drawn, each alone on an idle network and on the workers that it was submitted with.
+    `load` is the mean fraction of GPUs that serve jobs (NSDI'24 §5.1). Jobs keep G GPUs at it for a time D if
+    the sum of their workers × iterations × iteration time, each alone on an idle network and as submitted, is
+    load × G × D. So either as many jobs are drawn as a given `duration` needs, to the nearest job, or `jobs`
+    are, and D follows from them. Given their number, arrivals of a Poisson process are independent and
+    uniform over D. Hocket: a rate from the mean over all models would leave the load to chance, as few jobs
+    come and some of them are fifty times the work of others.
     """
 
     load: Annotated[Number, Field(gt=0, le=10)]
     duration_ps: PositiveDurationPs | None = Field(default=None, alias="duration")
     jobs: Annotated[StrictInt, Field(ge=1, le=MAX_JOBS)] | None = None
 
-    def mean_gap_ps(self, gpus: int) -> float:
-        """The mean time between two arrivals on a cluster of so many GPUs."""
-        return float(Population(self, gpus).mean_gpu_ps / (Fraction(self.load) * gpus))
+    def submissions(self, seed: int, gpus: int) -> list[Submission]:
+        """In order of arrival.
 
-    def submissions(self, seed: int, gpus: int) -> Iterator[Submission]:
-        """In order of arrival, until the duration is over or all jobs have come, whichever is first.
-
-        Raises `InputError` if no job comes, or more than `MAX_JOBS`, or one after `LATEST_PS`.
+        Raises `InputError` if they were more than `MAX_JOBS`, or came later than `LATEST_PS`.
         """
         population = Population(self, gpus)
-        gaps, jobs = Random(f"{seed} poisson arrivals"), Random(f"{seed} poisson jobs")
-        mean_ps = self.mean_gap_ps(gpus)
-        end_ps = LATEST_PS if self.duration_ps is None else min(self.duration_ps, LATEST_PS)
-        now_ps = 0
-        for number in range(MAX_JOBS if self.jobs is None else self.jobs):
-            # Of the uniform draw in [0, 1) the complement, whose logarithm is finite.
-            now_ps += round(-math.log(1.0 - gaps.random()) * mean_ps)
-            if now_ps >= end_ps:
-                self._check_end(number, mean_ps, now_ps)
-                return
-            yield population.draw(jobs, now_ps)
-        if self.jobs is None:
-            raise InputError(f"gives more than {MAX_JOBS:,} jobs in {format_duration(end_ps)}")
-
-    def _check_end(self, jobs: int, mean_ps: float, now_ps: int) -> None:
-        if jobs == 0:
+        jobs, arrivals = Random(f"{seed} poisson jobs"), Random(f"{seed} poisson arrivals")
+        served = Fraction(self.load) * gpus
+        if self.duration_ps is None:
+            drawn = [population.draw(jobs) for _ in range(self.jobs or 0)]
+            duration_ps = round(sum(job.gpu_ps for job in drawn) / served)
+        else:
+            duration_ps = self.duration_ps
+            drawn = population.worth(jobs, served * duration_ps)
+        if duration_ps > LATEST_PS:
             raise InputError(
-                "no job arrives: the first would at "
-                f"{format_duration(now_ps)}, the mean time between two is {format_duration(round(mean_ps))}"
+                f"jobs arrive over {format_duration(duration_ps)}, "
+                f"and the latest arrival is at {format_duration(LATEST_PS)}"
             )
-        if self.duration_ps is None or self.duration_ps > LATEST_PS:
-            raise InputError(
-                f"job {jobs + 1} arrives after {format_duration(LATEST_PS)}, which is the latest time"
-            )
+        times_ps = sorted(int(arrivals.random() * duration_ps) for _ in drawn)
+        return [replace(job, arrival_ps=time_ps) for job, time_ps in zip(drawn, times_ps, strict=True)]
 
 
 class DynamicJob(Table):
@@ -262,5 +236,6 @@ class Dynamic(Mix):
         model = find_model(job.model)
         sizes = sizes_of(model, None, self.workers[0], min(self.workers[1], population.gpus))
         workers = random.choice(sizes) if job.workers is None else job.workers
-        drawn = population.drawn(random, model, workers, arrival_ps, job.batch_size)
-        return replace(drawn, name=job.name, iterations=job.iterations or drawn.iterations)
+        drawn = population.drawn(random, model, workers, job.batch_size)
+        iterations = job.iterations or drawn.iterations
+        return replace(drawn, name=job.name, arrival_ps=arrival_ps, iterations=iterations)

@@ -123,8 +123,8 @@ def _placement_mistakes(trace: "TraceFile") -> Iterator[Mistake]:
 
 
 def _poisson_mistakes(poisson: Poisson, gpus: int) -> Iterator[Mistake]:
-    if poisson.duration_ps is None and poisson.jobs is None:
-        yield ("poisson",), "needs duration or jobs, to come to an end"
+    if (poisson.duration_ps is None) == (poisson.jobs is None):
+        yield ("poisson",), "has exactly one of duration and jobs: the load says how many or how long"
     yield from ((("poisson", *path), text) for path, text in _mix_mistakes(poisson, gpus))
     yield from ((("poisson", *path), text) for path, text in _drawn_mistakes(poisson, poisson.models, gpus))
 

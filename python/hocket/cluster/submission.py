@@ -35,6 +35,11 @@ class Submission:
         """An iteration as submitted, on an idle network."""
         return self.model.strategy_for(self.workers, self.strategy).profile(self.batch_size, self.workers)
 
+    @property
+    def gpu_ps(self) -> int:
+        """Its work, alone and as submitted: GPUs × picoseconds."""
+        return self.workers * self.iterations * self.profile.period_ps
+
     def job(self, name: str, gpus: int) -> Job:
         """The job called `name` on a cluster of so many GPUs; it never changes its strategy."""
         strategy = self.model.strategy_for(self.workers, self.strategy)
@@ -52,7 +57,7 @@ class Submission:
 
 
 def sizes_of(model: Model, strategy: str | None, fewest: int, most: int) -> tuple[int, ...]:
-    """Numbers of workers from `fewest` to `most` that `model` runs on, ascending; by any strategy if `None`."""
+    """Numbers of workers from `fewest` to `most` that `model` runs on, ascending; `None`: by any strategy."""
     offered = [each for name, each in model.strategies.items() if strategy in (None, name)]
     return tuple(sorted({n for each in offered for n in each.workers.value if fewest <= n <= most}))
 

@@ -50,5 +50,5 @@ def gpu_time_ps(application: str, random: Random) -> int | None:
     if limits is None:
         return None
     smallest, largest = limits
-    tenths = smallest * (largest / smallest) ** random.random()
+    tenths: float = smallest * (largest / smallest) ** random.random()
     return round(tenths * 360 * PS_PER_S)

@@ -131,8 +131,11 @@ def lines(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             # Between tabs a quotation mark is one: commands have them.
-            quoting = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
-            reader = csv.reader(file, delimiter=delimiter, quoting=quoting)
+            reader = csv.reader(
+                file,
+                delimiter=delimiter,
+                quoting=csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL,
+            )
             for values in reader:
                 if any(value.strip() for value in values):
                     yield reader.line_num, values
