@@ -1,0 +1,95 @@
+"""Whether what a scheduler answered can be carried out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from operator import index
+
+from hocket.errors import InputError
+from hocket.schedulers.state import Candidate, Cluster, Decision, Gpus, JobState, State
+from hocket.workloads import find_model
+
+
+def checked(decision: Decision, state: State, *, dedicated: bool = False) -> Decision:
+    """`decision` with the GPUs of each job ascending; `dedicated` jobs may have the same GPUs.
+
+    Raises `InputError`, naming candidate, job, GPU or value, if it has no candidate, asks to be asked at a
+    time that is not ahead, places a job that is not there, on GPUs that are not there or that another has, on
+    a number of workers or with a batch size that the job cannot run with; or if its candidates, which are to
+    be equally good, give a job different numbers of workers or batch sizes.
+    """
+    if not isinstance(decision, Decision):
+        raise InputError(f"answered {type(decision).__name__}; it must be a Decision")
+    if not decision.candidates:
+        raise InputError("answered no candidate; its own choice is the least that it must give")
+    if decision.ask_again_ps is not None and decision.ask_again_ps <= state.now_ps:
+        raise InputError(
+            f"wants to be asked again at {decision.ask_again_ps} ps; it must be later than now, "
+            f"{state.now_ps} ps"
+        )
+    jobs = {each.job.name: each for each in state.jobs}
+    candidates = []
+    for number, candidate in enumerate(decision.candidates):
+        try:
+            candidates.append(_checked(candidate, state.cluster, jobs, dedicated))
+            _check_equal(candidates[0], candidates[-1], jobs)
+        except InputError as error:
+            raise InputError(f"candidates[{number}]: {error}") from None
+    return replace(decision, candidates=tuple(candidates))
+
+
+def _checked(
+    candidate: Candidate, cluster: Cluster, jobs: Mapping[str, JobState], dedicated: bool
+) -> Candidate:
+    placement: dict[str, Gpus] = {}
+    has: dict[int, str] = {}
+    for name, given in candidate.placement.items():
+        gpus = _numbers(name, given, len(cluster.gpus))
+        job = _known(name, jobs)
+        for gpu in gpus:
+            if gpu in has and not (dedicated and has[gpu] != name):
+                raise InputError(f"GPU {cluster.gpus[gpu]} is handed out twice: to {has[gpu]!r} and {name!r}")
+            has[gpu] = name
+        if gpus and len(gpus) not in job.job.sizes:
+            sizes = ", ".join(map(str, job.job.sizes))
+            raise InputError(f"job {name!r} gets {len(gpus)} workers; it runs on {sizes}")
+        placement[name] = gpus
+    for name, batch_size in candidate.batch_sizes.items():
+        try:
+            find_model(_known(name, jobs).job.model).check_batch_size(batch_size)
+        except InputError as error:
+            raise InputError(f"job {name!r}: batch size {error}") from None
+    return replace(candidate, placement=placement)
+
+
+def _known(name: str, jobs: Mapping[str, JobState]) -> JobState:
+    if name not in jobs:
+        raise InputError(f"job {name!r} is not in the cluster now")
+    return jobs[name]
+
+
+def _numbers(name: str, gpus: Sequence[int], count: int) -> Gpus:
+    """`gpus` ascending, which must be numbers of GPUs."""
+    try:
+        numbers = tuple(sorted(map(index, gpus)))
+    except TypeError:
+        raise InputError(f"job {name!r}: its GPUs must be numbers: got {gpus!r}") from None
+    for gpu in numbers[:1] + numbers[-1:]:
+        if not 0 <= gpu < count:
+            raise InputError(f"job {name!r}: there is no GPU {gpu}; they are numbered from 0 to {count - 1}")
+    return numbers
+
+
+def _check_equal(own: Candidate, other: Candidate, jobs: Mapping[str, JobState]) -> None:
+    for name, job in jobs.items():
+        workers, others = (len(each.placement.get(name, ())) for each in (own, other))
+        if workers != others:
+            raise InputError(
+                f"job {name!r} gets {others} workers here and {workers} in the scheduler's own choice; "
+                "candidates differ in where jobs run alone"
+            )
+        batches = [each.batch_sizes.get(name, job.batch_size) for each in (own, other)]
+        if batches[0] != batches[1]:
+            raise InputError(
+                f"job {name!r} gets batch size {batches[1]} here and {batches[0]} in the scheduler's own "
+                "choice; candidates differ in where jobs run alone"
+            )
