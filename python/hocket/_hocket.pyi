@@ -1,6 +1,6 @@
 # What `crates/hocket-py` exports. Quantities are integers in the unit that their name says.
 from collections.abc import Callable, Sequence
-from typing import Any, TypedDict, final
+from typing import Any, NotRequired, TypedDict, final
 
 __all__ = [
     "Fabric",
@@ -27,6 +27,7 @@ class _Search(TypedDict):
     precision_deg: float | None
     strict: bool
     time_limit_s: float
+    step_limit: NotRequired[int]
 
 class _Solved(TypedDict):
     score: float
@@ -72,6 +73,7 @@ class _LinkRow(TypedDict):
     jobs: list[int]
     score: float
     proven_optimal: bool
+    own_shifts_ps: list[int]
 
 class _ComponentRow(TypedDict):
     reference: int

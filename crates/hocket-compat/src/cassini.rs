@@ -170,6 +170,9 @@ pub struct LinkScore {
     /// Whether no other shifts (of those that the options allow) score higher on this link alone,
     /// or on the tightest of those that carry the same jobs.
     pub proven_optimal: bool,
+    /// By job: the time-shift that was found for this link and those that carry the same jobs, before
+    /// Algorithm 1. Empty in a component with loops, where Theorem 1 promises nothing.
+    pub own_shifts: Vec<Duration>,
 }
 
 /// What holds for a connected part of the cluster.
@@ -483,7 +486,7 @@ impl Cluster<'_> {
         let mut components = Vec::new();
         for component in &found {
             let (scores, origin) = if component.loops.is_empty() {
-                (solved_scores(component, groups, &answers), Origin::LoopFree)
+                (self.solved_scores(component, groups, &answers), Origin::LoopFree)
             } else {
                 self.close(component, groups, &mut time_shifts)?
             };
@@ -610,7 +613,7 @@ impl Cluster<'_> {
             let score = self
                 .score_under(&profiles, &variant.joint_link(0..profiles.len(), 1), &shifts_ps)
                 .map_err(|error| self.unsolvable(group, error))?;
-            scores.extend(link_scores(group, variant, score, false));
+            scores.extend(link_scores(group, variant, score, false, &[]));
         }
         Ok(scores)
     }
@@ -623,6 +626,30 @@ impl Cluster<'_> {
         shifts_ps: &[u64],
     ) -> Result<f64, CompatError> {
         Ok(Demand::on_link(profiles, link, self.options.solve.strict)?.score(shifts_ps))
+    }
+
+    /// What the solver found for the links of a loop-free component: by Theorem 1, it holds for all at
+    /// once.
+    fn solved_scores(
+        &self,
+        component: &Component,
+        groups: &[Group],
+        answers: &[&Solved],
+    ) -> Vec<LinkScore> {
+        let mut scores = Vec::new();
+        for (group, answer) in
+            component.links.iter().map(|group| (&groups[*group], answers[*group]))
+        {
+            let mut own_shifts = answer.time_shifts.clone();
+            for (place, position) in group.key_order(&self.kinds).into_iter().enumerate() {
+                own_shifts[position] = answer.time_shifts[place];
+            }
+            for (variant, score) in group.variants.iter().zip(&answer.scores) {
+                let proven = answer.proven_optimal;
+                scores.extend(link_scores(group, variant, *score, proven, &own_shifts));
+            }
+        }
+        scores
     }
 
     fn summary(
@@ -645,28 +672,19 @@ impl Cluster<'_> {
     }
 }
 
-/// What the solver found for the links of a loop-free component: by Theorem 1, it holds for all at once.
-fn solved_scores(component: &Component, groups: &[Group], answers: &[&Solved]) -> Vec<LinkScore> {
-    let of_group = |group: &usize| {
-        let (group, answer) = (&groups[*group], answers[*group]);
-        let variants = group.variants.iter().zip(&answer.scores);
-        variants
-            .flat_map(|(variant, score)| link_scores(group, variant, *score, answer.proven_optimal))
-    };
-    component.links.iter().flat_map(of_group).collect()
-}
-
 fn link_scores(
     group: &Group,
     variant: &Variant,
     score: f64,
     proven_optimal: bool,
+    own_shifts: &[Duration],
 ) -> impl Iterator<Item = LinkScore> {
     variant.links.iter().map(move |link| LinkScore {
         link: *link,
         jobs: group.jobs.clone(),
         score,
         proven_optimal,
+        own_shifts: own_shifts.to_vec(),
     })
 }
 

@@ -102,6 +102,12 @@ impl Demand {
         total
     }
 
+    /// How many edges [`excess`](Self::excess) goes through.
+    pub(crate) fn edges(&self) -> usize {
+        let rounds = |job: &JobDemand| (self.perimeter_ps / job.period_ps) as usize;
+        self.jobs.iter().map(|job| 2 * job.arcs.len() * rounds(job)).sum()
+    }
+
     /// Where the demand of the job at `place` changes, within its period.
     pub(crate) fn edges_ps(&self, place: usize) -> Vec<u64> {
         let arcs = self.jobs[place].arcs.iter();

@@ -114,6 +114,9 @@ impl Search<'_, '_> {
                     if slack + growth >= self.best {
                         break;
                     }
+                    if self.budget.is_spent() {
+                        return Some(bound);
+                    }
                     let open = self.grow(&remaining.with(self.problem, *job, shift));
                     if let Some(open) = open {
                         // The node's bound holds for all that is left of it.
@@ -126,7 +129,7 @@ impl Search<'_, '_> {
         None
     }
 
-    fn choices(&self, partial: &Partial, job: usize) -> Choices {
+    fn choices(&mut self, partial: &Partial, job: usize) -> Choices {
         let growth = Growth::new(self.problem, &partial.surplus, job);
         let meetings: Vec<(u128, u64, bool)> = meetings(self.problem, partial, job)
             .into_iter()
@@ -134,6 +137,7 @@ impl Search<'_, '_> {
             .collect();
         // Without meetings the job shares nothing with the placed ones, and any shift will do.
         let least = meetings.iter().map(|meeting| meeting.0).min().unwrap_or_else(|| growth.at(0));
+        self.budget.spend(meetings.len());
         Choices { job, meetings, least }
     }
 
@@ -157,6 +161,9 @@ impl Search<'_, '_> {
     fn first_solutions(&mut self) {
         let jobs = self.problem.jobs();
         for first in 1..jobs.max(2) {
+            if first > 1 && self.budget.is_spent() {
+                break;
+            }
             let order = (1..jobs).map(|i| 1 + (first - 1 + i - 1) % (jobs - 1));
             let mut partial = Partial::empty(self.problem).with(self.problem, 0, 0);
             for job in order.clone() {
@@ -168,7 +175,7 @@ impl Search<'_, '_> {
                     let others = partial.without(self.problem, job);
                     partial = self.with_best(&others, job);
                 }
-                if partial.objective >= before {
+                if partial.objective >= before || self.budget.is_spent() {
                     break;
                 }
             }
@@ -176,7 +183,7 @@ impl Search<'_, '_> {
         }
     }
 
-    fn with_best(&self, partial: &Partial, job: usize) -> Partial {
+    fn with_best(&mut self, partial: &Partial, job: usize) -> Partial {
         let choices = self.choices(partial, job);
         let shift = choices.meetings.iter().min().map_or(0, |(_, shift, _)| *shift);
         partial.with(self.problem, job, shift)

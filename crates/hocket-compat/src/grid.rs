@@ -299,7 +299,8 @@ impl<'a, 'b, W: Amount> Search<'a, 'b, W> {
     ///
     /// Arcs of one height see the same growth per cell, so one prefix sum serves all rotations.
     fn weigh(&mut self, depth: usize, job: usize) {
-        let Self { grid, levels, scratch, .. } = self;
+        let Self { grid, levels, scratch, budget, .. } = self;
+        budget.spend(grid.cells);
         let Level { surplus, increments, minima } = &mut levels[depth];
         let GridJob { rotations, fold, bands } = &grid.jobs[job];
         let growth = &mut increments[job];
@@ -351,8 +352,8 @@ impl<'a, 'b, W: Amount> Search<'a, 'b, W> {
             if below >= self.best {
                 break;
             }
-            if open.is_some() {
-                open = open.map(|open| open.min(below));
+            if open.is_some() || self.budget.is_spent() {
+                open = Some(open.map_or(below, |open| open.min(below)));
                 break;
             }
             self.place(depth, job, rotation);
@@ -401,6 +402,9 @@ impl<'a, 'b, W: Amount> Search<'a, 'b, W> {
     fn descend_greedily(&mut self, root: usize) {
         let jobs = self.grid.jobs.len();
         for first in 0..jobs {
+            if first > 0 && self.budget.is_spent() {
+                break;
+            }
             let order: Vec<usize> = std::iter::once(root)
                 .chain((0..jobs).map(|i| (first + i) % jobs).filter(|job| *job != root))
                 .collect();
@@ -422,6 +426,9 @@ impl<'a, 'b, W: Amount> Search<'a, 'b, W> {
                     break;
                 }
                 last = objective;
+                if self.budget.is_spent() {
+                    break;
+                }
             }
             if last < self.best {
                 self.best = last;

@@ -33,6 +33,9 @@ pub struct SolveOptions<'a> {
     pub strict: bool,
     /// After this long, the best found so far is returned with the bound proven by then.
     pub time_limit: std::time::Duration,
+    /// The same after about so many steps, with the same answer on every machine. A step is one cell
+    /// of the circle, or one shift of a job, that the search looks at.
+    pub step_limit: u64,
     /// Asked now and then; `true` ends the search like the time limit does.
     pub interrupted: &'a (dyn Fn() -> bool + Sync),
 }
@@ -68,21 +71,23 @@ pub(crate) struct Found {
     pub(crate) proven: bool,
 }
 
-/// The time that a search may take.
+/// What a search may take.
 pub(crate) struct Budget<'a> {
     deadline: Option<Instant>,
+    steps_left: u64,
     interrupted: &'a (dyn Fn() -> bool + Sync),
     pub(crate) nodes: u64,
     spent: bool,
 }
 
 impl Default for SolveOptions<'_> {
-    /// 5 degrees, demand form, ten seconds.
+    /// 5 degrees, demand form, ten seconds, any number of steps.
     fn default() -> Self {
         Self {
             method: Method::Precision { degrees: 5.0 },
             strict: false,
             time_limit: std::time::Duration::from_secs(10),
+            step_limit: u64::MAX,
             interrupted: &|| false,
         }
     }
@@ -92,7 +97,24 @@ impl<'a> Budget<'a> {
     pub(crate) fn new(options: &SolveOptions<'a>) -> Self {
         // A limit too far away to be an instant is no limit.
         let deadline = Instant::now().checked_add(options.time_limit);
-        Self { deadline, interrupted: options.interrupted, nodes: 0, spent: false }
+        Self {
+            deadline,
+            steps_left: options.step_limit,
+            interrupted: options.interrupted,
+            nodes: 0,
+            spent: false,
+        }
+    }
+
+    /// Counts steps.
+    pub(crate) fn spend(&mut self, steps: usize) {
+        self.steps_left = self.steps_left.saturating_sub(steps as u64);
+        self.spent |= self.steps_left == 0;
+    }
+
+    /// Whether the search must end, as far as is known without a look at the clock.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.spent
     }
 
     /// Counts a node; whether the search must end. The clock is read every 256 nodes.

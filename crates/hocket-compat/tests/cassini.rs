@@ -122,6 +122,23 @@ fn two_jobs_across_the_same_racks_make_no_loop() {
 }
 
 #[test]
+fn a_link_keeps_the_shifts_that_were_found_for_it_but_for_a_common_turn() {
+    // A chain: a and b on l0, b and c on l1.
+    let jobs = jobs(&[profile(120, 60, 40), profile(60, 20, 40), profile(90, 30, 40)]);
+    let chain = candidate(&[(0, 0, 1), (1, 0, 1), (1, 1, 1), (2, 1, 1)]);
+    let placement = rank_one(&jobs, &links(&[40; 2]), chain);
+    for link in &placement.links {
+        let [one, other] = [0, 1].map(|place| {
+            let job = link.jobs[place];
+            let shift = placement.time_shifts[job].expect("it shares a link").as_ps() as i64;
+            (shift - link.own_shifts[place].as_ps() as i64, jobs[job].profile.period().as_ps())
+        });
+        let common = num_integer::gcd(one.1, other.1) as i64;
+        assert_eq!((one.0 - other.0).rem_euclid(common), 0, "{placement:?}");
+    }
+}
+
+#[test]
 fn the_candidate_whose_jobs_take_turns_wins() {
     // a and b fill the link most of the time; c fits beside either.
     let jobs = jobs(&[profile(100, 80, 40), profile(100, 80, 40), profile(100, 20, 40)]);

@@ -140,6 +140,24 @@ fn without_time_the_best_found_comes_with_a_bound() {
 }
 
 #[test]
+fn a_limit_of_steps_ends_a_search_at_the_same_answer_every_time() {
+    let jobs: Vec<Profile> = (0..10u64)
+        .map(|i| job(360, &[(0, 31 + 7 * i, 11 + 3 * i), (150 + 3 * i, 40 + i, 30 - i)]))
+        .collect();
+    let link = link(jobs);
+    for method in [Method::Precision { degrees: 1.0 }, Method::Exact] {
+        let limited = |step_limit| {
+            solve(&link, &SolveOptions { method, step_limit, ..SolveOptions::default() }).unwrap()
+        };
+        let (few, more) = (limited(1_000), limited(100_000));
+        assert_eq!(few, limited(1_000));
+        assert!(!more.proven_optimal && few.nodes <= more.nodes);
+        assert!(few.score <= more.score && more.score < more.bound && more.bound <= few.bound);
+        assert!((rescored(&link, &few) - few.score).abs() < 1e-9);
+    }
+}
+
+#[test]
 fn rounds_without_a_usable_number_of_sectors_are_solved_over_all_shifts() {
     // 97, 89 and 83 rounds: every rotation would be a whole sector only on a circle of 716,539.
     let period = |rounds: u64| 97 * 89 * 83 / rounds;

@@ -25,6 +25,9 @@ pub(crate) struct Search {
     precision_deg: Option<f64>,
     strict: bool,
     time_limit_s: f64,
+    /// None for any number.
+    #[pyo3(default)]
+    step_limit: Option<u64>,
 }
 
 #[derive(IntoPyObject)]
@@ -76,6 +79,7 @@ impl Search {
             },
             strict: self.strict,
             time_limit: Wall::try_from_secs_f64(self.time_limit_s).unwrap_or(Wall::MAX),
+            step_limit: self.step_limit.unwrap_or(u64::MAX),
             interrupted,
         }
     }
@@ -231,6 +235,7 @@ struct LinkRow {
     jobs: Vec<usize>,
     score: f64,
     proven_optimal: bool,
+    own_shifts_ps: Vec<u64>,
 }
 
 #[derive(IntoPyObject)]
@@ -317,8 +322,8 @@ fn placement_row((placement, groups): (Placement, Vec<GroupFit>)) -> PlacementRo
 }
 
 fn link_row(link: LinkScore) -> LinkRow {
-    let LinkScore { link, jobs, score, proven_optimal } = link;
-    LinkRow { link, jobs, score, proven_optimal }
+    let LinkScore { link, jobs, score, proven_optimal, own_shifts } = link;
+    LinkRow { link, jobs, score, proven_optimal, own_shifts_ps: in_ps(&own_shifts) }
 }
 
 fn component_row(component: ComponentShifts) -> ComponentRow {

@@ -414,7 +414,9 @@ impl Ascent {
             improved = false;
             for job in 0..shifts.len() {
                 let mut best = (self.loss_at(job, &shifts), shifts[job]);
+                let edges = self.edges_beside(job);
                 for place in self.places(job, &shifts) {
+                    budget.spend(edges);
                     if budget.exhausted() {
                         return (self.loss(0..self.pieces.len(), &shifts), shifts);
                     }
@@ -430,6 +432,12 @@ impl Ascent {
             }
         }
         (self.loss(0..self.pieces.len(), &shifts), shifts)
+    }
+
+    /// How many edges a look at the loss at one place of `job` takes.
+    fn edges_beside(&self, job: usize) -> usize {
+        let pieces = self.pieces_of[job].iter().map(|piece| &self.pieces[*piece]);
+        pieces.map(|piece| piece.demand.edges()).sum()
     }
 
     fn loss_at(&self, job: usize, shifts: &[u64]) -> Loss {
