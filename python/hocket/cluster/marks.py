@@ -69,6 +69,6 @@ FITTED = Marks(
 """For links of 50 Gbps with `SWITCH` and `CONGESTION`. `hocket reproduce x3` fits them anew."""
 
 
-def marks_for(network: Network) -> Marks | None:
-    """The model for `network`; none if one of its links has another rate than it was fitted to."""
-    return FITTED if all(rate_bps == RATE_BPS for _, rate_bps in network.links) else None
+def marks_for(network: Network) -> "_hocket._Marks | None":
+    """The model as the engine takes it; none if a link of `network` has another rate than it was fitted to."""
+    return FITTED.spec() if all(rate_bps == RATE_BPS for _, rate_bps in network.links) else None
