@@ -70,5 +70,5 @@ FITTED = Marks(
 
 
 def marks_for(network: Network) -> "_hocket._Marks | None":
-    """The model as the engine takes it; none if a link of `network` has another rate than it was fitted to."""
+    """The model as the engine takes it; none if a link of `network` has another rate than that of the fit."""
     return FITTED.spec() if all(rate_bps == RATE_BPS for _, rate_bps in network.links) else None
