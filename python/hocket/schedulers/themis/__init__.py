@@ -1,0 +1,108 @@
+"""Themis (NSDI'20) as NSDI'24 §4.2 runs it: auctions of leased GPUs by finish-time fairness, and candidate
+placements that are equally fair.
+"""
+
+from fractions import Fraction
+from math import floor
+from random import Random
+from typing import Any
+
+from hocket.errors import InputError
+from hocket.schedulers.state import Candidate, Cluster, Decision, Gpus, JobState, State
+from hocket.schedulers.themis.auction import Bidder, hold, rounded
+from hocket.schedulers.themis.candidates import EqualPlacements
+from hocket.schedulers.themis.fairness import Competition, FinishTime
+from hocket.schedulers.themis.options import Options
+from hocket.schedulers.themis.regions import Offer, Regions
+
+__all__ = ["Options", "Themis"]
+
+
+class Themis:
+    """A `Scheduler`. Auctions GPUs that are free or whose lease has ended whenever it is asked."""
+
+    def __init__(self, options: Options, seed: int) -> None:
+        """`seed` settles which of several equally unfair jobs comes first, and draws the candidates."""
+        self._options = options
+        # Apart, so that Themis alone and with CASSINI settles the same ties alike.
+        self._ties = Random(f"themis ties {seed}")
+        self._draws = Random(f"themis candidates {seed}")
+        self._competition = Competition()
+        self._auctioned_ps: dict[int, int] = {}
+        self._regions: Regions | None = None
+
+    def schedule(self, state: State, candidates: int) -> Decision:
+        """The placement after an auction, and up to `candidates` in all that give every job the same ρ.
+
+        Raises `InputError` if a job fits on no part of the cluster, or `candidates` is below 1.
+        """
+        if candidates < 1:
+            raise InputError(f"candidates: {candidates} is below 1")
+        self._competition.observe(state)
+        expired = self._expired(state)
+        auctioned = sorted({*state.free, *expired})
+        regions = self._regions_of(state.cluster)
+        ranked = self._worst_first([self._bidder(state, each, regions, expired) for each in state.jobs])
+        offer = Offer(regions, auctioned, claimed=frozenset(expired))
+        auction = hold(ranked, offer, self._visible(len(ranked)), self._options.hidden_payment)
+        self._auctioned_ps |= dict.fromkeys(auctioned, state.now_ps)
+
+        held = {bidder.name: bidder.held for bidder in ranked}
+        own = {each.job.name: held[each.job.name] for each in state.jobs}
+        before = {each.job.name: each.gpus for each in state.jobs}
+        placements = EqualPlacements(regions, before, own, auctioned).sample(candidates, self._draws)
+        why: dict[str, Any] = {
+            "offered": auctioned,
+            "rho": {each.name: rounded(each.rho(each.former)) if each.former else None for each in ranked},
+            **auction.explained(),
+        }
+        return Decision([Candidate(each) for each in placements], self._ask_again_ps(state, own), why)
+
+    def _regions_of(self, cluster: Cluster) -> Regions:
+        if self._regions is None or self._regions.cluster is not cluster:
+            self._regions = Regions(cluster)
+        return self._regions
+
+    def _expired(self, state: State) -> set[int]:
+        return {
+            gpu for each in state.jobs for gpu in each.gpus if self._lease_end_ps(state, gpu) <= state.now_ps
+        }
+
+    def _lease_end_ps(self, state: State, gpu: int) -> int:
+        # A job that wins its GPU again has it since before the auction that gave it a new lease.
+        return max(state.given_ps[gpu], self._auctioned_ps.get(gpu, 0)) + self._options.lease_ps
+
+    def _ask_again_ps(self, state: State, own: dict[str, Gpus]) -> int | None:
+        ends_ps = [self._lease_end_ps(state, gpu) for gpus in own.values() for gpu in gpus]
+        epoch_ends_ps = state.now_ps + self._options.epoch_ps
+        if not state.jobs:
+            return None
+        return min(min(ends_ps, default=epoch_ends_ps) + self._options.batch_ps, epoch_ends_ps)
+
+    def _bidder(self, state: State, job: JobState, regions: Regions, expired: set[int]) -> Bidder:
+        cluster_gpus = len(state.cluster.gpus)
+        smallest = job.job.sizes[0]
+        if smallest > cluster_gpus:
+            raise InputError(
+                f"{job.job.name}: needs {smallest} workers at least, but the cluster has {cluster_gpus} GPUs"
+            )
+        most = cluster_gpus
+        if job.first_start_ps is None or self._options.workers == "requested":
+            most = min(most, max(job.job.requested, smallest))
+        competing = self._competition.average(job.job.name) if self._options.competing_jobs else 1.0
+        return Bidder(
+            FinishTime(job, state.now_ps, cluster_gpus, competing, self._options),
+            regions,
+            tuple(size for size in job.job.sizes if size <= most),
+            tuple(gpu for gpu in job.gpus if gpu not in expired),
+        )
+
+    def _worst_first(self, bidders: list[Bidder]) -> list[Bidder]:
+        """By falling ρ, ties shuffled; jobs without GPUs come first, as their T_sh has no bound."""
+        shuffled = self._ties.sample(bidders, len(bidders))
+        return sorted(shuffled, key=lambda each: (bool(each.former), -each.rho(each.former)))
+
+    def _visible(self, jobs: int) -> int:
+        """How many see an offer: 1 − f of `jobs`, rounded down, and at least one."""
+        share = 1 - Fraction(str(self._options.fairness_knob))
+        return max(1, floor(share * jobs))

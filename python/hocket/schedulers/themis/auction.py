@@ -1,0 +1,198 @@
+"""One auction: the worst off jobs bid for what is on offer, and what they leave goes to who can use it."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hocket.schedulers.state import Gpus, Span
+from hocket.schedulers.themis.arbiter import Bid, Outcome, best_outcome, payments
+from hocket.schedulers.themis.fairness import FinishTime
+from hocket.schedulers.themis.regions import Offer, Regions
+
+_WIDEST_FIRST = tuple(sorted(Span, reverse=True))
+
+
+@dataclass
+class Bidder:
+    """A job in an auction."""
+
+    estimate: FinishTime
+    regions: Regions
+    sizes: tuple[int, ...]
+    """Numbers of workers that it may bid for, ascending."""
+    held: Gpus
+    """What it has for sure: by a lease that goes on, or because it won them."""
+
+    @property
+    def name(self) -> str:
+        """Of the job."""
+        return self.estimate.state.job.name
+
+    @property
+    def former(self) -> Gpus:
+        """Where it runs as the auction begins."""
+        return self.estimate.state.gpus
+
+    def rho(self, gpus: Gpus) -> float:
+        """ρ on `gpus`."""
+        return self.estimate.rho(len(gpus), self.regions.cluster.span(gpus), in_place=gpus == self.former)
+
+    def usable(self, count: int) -> int:
+        """The most workers it can run on with `count` GPUs; 0 if there are too few."""
+        return max((size for size in self.estimate.state.job.sizes if size <= count), default=0)
+
+    def reduced(self) -> Gpus:
+        """The GPUs it runs on if it wins nothing: what it holds, less those that no size of it can use."""
+        usable = self.usable(len(self.held))
+        if usable == len(self.held):
+            return self.held
+        return Offer(self.regions, self.held).pick(usable, self.regions.whole)
+
+    def bids(self, offer: Offer) -> list[Bid]:
+        """Its table: per number of workers the regions in which ρ is best, and wider ones where it is worse.
+
+        No bid that does not improve ρ, nor one that the offer cannot meet.
+        """
+        without = self.rho(self.reduced())
+        return [*self._stay(offer, without), *self._move(offer, without)]
+
+    def _stay(self, offer: Offer, without: float) -> list[Bid]:
+        """The bid for all the GPUs that it had, which costs no restart."""
+        lost = tuple(gpu for gpu in self.former if gpu not in self.held)
+        if not lost or len(lost) + len(self.held) > len(self.former) or any(gpu not in offer for gpu in lost):
+            return []
+        rho = self.rho(self.former)
+        if rho >= without:
+            return []
+        exact = tuple(sorted(Counter(self.regions.cluster.server_of[gpu] for gpu in lost).items()))
+        span = self.regions.cluster.span(self.former)
+        return [Bid(len(self.former), len(lost), span, rho, math.log(without / rho), (), exact)]
+
+    def _move(self, offer: Offer, without: float) -> list[Bid]:
+        found = []
+        for workers in self.sizes:
+            needed = workers - len(self.held)
+            if not 0 < needed <= offer.total:
+                continue
+            best = without
+            for span in _WIDEST_FIRST:  # a narrower one is bid for only if it is worth more
+                rho = self.estimate.rho(workers, span)
+                regions = offer.regions.at(span, self.held)
+                if rho < best and any(offer.counts[region] >= needed for region in regions):
+                    found.append(Bid(workers, needed, span, rho, math.log(without / rho), regions))
+                    best = rho
+        return found
+
+
+@dataclass
+class Auction:
+    """What was offered, what was bid for, and who got what, by job in the order in which it happened."""
+
+    offer: Offer
+    asked: list[str] = field(default_factory=list)
+    """Who saw the offer, worst off first."""
+    tables: dict[str, list[Bid]] = field(default_factory=dict)
+    won: dict[str, tuple[Bid, float]] = field(default_factory=dict)
+    """The winning bid, and the share of its GPUs that hidden payments leave."""
+    leftovers: dict[str, int] = field(default_factory=dict)
+    """How many GPUs were handed out afterwards."""
+    proven: bool = True
+
+    def explained(self) -> dict[str, Any]:
+        """The auction as JSON holds it: bids by number of workers and where, with their valuations 1 ÷ ρ."""
+        return {
+            "asked": self.asked,
+            "bids": {
+                name: {_title(bid): rounded(1 / bid.rho) for bid in table}
+                for name, table in self.tables.items()
+            },
+            "won": {
+                name: {"bid": _title(bid), "share": rounded(share)} for name, (bid, share) in self.won.items()
+            },
+            "leftovers": self.leftovers,
+            "proven": self.proven,
+        }
+
+
+def hold(ranked: Sequence[Bidder], offer: Offer, visible: int, hidden_payment: bool) -> Auction:
+    """Auctions `offer` among `ranked`, worst off first, `visible` at a time until somebody bids.
+
+    What is left is work-conserving and placement-aware: the arbiter gives it to those who did not see the
+    offer, then to those who did, by the same product of valuations and without payments (Hocket: the paper
+    does not say how). Each bidder ends with a size that it can run on in `held`; what nobody can use stays in
+    `offer`.
+    """
+    auction = Auction(offer)
+    if offer.total == 0:
+        return auction
+    last = 0
+    while last < len(ranked) and not auction.won:
+        asked, last = ranked[last : last + visible], last + visible
+        _first_round(auction, asked, hidden_payment)
+    asked_names = set(auction.asked)
+    hidden = [bidder for bidder in ranked if bidder.name not in asked_names]
+    for group in (hidden, [bidder for bidder in ranked if bidder.name in asked_names]):
+        _hand_out_leftovers(auction, group)
+    return auction
+
+
+def _first_round(auction: Auction, bidders: Sequence[Bidder], hidden_payment: bool) -> None:
+    tables = [bidder.bids(auction.offer) for bidder in bidders]
+    outcome = best_outcome(tables, auction.offer)
+    shares = payments(tables, auction.offer, outcome) if hidden_payment else {}
+    auction.asked += [bidder.name for bidder in bidders]
+    auction.tables |= {bidder.name: table for bidder, table in zip(bidders, tables, strict=True)}
+    auction.won = {
+        bidders[index].name: (bid, shares.get(index, 1.0)) for index, (bid, _) in sorted(outcome.wins.items())
+    }
+    auction.proven = auction.proven and outcome.proven
+    _settle(auction.offer, bidders, outcome, shares)
+
+
+def _hand_out_leftovers(auction: Auction, bidders: Sequence[Bidder]) -> None:
+    before = {bidder.name: len(bidder.held) for bidder in bidders}
+    outcome = best_outcome([bidder.bids(auction.offer) for bidder in bidders], auction.offer)
+    _settle(auction.offer, bidders, outcome, {})
+    for bidder in bidders:
+        if len(bidder.held) > before[bidder.name]:
+            auction.leftovers[bidder.name] = len(bidder.held) - before[bidder.name]
+
+
+def _settle(offer: Offer, bidders: Sequence[Bidder], outcome: Outcome, shares: dict[int, float]) -> None:
+    """Gives the winners their GPUs and takes from all what they cannot use."""
+    # Narrow regions first: wide ones take what is left, as the arbiter counted.
+    for index, (bid, demand) in sorted(
+        outcome.wins.items(), key=lambda win: (not win[1][0].exact, win[1][0].span, win[0])
+    ):
+        _give(offer, bidders[index], bid, demand[0][0], shares.get(index, 1.0))
+    for bidder in bidders:
+        kept = bidder.reduced()
+        offer.add(sorted(set(bidder.held) - set(kept)))
+        bidder.held = kept
+
+
+def _give(offer: Offer, bidder: Bidder, bid: Bid, region: int, share: float) -> None:
+    # Hocket: NSDI'20 shares divisible goods. Here the nearest number of GPUs, half a GPU counting as one,
+    # and of these as many as make a size that the job can run on.
+    kept = bidder.usable(len(bidder.held) + math.floor(share * bid.needed + 0.5)) - len(bidder.held)
+    if kept <= 0:
+        return
+    if bid.exact:
+        lost = Offer(offer.regions, (gpu for gpu in bidder.former if gpu not in bidder.held))
+        gpus = lost.pick(kept, offer.regions.whole, bidder.held)
+    else:
+        gpus = offer.pick(kept, region, bidder.held, frozenset(bidder.former))
+    offer.remove(gpus)
+    bidder.held = tuple(sorted((*bidder.held, *gpus)))
+
+
+def _title(bid: Bid) -> str:
+    """The number of workers and where they are: `in place`, or within one `server`, one `rack`, or `racks`."""
+    return f"{bid.workers} {'in place' if bid.exact else bid.span.name.lower()}"
+
+
+def rounded(value: float) -> float:
+    """To six significant digits, which is what a decision says of its numbers."""
+    return float(f"{value:.6g}")

@@ -1,0 +1,55 @@
+"""`[themis]`: the parameters of Themis, with where their defaults are from."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StrictBool
+
+from hocket.schema import Number, Table, default
+from hocket.units import DurationPs, PositiveDurationPs, parse_duration
+
+Knob = Annotated[Number, Field(ge=0, le=1)]
+
+
+class Options(Table):
+    """How Themis auctions GPUs."""
+
+    epoch_ps: PositiveDurationPs = default(
+        parse_duration("10 min"), "NSDI'24 §5.1: the bidding period (epoch) is set to 10 minutes", "epoch"
+    )
+    """The longest time between two auctions."""
+
+    lease_ps: PositiveDurationPs = default(
+        parse_duration("10 min"), "Hocket: NSDI'24 §5.1 gives no lease time; one bidding period", "lease"
+    )
+    """For how long a GPU is a job's before it is auctioned again."""
+
+    batch_ps: DurationPs = default(
+        0, "NSDI'24 §5.2: leases are not synchronised, and each that ends triggers changes", "batch"
+    )
+    """Leases that end within this time of the first are auctioned with it, for fewer decisions."""
+
+    fairness_knob: Knob = default(0.8, "NSDI'20: f = 0.8")
+    """f: the worst 1 − f of the jobs see an offer, at least one job."""
+
+    hidden_payment: StrictBool = default(True, "NSDI'20: partial allocation with hidden payments")
+    """Whether a winner gives up the share of its win that it costs the others."""
+
+    competing_jobs: StrictBool = default(True, "NSDI'20: T_id counts N_avg; the authors' simulator does not")
+    """Whether T_id counts N_avg, the time-averaged number of jobs in the cluster."""
+
+    slowdown: Literal["published", "profile"] = default(
+        "published", "NSDI'20: slowdowns of the models profiled there; Hocket: of others from their profiles"
+    )
+    """Where S(G) is from: `published` where it is, or the job's own profile for every model."""
+
+    workers: Literal["tuned", "requested"] = default(
+        "tuned", "NSDI'24 §5.1: the number of workers is tuned by finish-time fairness, after the first start"
+    )
+    """What a job that has run may bid for: up to its maximum parallelism, or what it was submitted with."""
+
+    restart_cost_ps: DurationPs = default(
+        parse_duration("30 s"),
+        "Pollux (OSDI'21): a restart takes 30 s; Hocket: counted in T_sh, as else jobs resize for nothing",
+        "restart_cost",
+    )
+    """What a bid counts for the checkpoint and restart of a job whose GPUs change; 0 s for NSDI'20's T_sh."""

@@ -1,0 +1,145 @@
+"""Where GPUs are on offer: servers in racks in a cluster, one tree of regions, and compact picks from it."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from hocket.schedulers.state import Cluster, Gpus, Span
+
+
+@dataclass(frozen=True)
+class Regions:
+    """The regions of a cluster by number: its servers, then its racks, then the whole."""
+
+    cluster: Cluster
+
+    @cached_property
+    def servers(self) -> int:
+        """How many servers there are; rack r is region `servers` + r."""
+        return len(self.cluster.rack_of)
+
+    @cached_property
+    def whole(self) -> int:
+        """The last region, all of the cluster."""
+        return self.servers + max(self.cluster.rack_of) + 1
+
+    def servers_in(self, rack: int) -> list[int]:
+        """The servers of the rack that is region `rack`."""
+        return list(self._servers_in[rack - self.servers])
+
+    @cached_property
+    def _servers_in(self) -> list[list[int]]:
+        found: list[list[int]] = [[] for _ in range(self.whole - self.servers)]
+        for server, rack in enumerate(self.cluster.rack_of):
+            found[rack].append(server)
+        return found
+
+    @cached_property
+    def around(self) -> tuple[tuple[int, ...], ...]:
+        """By region: itself and those that it is in, from the inside out."""
+        of_servers = [(s, self.servers + rack, self.whole) for s, rack in enumerate(self.cluster.rack_of)]
+        of_racks = [(rack, self.whole) for rack in range(self.servers, self.whole)]
+        return (*of_servers, *of_racks, (self.whole,))
+
+    def of(self, gpu: int) -> tuple[int, ...]:
+        """The regions that a GPU is in, from the inside out."""
+        return self.around[self.cluster.server_of[gpu]]
+
+    def at(self, span: Span, gpus: Sequence[int]) -> Sequence[int]:
+        """The regions within which a job is no wider than `span`: of any GPUs, or with `gpus` that it has.
+
+        None where `gpus` are wider themselves.
+        """
+        if span is Span.RACKS:
+            return (self.whole,)
+        if not gpus:
+            return range(self.servers) if span is Span.SERVER else range(self.servers, self.whole)
+        if self.cluster.span(gpus) > span:
+            return ()
+        return (self.of(gpus[0])[span],)
+
+
+class Offer:
+    """GPUs that nobody holds; `claimed` are those that a job had until now and may want back."""
+
+    def __init__(self, regions: Regions, gpus: Iterable[int], claimed: frozenset[int] = frozenset()) -> None:
+        self.regions = regions
+        self.claimed = claimed
+        self.counts = [0] * (regions.whole + 1)
+        """By region: how many GPUs there are in it."""
+        self._gpus: list[set[int]] = [set() for _ in range(regions.servers)]
+        self.add(gpus)
+
+    @property
+    def total(self) -> int:
+        """How many GPUs there are."""
+        return self.counts[-1]
+
+    def __contains__(self, gpu: int) -> bool:
+        return gpu in self._gpus[self.regions.cluster.server_of[gpu]]
+
+    def add(self, gpus: Iterable[int]) -> None:
+        """Puts `gpus` on offer."""
+        for gpu in gpus:
+            server = self.regions.cluster.server_of[gpu]
+            assert gpu not in self._gpus[server], "a GPU is offered once"
+            self._gpus[server].add(gpu)
+            for region in self.regions.around[server]:
+                self.counts[region] += 1
+
+    def remove(self, gpus: Iterable[int]) -> None:
+        """Takes `gpus` off."""
+        for gpu in gpus:
+            server = self.regions.cluster.server_of[gpu]
+            self._gpus[server].remove(gpu)
+            for region in self.regions.around[server]:
+                self.counts[region] -= 1
+
+    def pick(self, needed: int, region: int, held: Gpus = (), former: frozenset[int] = frozenset()) -> Gpus:
+        """`needed` GPUs in `region`, ascending, for a job that holds `held` and had `former`.
+
+        First where it had some, then where it holds some; then the rack, and in it the server, with the
+        fewest on offer that are enough, best without those that others had; where none has enough, the one
+        with the most, for as few of them as possible. The lowest number settles the rest.
+        """
+        assert needed <= self.counts[region], "a region has what is picked in it"
+        near = [self._by_region(gpu for gpu in former if gpu in self), self._by_region(held)]
+        claimed = self._by_region(gpu for gpu in self.claimed if gpu in self)
+        found: list[int] = []
+        racks = self._racks(region)
+        while len(found) < needed:
+            rack = self._take_best(racks, needed - len(found), near, claimed)
+            servers = self._servers(rack, region)
+            while servers and len(found) < needed:
+                server = self._take_best(servers, needed - len(found), near, claimed)
+                gpus = sorted(
+                    self._gpus[server], key=lambda gpu: (gpu not in former, gpu in self.claimed, gpu)
+                )
+                found += gpus[: needed - len(found)]
+        return tuple(sorted(found))
+
+    def _take_best(
+        self, places: list[int], needed: int, near: list[Counter[int]], claimed: Counter[int]
+    ) -> int:
+        """Takes the best of `places` out of them; `near` and `claimed` count GPUs by region."""
+
+        def order(place: int) -> tuple[int, bool, bool, bool, int, int]:
+            former, held = near
+            count = self.counts[place]
+            crowded, short = count - claimed[place] < needed, count < needed
+            return -former[place], not held[place], crowded, short, -count if short else count, place
+
+        best = min(places, key=order)
+        places.remove(best)
+        return best
+
+    def _by_region(self, gpus: Iterable[int]) -> Counter[int]:
+        return Counter(region for gpu in gpus for region in self.regions.of(gpu))
+
+    def _racks(self, region: int) -> list[int]:
+        around = self.regions.around[region]
+        return list(range(self.regions.servers, self.regions.whole)) if len(around) == 1 else [around[-2]]
+
+    def _servers(self, rack: int, region: int) -> list[int]:
+        return [region] if region < self.regions.servers else self.regions.servers_in(rack)
