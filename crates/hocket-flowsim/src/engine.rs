@@ -8,12 +8,12 @@ use std::ops::ControlFlow;
 use hocket_des::{Duration, Time};
 use hocket_scenario::closed_loop::{ClosedLoop, Next};
 use hocket_scenario::{
-    Crossing, Job, JobId, LinkId, LinkRow, Periodic, Records, Scenario, Table, Tables, Work,
+    Crossing, Job, JobId, LinkId, LinkRow, Records, Scenario, Table, Tables, Work,
 };
 
 use crate::RunError;
 use crate::allocation::Load;
-use crate::network::{Network, Owner, Timer};
+use crate::network::{Network, Owner, Policy, Timer};
 use crate::plan::Planner;
 use crate::sampling::Sampler;
 use crate::sender::{bytes_of, picobits};
@@ -160,8 +160,9 @@ impl Default for Options {
 }
 
 struct Engine<'a> {
+    scenario: &'a Scenario,
     options: &'a Options,
-    network: Network<'a>,
+    network: Network,
     planner: Planner<'a>,
     periodic: Vec<PeriodicJob<'a>>,
     trainings: Vec<TrainingRun<'a>>,
@@ -171,7 +172,6 @@ struct Engine<'a> {
 
 struct PeriodicJob<'a> {
     id: JobId,
-    periodic: &'a Periodic,
     closed_loop: ClosedLoop<'a>,
     stream: usize,
 }
@@ -181,7 +181,8 @@ impl<'a> Engine<'a> {
         let links = crossed_links(scenario);
         let places: BTreeMap<LinkId, usize> = links.iter().copied().zip(0..).collect();
         let mut network =
-            Network::new(scenario, links, options.adaptive_steps, options.sample_every.is_some());
+            Network::new(scenario.fabric(), links, options.adaptive_steps, options.sample_every.is_some());
+        network.policies = policies(scenario);
         let mut records = Records::new(scenario);
         let (mut periodic, mut trainings) = (Vec::new(), Vec::new());
         for (job, id) in scenario.jobs().iter().zip(scenario.job_ids()) {
@@ -197,7 +198,7 @@ impl<'a> Engine<'a> {
                     }
                     let loads = work.crossings.iter().map(load).collect();
                     let stream = network.add(Owner::Job { job }, id, loads, (1, 1));
-                    periodic.push(PeriodicJob { id, periodic: work, closed_loop, stream });
+                    periodic.push(PeriodicJob { id, closed_loop, stream });
                 }
                 Work::Training(_) => {
                     let (number, recorded) = (trainings.len(), options.recorded_iterations);
@@ -214,14 +215,14 @@ impl<'a> Engine<'a> {
         if let Some(sampler) = &sampler {
             network.timers.schedule(Time::ZERO + sampler.interval, Timer::Sample);
         }
-        Ok(Self { options, network, planner, periodic, trainings, sampler, records })
+        Ok(Self { scenario, options, network, planner, periodic, trainings, sampler, records })
     }
 
     fn run(
         &mut self,
         progress: &mut impl FnMut(&Progress) -> ControlFlow<()>,
     ) -> Result<Status, RunError> {
-        let until = self.network.scenario.until();
+        let until = self.scenario.until();
         let mut report_at = self.options.progress_every.get();
         while let Some((time, timer)) = self.network.timers.pop() {
             if !self.network.counts(timer) {
@@ -315,7 +316,6 @@ impl<'a> Engine<'a> {
         match state.closed_loop.go_on(self.network.now, &mut self.records)? {
             Next::Wait(time) => self.network.timers.schedule(time, Timer::Job { job }),
             Next::Send(phase) => {
-                let phase = state.periodic.profile.phases()[phase];
                 let total = picobits(phase.rate, phase.duration);
                 self.network.start(state.stream, phase.rate, total);
             }
@@ -335,7 +335,7 @@ impl<'a> Engine<'a> {
     }
 
     fn progress(&self) -> Progress {
-        let scenario = self.network.scenario;
+        let scenario = self.scenario;
         Progress {
             time: self.network.now,
             iterations_done: self.records.iterations.len() as u64,
@@ -362,6 +362,15 @@ impl<'a> Engine<'a> {
         rows.sort_by_key(|row| (row.link, row.job));
         self.records.links = rows;
     }
+}
+
+fn policies(scenario: &Scenario) -> Vec<Policy> {
+    let policy = |(job, id): (&Job, JobId)| Policy {
+        name: job.name.clone(),
+        queue: scenario.queue(id),
+        share: job.share,
+    };
+    scenario.jobs().iter().zip(scenario.job_ids()).map(policy).collect()
 }
 
 // The links that exist in a run: those that some job crosses; all, where it is found out on the way.

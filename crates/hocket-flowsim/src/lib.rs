@@ -3,6 +3,7 @@
 //! the packet engine; here a control is what it shares by: max-min, weights, strict priority.
 
 mod allocation;
+pub mod cluster;
 mod engine;
 mod error;
 mod marks;

@@ -6,7 +6,7 @@ use std::num::NonZeroU16;
 use std::rc::Rc;
 
 use hocket_des::{EventQueue, Rate, Time};
-use hocket_scenario::{JobId, LinkId, RateRow, Records, Scenario, Share};
+use hocket_scenario::{Fabric, JobId, LinkId, RateRow, Records, Share};
 
 use crate::RunError;
 use crate::allocation::{Allocator, Claim, Load};
@@ -64,11 +64,20 @@ pub(crate) struct Stream {
     counted: u128,
 }
 
-pub(crate) struct Network<'a> {
-    pub(crate) scenario: &'a Scenario,
+/// What the network knows of a job.
+#[derive(Clone, Debug)]
+pub(crate) struct Policy {
+    pub(crate) name: String,
+    pub(crate) queue: u8,
+    pub(crate) share: Share,
+}
+
+pub(crate) struct Network {
     pub(crate) now: Time,
     pub(crate) timers: EventQueue<Timer>,
     pub(crate) streams: Vec<Stream>,
+    /// By [`JobId`].
+    pub(crate) policies: Vec<Policy>,
     /// Streams that nobody has.
     unused: Vec<usize>,
     /// Only these exist here, and a [`Load`] names them by place.
@@ -88,26 +97,33 @@ pub(crate) struct Network<'a> {
 
 struct LinkState {
     id: LinkId,
+    name: String,
     /// Streams that send, and how many flows each has here.
     senders: Vec<(usize, u64)>,
     seen: u64,
 }
 
-impl<'a> Network<'a> {
+impl Network {
+    /// Without jobs; only `links` of the fabric exist.
     pub(crate) fn new(
-        scenario: &'a Scenario,
+        fabric: &Fabric,
         links: impl IntoIterator<Item = LinkId>,
         adaptive_steps: NonZeroU16,
         counts_traffic: bool,
     ) -> Self {
-        let links: Vec<_> =
-            links.into_iter().map(|id| LinkState { id, senders: Vec::new(), seen: 0 }).collect();
-        let capacity = |link: &LinkState| scenario.fabric().links()[link.id.index()].rate.as_bps();
+        let state = |id: LinkId| LinkState {
+            id,
+            name: fabric.links()[id.index()].name.clone(),
+            senders: Vec::new(),
+            seen: 0,
+        };
+        let links: Vec<_> = links.into_iter().map(state).collect();
+        let capacity = |link: &LinkState| fabric.links()[link.id.index()].rate.as_bps();
         Self {
-            scenario,
             now: Time::ZERO,
             timers: EventQueue::new(),
             streams: Vec::new(),
+            policies: Vec::new(),
             unused: Vec::new(),
             allocator: Allocator::new(links.iter().map(capacity)),
             links,
@@ -129,7 +145,7 @@ impl<'a> Network<'a> {
         loads: Rc<[Load]>,
         (unit, split): (u64, u64),
     ) -> usize {
-        let (queue, share) = (self.scenario.queue(job), self.scenario.jobs()[job.index()].share);
+        let Policy { queue, share, .. } = self.policies[job.index()];
         let stream = Stream {
             owner,
             job,
@@ -177,10 +193,7 @@ impl<'a> Network<'a> {
     pub(crate) fn start(&mut self, stream: usize, cap: Rate, picobits: u128) {
         let state = &mut self.streams[stream];
         state.sender.start(self.now, cap, picobits);
-        for load in &*state.loads {
-            self.links[load.link].senders.push((stream, load.flows));
-        }
-        self.disturbed.push(stream);
+        self.enter_links(stream);
     }
 
     /// A stream's time has come: who is told if it has ended.
@@ -195,16 +208,46 @@ impl<'a> Network<'a> {
         state.sender.stop();
         let owner = state.owner;
         self.count_traffic(stream);
-        let state = &self.streams[stream];
-        for load in &*state.loads {
+        self.leave_links(stream);
+        self.touched.push(stream);
+        Some(owner)
+    }
+
+    /// Takes a stream off the network, which goes on without it: whoever has it moves it on from here.
+    pub(crate) fn detach(&mut self, stream: usize) {
+        let state = &mut self.streams[stream];
+        state.generation += 1;
+        state.pending = false;
+        if state.sender.active {
+            state.sender.advance(self.now);
+            self.leave_links(stream);
+        }
+    }
+
+    /// Puts it back, where it shares its links again.
+    pub(crate) fn attach(&mut self, stream: usize) {
+        let state = &mut self.streams[stream];
+        if state.sender.active {
+            state.sender.advance(self.now);
+            self.enter_links(stream);
+        }
+    }
+
+    fn enter_links(&mut self, stream: usize) {
+        for load in &*self.streams[stream].loads {
+            self.links[load.link].senders.push((stream, load.flows));
+        }
+        self.disturbed.push(stream);
+    }
+
+    fn leave_links(&mut self, stream: usize) {
+        for load in &*self.streams[stream].loads {
             let senders = &mut self.links[load.link].senders;
             let place = senders.iter().position(|&(other, _)| other == stream);
-            senders.remove(place.expect("what ends was sending"));
+            senders.remove(place.expect("what leaves was sending"));
             // One of those that stay is enough to find the others.
             self.disturbed.extend(senders.first().map(|&(other, _)| other));
         }
-        self.touched.push(stream);
-        Some(owner)
     }
 
     /// Shares links anew where something has changed.
@@ -355,16 +398,17 @@ impl<'a> Network<'a> {
     }
 
     pub(crate) fn check_bytes(&self) -> Result<(), RunError> {
-        let differs = |stream: &&Stream| stream.sender.sent() != stream.sender.due();
-        match self.streams.iter().find(differs) {
-            None => Ok(()),
-            Some(stream) => Err(RunError::BytesLost {
-                job: self.job_name(stream.job),
-                time: self.now,
-                sent: stream.sender.sent(),
-                due: stream.sender.due(),
-            }),
+        (0..self.streams.len()).try_for_each(|stream| self.check_sent(stream))
+    }
+
+    /// Whether a stream sent what it had to by now.
+    pub(crate) fn check_sent(&self, stream: usize) -> Result<(), RunError> {
+        let stream = &self.streams[stream];
+        let (sent, due) = (stream.sender.sent(), stream.sender.due());
+        if sent == due {
+            return Ok(());
         }
+        Err(RunError::BytesLost { job: self.job_name(stream.job), time: self.now, sent, due })
     }
 
     /// With no timer left, nothing sends.
@@ -383,11 +427,11 @@ impl<'a> Network<'a> {
     }
 
     fn job_name(&self, id: JobId) -> String {
-        self.scenario.jobs()[id.index()].name.clone()
+        self.policies[id.index()].name.clone()
     }
 
     fn link_name(&self, link: usize) -> String {
-        self.scenario.fabric().links()[self.links[link].id.index()].name.clone()
+        self.links[link].name.clone()
     }
 }
 

@@ -18,7 +18,7 @@ impl Sampler {
     }
 
     /// Takes what was sent since the last sample; of a byte that has begun the rest comes with the next.
-    pub(crate) fn sample(&mut self, network: &mut Network<'_>) {
+    pub(crate) fn sample(&mut self, network: &mut Network) {
         let time_ps = network.now.as_ps();
         for (&(link, job), picobits) in network.traffic() {
             let bytes = u64::try_from(*picobits / PICOBITS_PER_BYTE).unwrap_or(u64::MAX);

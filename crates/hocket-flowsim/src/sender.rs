@@ -2,6 +2,7 @@
 //! second × picoseconds), which every whole rate moves a whole number of in every whole time.
 
 use hocket_des::{Bytes, Duration, Rate, Time};
+use hocket_scenario::Phase;
 
 /// Picobits of a byte.
 pub(crate) const PICOBITS_PER_BYTE: u128 = 8_000_000_000_000;
@@ -91,6 +92,24 @@ impl Sender {
         let step = self.step(steps);
         let into_step = (self.total - self.remaining) % step;
         self.time_to_move(self.remaining.min(step - into_step))
+    }
+
+    /// Time that the rest of the phase takes at its cap, rounded up.
+    pub(crate) fn time_at_cap(&self) -> Duration {
+        let ps = self.remaining.div_ceil(u128::from(self.cap.as_bps()));
+        Duration::from_ps(u64::try_from(ps).expect("no phase is longer than a run"))
+    }
+
+    /// Sends `phases` so many times at their caps, which takes `span` in all with the pauses between them; a phase under way
+    /// goes on after it.
+    pub(crate) fn pass_over(&mut self, phases: &[Phase], times: u64, span: Duration) {
+        for phase in phases {
+            let picobits = picobits(phase.rate, phase.duration) * u128::from(times);
+            self.sent += picobits;
+            self.due += picobits;
+            self.busy += phase.duration * times;
+        }
+        self.updated = self.updated + span;
     }
 
     /// Picobits sent since the start of the run.

@@ -104,7 +104,7 @@ impl<'a> TrainingRun<'a> {
     /// Does what the ranks asked for, and what they ask for when that is done at once.
     pub(crate) fn go_on(
         &mut self,
-        network: &mut Network<'_>,
+        network: &mut Network,
         planner: &mut Planner<'_>,
         records: &mut Records,
     ) -> Result<(), RunError> {
@@ -138,7 +138,7 @@ impl<'a> TrainingRun<'a> {
     }
 
     /// All of a step is sent: it has arrived when the last byte is there and added.
-    pub(crate) fn sent_step(&mut self, run: usize, chunk: u32, network: &mut Network<'_>) {
+    pub(crate) fn sent_step(&mut self, run: usize, chunk: u32, network: &mut Network) {
         let its = &mut self.runs[run];
         let state = &mut its.chunks[chunk as usize];
         let (stream, plan) = state.under_way.take().expect("its stream has ended");
@@ -167,7 +167,7 @@ impl<'a> TrainingRun<'a> {
         &mut self,
         run: usize,
         chunk: u32,
-        network: &mut Network<'_>,
+        network: &mut Network,
         planner: &mut Planner<'_>,
     ) -> Result<(), RunError> {
         let its = &mut self.runs[run];
@@ -210,7 +210,7 @@ impl<'a> TrainingRun<'a> {
     }
 
     /// All of a message is sent.
-    pub(crate) fn sent_message(&mut self, message: u32, network: &mut Network<'_>) {
+    pub(crate) fn sent_message(&mut self, message: u32, network: &mut Network) {
         let its = &self.messages[&message];
         let (stream, plan, training) = (its.stream, Rc::clone(&its.plan), self.number);
         network.remove(stream);
@@ -223,7 +223,7 @@ impl<'a> TrainingRun<'a> {
     pub(crate) fn delivered(
         &mut self,
         message: u32,
-        network: &mut Network<'_>,
+        network: &mut Network,
         records: &mut Records,
     ) -> Result<(), RunError> {
         let at = network.now + self.messages[&message].plan.acknowledgement;
@@ -244,7 +244,7 @@ impl<'a> TrainingRun<'a> {
     }
 
     /// What the job put on each link by now.
-    pub(crate) fn link_rows(&self, network: &Network<'_>) -> Vec<LinkRow> {
+    pub(crate) fn link_rows(&self, network: &Network) -> Vec<LinkRow> {
         let mut bytes = self.bytes.clone();
         let steps = self.open.values().flat_map(|&run| &self.runs[run].chunks);
         let under_way = steps.filter_map(|chunk| chunk.under_way.as_ref());
@@ -288,7 +288,7 @@ impl<'a> TrainingRun<'a> {
         group: u32,
         collective: u32,
         sequence: u64,
-        network: &mut Network<'_>,
+        network: &mut Network,
         planner: &mut Planner<'_>,
         records: &mut Records,
     ) -> Result<(), RunError> {
@@ -342,7 +342,7 @@ impl<'a> TrainingRun<'a> {
         &mut self,
         run: usize,
         chunk: u32,
-        network: &mut Network<'_>,
+        network: &mut Network,
         planner: &mut Planner<'_>,
     ) -> Result<(), RunError> {
         let its = &self.runs[run];
@@ -366,7 +366,7 @@ impl<'a> TrainingRun<'a> {
         Ok(())
     }
 
-    fn take_step(&mut self, run: usize, chunk: u32, network: &mut Network<'_>) {
+    fn take_step(&mut self, run: usize, chunk: u32, network: &mut Network) {
         let its = &mut self.runs[run];
         let state = &mut its.chunks[chunk as usize];
         let plan = Rc::clone(&self.plans[&(its.group, its.collective, state.step)]);
@@ -381,7 +381,7 @@ impl<'a> TrainingRun<'a> {
         ends: [u32; 2],
         bytes: Bytes,
         message: u32,
-        network: &mut Network<'_>,
+        network: &mut Network,
         planner: &mut Planner<'_>,
     ) -> Result<(), RunError> {
         let key = (ends[0], ends[1], bytes.get());
@@ -399,7 +399,7 @@ impl<'a> TrainingRun<'a> {
         Ok(())
     }
 
-    fn stream(&mut self, owner: Owner, plan: &StepPlan, network: &mut Network<'_>) -> usize {
+    fn stream(&mut self, owner: Owner, plan: &StepPlan, network: &mut Network) -> usize {
         if self.streams == 0 {
             self.busy_since = network.now;
         }

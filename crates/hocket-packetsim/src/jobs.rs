@@ -7,7 +7,7 @@ use std::ops::Range;
 use hocket_des::{Bytes, Duration, Rate, Time};
 use hocket_scenario::closed_loop::{ClosedLoop, Next, TooLong};
 use hocket_scenario::execution::Execution;
-use hocket_scenario::{JobId, LinkId, LinkRow, Periodic, Phase, Records, Scenario, Table};
+use hocket_scenario::{JobId, LinkId, LinkRow, Phase, Records, Scenario, Table};
 use hocket_transport::Progress;
 
 use crate::RunError;
@@ -100,7 +100,6 @@ enum JobState<'a> {
 }
 
 struct PeriodicState<'a> {
-    periodic: &'a Periodic,
     closed_loop: ClosedLoop<'a>,
     flows: Range<usize>,
     /// Messages of the present Up phase that are not complete.
@@ -125,13 +124,12 @@ impl<'a> Jobs<'a> {
         let (mut parcels, mut job_of_rank) = (Parcels::default(), Vec::new());
         for (id, flows) in scenario.job_ids().zip(spec.flows) {
             match &scenario.jobs()[id.index()].work {
-                hocket_scenario::Work::Periodic(periodic) => {
+                hocket_scenario::Work::Periodic(_) => {
                     let closed_loop = ClosedLoop::new(scenario, id, &mut records)?;
                     if let Some(start) = closed_loop.first_start() {
                         engine.schedule_work(start, Work::Job(id.code()));
                     }
                     jobs.push(JobState::Periodic(Box::new(PeriodicState {
-                        periodic,
                         closed_loop,
                         flows: flows.clone(),
                         unfinished: 0,
@@ -358,8 +356,7 @@ impl<'a> Jobs<'a> {
 }
 
 impl PeriodicState<'_> {
-    fn send(&mut self, job: u32, phase: usize, engine: &mut Engine<'_>) {
-        let phase = self.periodic.profile.phases()[phase];
+    fn send(&mut self, job: u32, phase: Phase, engine: &mut Engine<'_>) {
         let bytes = phase.bytes().get();
         self.phase_start = Some(engine.now);
         if self.flows.is_empty() || bytes == 0 {

@@ -25,6 +25,8 @@ pub(crate) struct JobSpec {
     name: String,
     /// Of a periodic job, with the links that it crosses on the flow engine.
     profile: Option<PlainProfile>,
+    /// What is left of the iteration that it was in before it came.
+    first: Option<PlainProfile>,
     crossings: PlainCrossings,
     /// Of a training job.
     training: Option<TrainingDict>,
@@ -90,6 +92,7 @@ impl JobSpec {
             (Some(training), _) => Work::Training(Box::new(training.training(number, &its.name)?)),
             (None, Some(plain)) => Work::Periodic(Periodic {
                 profile: profile(plain)?,
+                first: its.first.map(profile).transpose()?,
                 crossings: crossings(its.crossings),
                 flows: Vec::new(),
             }),

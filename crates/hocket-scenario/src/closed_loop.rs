@@ -2,11 +2,16 @@
 //! last one ended, and the delays that the job puts between them. How long an Up phase takes is the
 //! network's business; this state machine has no clock and is told `now`.
 
+use std::borrow::Cow;
+
 use hocket_des::{Duration, Stream, Time, stream};
 use rand_distr::{Distribution, StandardNormal};
 use thiserror::Error;
 
-use crate::{AdjustmentRow, IterationRow, Job, JobId, Periodic, PhaseRow, Records, Scenario};
+use crate::{
+    AdjustmentRow, IterationRow, Job, JobCounters, JobId, Periodic, Phase, PhaseRow, Profile, Records,
+    Scenario,
+};
 
 // NSDI'24 section 5.7: a worker adjusts when the start of its communication phase deviates by more
 // than five percent of the ideal iteration time.
@@ -32,7 +37,7 @@ const READJUST_PERCENT: u64 = 5;
 /// let mut job = ClosedLoop::new(&scenario, JobId::new(0), &mut records)?;
 /// assert_eq!(job.first_start(), Some(Time::ZERO));
 /// let at = |ms| Time::ZERO + Duration::from_ms(ms);
-/// assert_eq!(job.go_on(at(0), &mut records)?, Next::Send(0));
+/// assert_eq!(job.go_on(at(0), &mut records)?, Next::Send(up));
 /// // Sending took 20 ms longer than on an idle network.
 /// assert_eq!(job.go_on(at(80), &mut records)?, Next::Wait(at(120)));
 /// assert_eq!(job.go_on(at(120), &mut records)?, Next::Leave);
@@ -41,8 +46,7 @@ const READJUST_PERCENT: u64 = 5;
 /// ```
 #[derive(Clone, Debug)]
 pub struct ClosedLoop<'a> {
-    job: &'a Job,
-    periodic: &'a Periodic,
+    job: Cow<'a, Job>,
     id: JobId,
     iterations: Option<u64>,
     jitter: Stream,
@@ -53,8 +57,24 @@ pub struct ClosedLoop<'a> {
     phase_start: Time,
     communication: Duration,
     delayed: Duration,
+    slots: Option<Slots>,
+    /// The next iteration starts at a slot, however far that is.
+    aligning: bool,
     /// How far from its slot this iteration's first Up phase started, if that was too far.
     drift_ps: Option<i64>,
+}
+
+/// Where iterations of a job are to start: at `origin`, and every `period` after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slots {
+    /// One of them.
+    pub origin: Time,
+    /// Their distance.
+    pub period: Duration,
+    /// An iteration that could start before its slot waits for it: so a job that is late catches up.
+    pub waits: bool,
+    /// A job whose communication starts too far from its place in the slot lets a slot pass (NSDI'24 section 5.7).
+    pub readjusts: bool,
 }
 
 /// A job that goes on for longer than simulated time can count.
@@ -72,8 +92,8 @@ pub struct TooLong {
 pub enum Next {
     /// Go on then.
     Wait(Time),
-    /// Send this phase of the profile, and go on when all is sent.
-    Send(usize),
+    /// Send what this phase does, and go on when all is sent.
+    Send(Phase),
     /// The job has left.
     Leave,
 }
@@ -96,30 +116,126 @@ impl<'a> ClosedLoop<'a> {
     /// # Panics
     /// If it is a training job.
     pub fn new(scenario: &'a Scenario, id: JobId, records: &mut Records) -> Result<Self, TooLong> {
+        let (job, seed) = (&scenario.jobs()[id.index()], scenario.seed());
+        let iterations = scenario.iterations(id);
         let index = u64::from(id.code());
-        let job = &scenario.jobs()[id.index()];
+        let counters = &mut records.jobs[id.index()];
+        Self::begin(Cow::Borrowed(job), id, iterations, (seed, index), counters)
+    }
+
+    /// As [`new`](Self::new), of a job that comes while a run goes on. Its random streams are those of `seed` and `index`.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    ///
+    /// # Panics
+    /// If it is a training job.
+    pub fn begin(
+        job: Cow<'a, Job>,
+        id: JobId,
+        iterations: Option<u64>,
+        (seed, index): (u64, u64),
+        counters: &mut JobCounters,
+    ) -> Result<Self, TooLong> {
         let periodic = job.periodic().expect("only periodic jobs have phases");
+        let slots = Slots {
+            origin: later(&job, job.arrival, job.time_shift.unwrap_or_default())?,
+            period: job.pad_to.unwrap_or(periodic.profile.period()),
+            waits: job.pad_to.is_some(),
+            readjusts: true,
+        };
         let mut its = Self {
-            job,
-            periodic,
             id,
-            iterations: scenario.iterations(id),
-            jitter: stream(scenario.seed(), "jitter", index),
-            clock: stream(scenario.seed(), "clock", index),
+            iterations,
+            jitter: stream(seed, "jitter", index),
+            clock: stream(seed, "clock", index),
             place: Place::Gone,
             iteration: 0,
             start: job.arrival,
             phase_start: job.arrival,
             communication: Duration::ZERO,
             delayed: Duration::ZERO,
+            slots: job.readjust.then_some(slots),
+            aligning: false,
             drift_ps: None,
+            job,
         };
-        if let Some(shift) = job.time_shift {
+        if let Some(shift) = its.job.time_shift.filter(|_| !its.is_rest()) {
             its.delayed = its.with_clock_error(shift);
         }
-        records.jobs[id.index()].time_shift = its.delayed;
-        its.place = Place::BeforeIteration(its.after(job.arrival, its.delayed)?);
+        counters.time_shift = its.delayed;
+        its.place = Place::BeforeIteration(its.after(its.job.arrival, its.delayed)?);
         Ok(its)
+    }
+
+    /// Gives the job slots, or takes them away. Its next iteration starts at one of them.
+    ///
+    /// # Errors
+    /// As [`go_on`](Self::go_on).
+    pub fn align(&mut self, slots: Option<Slots>) -> Result<(), TooLong> {
+        self.slots = slots;
+        self.drift_ps = None;
+        self.aligning = slots.is_some();
+        // What has not begun waits from when it could have.
+        if let (Place::BeforeIteration(_), 0) = (self.place, self.iteration) {
+            let earliest = self.job.arrival;
+            let start = self.next_slot(earliest)?;
+            self.delayed = start.since(earliest);
+            self.place = Place::BeforeIteration(start);
+            self.aligning = false;
+        }
+        Ok(())
+    }
+
+    /// After how many iterations it leaves, or leaves after the one under way.
+    pub fn leave_after_this(&mut self) {
+        self.iterations = Some(self.iteration + 1);
+    }
+
+    /// Iterations that it has done.
+    pub fn done(&self) -> u64 {
+        self.iteration
+    }
+
+    /// When the iteration under way started; nothing between two of them.
+    pub fn iteration_start(&self) -> Option<Time> {
+        matches!(self.place, Place::Down(_) | Place::Up(_)).then_some(self.start)
+    }
+
+    /// Of a job that nothing slows down and whose iteration starts `now`: how many iterations, from this one on, are over by `until`
+    /// and each the same as its profile, the last that the job does left out.
+    pub fn alike_until(&self, now: Time, until: Time) -> u64 {
+        let varies = self.job.jitter != 0.0 || self.slots.is_some() || self.job.pad_to.is_some();
+        if varies || self.is_rest() || self.iteration_start() != Some(now) {
+            return 0;
+        }
+        let fit = until.since(now).as_ps() / self.periodic().profile.period().as_ps();
+        self.iterations.map_or(fit, |iterations| fit.min(iterations - self.iteration - 1))
+    }
+
+    /// Passes over so many iterations that [`alike_until`](Self::alike_until) knows: the first of them, and how much later all comes
+    /// that the job waits for.
+    pub fn leap(&mut self, iterations: u64) -> (IterationRow, Duration) {
+        let profile = &self.periodic().profile;
+        let (period, communication) = (profile.period(), profile.up_time());
+        let (start, end) = (self.start, self.start + period);
+        let (job, iteration, delayed) = (self.id, self.iteration, self.delayed);
+        let first = IterationRow { job, iteration, start, end, communication, delayed };
+        let span = period * iterations;
+        self.iteration += iterations;
+        self.start = start + span;
+        self.phase_start = self.phase_start + span;
+        (first, span)
+    }
+
+    /// What it sends in an iteration.
+    pub fn phases(&self) -> &[Phase] {
+        self.periodic().profile.phases()
+    }
+
+    /// Where its iterations start.
+    pub fn slots(&self) -> Option<Slots> {
+        self.slots
     }
 
     /// When the first iteration starts, for a job that has not begun.
@@ -149,7 +265,7 @@ impl<'a> ClosedLoop<'a> {
                 }
                 Place::Up(phase) => {
                     self.start_phase(now, phase);
-                    return Ok(Next::Send(phase));
+                    return Ok(Next::Send(self.profile().phases()[phase]));
                 }
                 Place::Gone => return Ok(Next::Leave),
             }
@@ -162,6 +278,47 @@ impl<'a> ClosedLoop<'a> {
         self.iteration += iterations;
     }
 
+    /// What is left of the iteration under way at `now`, as a profile: `left` is of the present wait, or of the present Up phase
+    /// at its rate. Nothing between two iterations, and where nothing is left.
+    pub fn rest(&self, left: Duration) -> Option<Profile> {
+        let phases = self.profile().phases();
+        let (mut at, mut rest) = (left, Vec::new());
+        let (next, mut from) = match self.place {
+            Place::Down(down) => (down, phases.get(down).map(|phase| phase.start)),
+            Place::Up(up) => {
+                rest.push(Phase { start: Duration::ZERO, duration: left, rate: phases[up].rate });
+                (up + 1, Some(phases[up].end()))
+            }
+            Place::BeforeIteration(_) | Place::Gone => return None,
+        };
+        rest.retain(|phase| !phase.duration.is_zero());
+        for &phase in &phases[next..] {
+            at = at + (phase.start - from.unwrap_or(phase.start));
+            rest.push(Phase { start: at, ..phase });
+            (at, from) = (at + phase.duration, Some(phase.end()));
+        }
+        let period = at + from.map_or(Duration::ZERO, |from| self.profile().period() - from);
+        Profile::new(period, rest).ok()
+    }
+
+    fn periodic(&self) -> &Periodic {
+        self.job.periodic().expect("only periodic jobs have phases")
+    }
+
+    /// What it does in the present iteration.
+    fn profile(&self) -> &Profile {
+        let periodic = self.periodic();
+        match &periodic.first {
+            Some(first) if self.is_rest() => first,
+            _ => &periodic.profile,
+        }
+    }
+
+    /// Whether the present iteration began before the job did.
+    fn is_rest(&self) -> bool {
+        self.iteration == 0 && self.periodic().first.is_some()
+    }
+
     fn successor(&mut self, now: Time, records: &mut Records) -> Result<Place, TooLong> {
         match self.place {
             Place::BeforeIteration(_) => {
@@ -169,7 +326,7 @@ impl<'a> ClosedLoop<'a> {
                 self.communication = Duration::ZERO;
                 Ok(Place::Down(0))
             }
-            Place::Down(down) if down < self.periodic.profile.phases().len() => Ok(Place::Up(down)),
+            Place::Down(down) if down < self.profile().phases().len() => Ok(Place::Up(down)),
             Place::Down(_) => self.finish_iteration(now, records),
             Place::Up(phase) => {
                 self.finish_phase(now, phase, records);
@@ -181,11 +338,12 @@ impl<'a> ClosedLoop<'a> {
 
     fn start_phase(&mut self, now: Time, phase: usize) {
         self.phase_start = now;
-        if phase == 0 && self.job.readjust {
-            let tolerance = self.tolerance_ps();
-            let offset = self.periodic.profile.phases()[0].start;
-            let deviation = self.deviation_ps(now, offset);
-            self.drift_ps = (deviation.unsigned_abs() > tolerance).then_some(deviation);
+        // Of an iteration that began before the job did, nobody knows when its communication did.
+        let is_first = phase == 0 && !self.is_rest();
+        if let Some(slots) = self.slots.filter(|slots| slots.readjusts && is_first) {
+            let deviation = slots.deviation_ps(now, self.profile().phases()[0].start);
+            let is_too_far = deviation.unsigned_abs() > self.tolerance_ps();
+            self.drift_ps = is_too_far.then_some(deviation);
         }
     }
 
@@ -197,7 +355,7 @@ impl<'a> ClosedLoop<'a> {
             phase: u32::try_from(phase).expect("a profile has at most 1,000 phases"),
             start: self.phase_start,
             end: now,
-            bytes: self.periodic.profile.phases()[phase].bytes(),
+            bytes: self.profile().phases()[phase].bytes(),
         });
     }
 
@@ -214,61 +372,72 @@ impl<'a> ClosedLoop<'a> {
         if self.iterations == Some(self.iteration) {
             return Ok(Place::Gone);
         }
-        let padded = match self.job.pad_to {
-            Some(pad_to) => self.after(self.start, pad_to)?.max(now),
-            None => now,
+        let start = if self.aligning {
+            self.next_slot(now)?
+        } else {
+            let padded = self.padded(now)?;
+            let wait = self.wait_for_slot(now, padded, records);
+            self.after(padded, wait)?
         };
-        let wait = self.wait_for_slot(now, padded, records);
-        let start = self.after(padded, wait)?;
+        self.aligning = false;
         self.delayed = start.since(now);
         Ok(Place::BeforeIteration(start))
+    }
+
+    fn next_slot(&mut self, time: Time) -> Result<Time, TooLong> {
+        let wait = self.slots.map_or(Duration::ZERO, |slots| slots.wait_from(time));
+        let wait = if wait.is_zero() { wait } else { self.with_clock_error(wait) };
+        self.after(time, wait)
+    }
+
+    // When the next iteration can start after one that ended `now`: padded jobs wait for their slot, or, without one, for so
+    // long after the start of the last.
+    fn padded(&mut self, now: Time) -> Result<Time, TooLong> {
+        let pad_to = match self.slots {
+            Some(slots) if slots.waits => {
+                let late_ps = slots.deviation_ps(self.start, Duration::ZERO);
+                Duration::from_ps(slots.period.as_ps().saturating_add_signed(-late_ps))
+            }
+            Some(_) => return Ok(now),
+            None => match self.job.pad_to {
+                Some(pad_to) => return Ok(self.after(self.start, pad_to)?.max(now)),
+                None => return Ok(now),
+            },
+        };
+        let due = self.after(self.start, pad_to)?;
+        if due <= now {
+            return Ok(now);
+        }
+        let wait = self.with_clock_error(due.since(now));
+        self.after(now, wait)
     }
 
     // The wait from `start` to the job's next slot, if it has drifted and is not back by itself. A
     // job can only be delayed: one that is late by d waits a slot period less d.
     fn wait_for_slot(&mut self, now: Time, start: Time, records: &mut Records) -> Duration {
-        let Some(deviation_ps) = self.drift_ps.take() else { return Duration::ZERO };
-        let late_ps = self.deviation_ps(start, Duration::ZERO);
-        let slot_period_ps = self.slot_period().as_ps();
-        let wait_ps = match u64::try_from(late_ps) {
-            Ok(late_ps) if late_ps <= self.tolerance_ps() => 0,
-            Ok(late_ps) => slot_period_ps - late_ps,
-            Err(_) => late_ps.unsigned_abs(),
+        let (Some(deviation_ps), Some(slots)) = (self.drift_ps.take(), self.slots) else {
+            return Duration::ZERO;
         };
-        if wait_ps == 0 {
+        let late_ps = slots.deviation_ps(start, Duration::ZERO);
+        let is_back = u64::try_from(late_ps).is_ok_and(|late_ps| late_ps <= self.tolerance_ps());
+        let wait = slots.wait_from(start);
+        if is_back || wait.is_zero() {
             return Duration::ZERO;
         }
-        let delay = self.with_clock_error(Duration::from_ps(wait_ps));
+        let delay = self.with_clock_error(wait);
         records.adjustments.push(AdjustmentRow { job: self.id, time: now, deviation_ps, delay });
         delay
     }
 
-    // How late `now` is against the nearest point `offset` into a slot: above minus a half and up to
-    // a half of the slot period.
-    fn deviation_ps(&self, now: Time, offset: Duration) -> i64 {
-        let shift = self.job.time_shift.unwrap_or_default();
-        let first = [self.job.arrival.as_ps(), shift.as_ps(), offset.as_ps()];
-        let since_first = i128::from(now.as_ps()) - first.into_iter().map(i128::from).sum::<i128>();
-        let slot_period = i128::from(self.slot_period().as_ps());
-        let late = since_first.rem_euclid(slot_period);
-        let nearest = if 2 * late > slot_period { late - slot_period } else { late };
-        i64::try_from(nearest).expect("half a slot period fits in 63 bits")
-    }
-
-    // The distance of the slots that a job with re-adjustment keeps to: what its iterations are padded to, or its
-    // period.
-    fn slot_period(&self) -> Duration {
-        self.job.pad_to.unwrap_or(self.periodic.profile.period())
-    }
-
     fn tolerance_ps(&self) -> u64 {
-        self.periodic.profile.period().as_ps() / 100 * READJUST_PERCENT
+        self.periodic().profile.period().as_ps() / 100 * READJUST_PERCENT
     }
 
     fn draw_down(&mut self, down: usize) -> Duration {
-        let phases = self.periodic.profile.phases();
+        let profile = self.profile();
+        let phases = profile.phases();
         let from = down.checked_sub(1).map_or(Duration::ZERO, |before| phases[before].end());
-        let to = phases.get(down).map_or(self.periodic.profile.period(), |phase| phase.start);
+        let to = phases.get(down).map_or(profile.period(), |phase| phase.start);
         let ideal = to - from;
         if self.job.jitter == 0.0 || ideal.is_zero() {
             return ideal;
@@ -283,7 +452,26 @@ impl<'a> ClosedLoop<'a> {
     }
 
     fn after(&self, time: Time, span: Duration) -> Result<Time, TooLong> {
-        later(self.job, time, span)
+        later(&self.job, time, span)
+    }
+}
+
+impl Slots {
+    // How late `time` is against the nearest point `offset` into a slot: above minus a half and up to
+    // a half of the period.
+    fn deviation_ps(self, time: Time, offset: Duration) -> i64 {
+        let since_first = [time.as_ps(), self.origin.as_ps(), offset.as_ps()].map(i128::from);
+        let period = i128::from(self.period.as_ps());
+        let late = (since_first[0] - since_first[1] - since_first[2]).rem_euclid(period);
+        let nearest = if 2 * late > period { late - period } else { late };
+        i64::try_from(nearest).expect("half a slot period fits in 63 bits")
+    }
+
+    // How long it is from `time` to the next slot; nothing at one.
+    fn wait_from(self, time: Time) -> Duration {
+        let since_origin = i128::from(time.as_ps()) - i128::from(self.origin.as_ps());
+        let left = (-since_origin).rem_euclid(i128::from(self.period.as_ps()));
+        Duration::from_ps(u64::try_from(left).expect("it is shorter than a period"))
     }
 }
 

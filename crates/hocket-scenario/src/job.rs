@@ -49,6 +49,9 @@ pub enum Work {
 pub struct Periodic {
     /// One iteration on an idle network.
     pub profile: Profile,
+    /// The first iteration, where that is only the rest of one: the job was under way before it arrived here. Its
+    /// time-shift then says where its slots are and delays nothing.
+    pub first: Option<Profile>,
     /// Flow engine: links that the job's flows take; none for a job on one host.
     pub crossings: Vec<Crossing>,
     /// Packet engine: the flows themselves. [`flow_crossings`](crate::flow_crossings) has the links of these.
@@ -136,7 +139,7 @@ impl Job {
     /// A periodic job that is there from the start and has no policy: fair share, highest priority, no
     /// time-shift, no jitter, no flows for the packet engine. Change the fields that differ.
     pub fn new(name: impl Into<String>, profile: Profile, crossings: Vec<Crossing>) -> Self {
-        Self::with_work(name, Work::Periodic(Periodic { profile, crossings, flows: Vec::new() }))
+        Self::with_work(name, Work::Periodic(Periodic { profile, first: None, crossings, flows: Vec::new() }))
     }
 
     /// As [`new`](Self::new), of any work.

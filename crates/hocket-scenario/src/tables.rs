@@ -284,7 +284,11 @@ impl Tables {
 impl Records {
     /// No rows yet.
     pub fn new(scenario: &Scenario) -> Self {
-        let jobs = scenario.jobs().len();
+        Self::of_jobs(scenario.jobs().len())
+    }
+
+    /// No rows yet, of so many jobs.
+    pub fn of_jobs(jobs: usize) -> Self {
         Self {
             iterations: Vec::new(),
             phases: Vec::new(),

@@ -1,5 +1,6 @@
 //! The flow engine as its users call it.
 
+mod cluster;
 mod common;
 mod policies;
 mod properties;

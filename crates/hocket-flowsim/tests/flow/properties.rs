@@ -13,9 +13,9 @@ use proptest::prelude::*;
 
 use crate::common::{column_str, column_u64, job_of, run_all};
 
-const ITERATIONS: u64 = 5;
+pub(crate) const ITERATIONS: u64 = 5;
 
-fn fabric() -> Fabric {
+pub(crate) fn fabric() -> Fabric {
     let node = |name: &str| Node { name: name.to_owned(), kind: NodeKind::Switch };
     let cable = |a, b, gbps| Cable {
         a: NodeId::new(a),
@@ -27,7 +27,7 @@ fn fabric() -> Fabric {
         .expect("a chain is a fabric")
 }
 
-fn scenario(jobs: Vec<Job>) -> Scenario {
+pub(crate) fn scenario(jobs: Vec<Job>) -> Scenario {
     let stop = Stop { iterations: Some(ITERATIONS), until: None };
     Scenario::new(fabric(), jobs, 2, 7, stop).expect("the strategy gives valid jobs")
 }
@@ -70,7 +70,7 @@ fn any_job() -> impl Strategy<Value = Job> {
     )
 }
 
-fn any_jobs() -> impl Strategy<Value = Vec<Job>> {
+pub(crate) fn any_jobs() -> impl Strategy<Value = Vec<Job>> {
     prop::collection::vec(any_job(), 1..5).prop_map(named)
 }
 

@@ -1,0 +1,218 @@
+//! Jobs that come, move and go in one run: the same as a scenario of the same jobs, however the run is cut.
+
+use std::collections::BTreeMap;
+
+use hocket_des::{Duration, Rate, Time};
+use hocket_flowsim::cluster::{ClusterRun, Ended, Settings, Start, Stretch};
+use hocket_flowsim::{Options, Outcome};
+use hocket_scenario::closed_loop::Slots;
+use hocket_scenario::{Crossing, Fabric, Job, JobId, LinkId, Phase, Profile};
+use proptest::prelude::*;
+
+use crate::common::{column_str, column_u64, run_all};
+use crate::properties::{ITERATIONS, any_jobs, fabric, scenario};
+
+fn at(ms: u64) -> Time {
+    Time::ZERO + Duration::from_ms(ms)
+}
+
+/// One of `iterations` iterations of compute and then `gbps` on link 0.
+fn start(compute_ms: u64, up_ms: u64, gbps: u64, iterations: u64) -> Start {
+    let (compute, duration) = (Duration::from_ms(compute_ms), Duration::from_ms(up_ms));
+    let up = Phase { start: compute, duration, rate: Rate::from_gbps(gbps) };
+    let profile = Profile::new(compute + duration, vec![up]).unwrap();
+    Start { iterations, ..Start::new(profile, vec![Crossing { link: LinkId::new(0), flows: 1 }]) }
+}
+
+fn one_link() -> Fabric {
+    Fabric::one_link(Rate::from_gbps(50), Duration::ZERO).unwrap()
+}
+
+fn one_by_one(rows: &[Stretch], job: JobId) -> Vec<(u64, u64)> {
+    let of_job = rows.iter().filter(|row| row.job == job);
+    let each = of_job.flat_map(|row| {
+        let length = row.duration.as_ps() / row.count;
+        (0..row.count).map(move |place| {
+            let start = row.start.as_ps() + place * length;
+            (start, start + length)
+        })
+    });
+    each.collect()
+}
+
+fn of_scenario(outcome: &Outcome) -> BTreeMap<String, Vec<(u64, u64)>> {
+    let table = &outcome.tables.iterations;
+    let (starts, ends) = (column_u64(table, "start_ps"), column_u64(table, "end_ps"));
+    let mut rows: BTreeMap<String, Vec<(u64, u64)>> = BTreeMap::new();
+    for (job, row) in column_str(table, "job").into_iter().zip(starts.iter().zip(ends)) {
+        rows.entry(job.to_owned()).or_default().push((*row.0, *row.1));
+    }
+    rows
+}
+
+// Each job starts when it arrives, and the run stops at each of `cuts` on its way.
+fn in_a_cluster(jobs: &[Job], cuts: &[u64]) -> (BTreeMap<String, Vec<(u64, u64)>>, ClusterRun) {
+    let settings = Settings { seed: 7, priority_queues: 2, ..Settings::default() };
+    let mut run = ClusterRun::new(&fabric(), settings);
+    let ids: Vec<JobId> = jobs.iter().map(|job| run.add(job.name.clone())).collect();
+    let mut steps: Vec<(Time, Option<usize>)> =
+        jobs.iter().enumerate().map(|(number, job)| (job.arrival, Some(number))).collect();
+    steps.extend(cuts.iter().map(|&ms| (at(ms), None)));
+    steps.push((at(1_000_000), None));
+    steps.sort();
+    let mut left = jobs.len();
+    for (time, number) in steps {
+        while run.now() < time {
+            left -= run.advance(time).unwrap().len();
+        }
+        if let Some(number) = number {
+            let job = &jobs[number];
+            let periodic = job.periodic().unwrap().clone();
+            let start = Start {
+                at: time,
+                iterations: ITERATIONS,
+                share: job.share,
+                priority: job.priority,
+                jitter: job.jitter,
+                ..Start::new(periodic.profile, periodic.crossings)
+            };
+            run.start(ids[number], start).unwrap();
+        }
+    }
+    assert_eq!(left, 0, "all jobs come to their end");
+    let rows = run.take_iterations();
+    let by_job = jobs.iter().zip(&ids).map(|(job, &id)| (job.name.clone(), one_by_one(&rows, id)));
+    (by_job.collect(), run)
+}
+
+proptest! {
+    #[test]
+    fn jobs_that_come_one_by_one_do_what_they_do_in_a_scenario(
+        mut jobs in any_jobs(),
+        jitter in prop::sample::select(vec![0.0, 0.05]),
+        cuts in prop::collection::vec(0_u64..3_000, 0..6),
+    ) {
+        for job in &mut jobs {
+            job.jitter = jitter;
+        }
+        let outcome = run_all(&scenario(jobs.clone()), &Options::default());
+        let (rows, mut run) = in_a_cluster(&jobs, &cuts);
+        prop_assert_eq!(rows, of_scenario(&outcome));
+        let sent: u64 = run.traffic().iter().map(|(_, _, traffic)| traffic.bytes.get()).sum();
+        prop_assert_eq!(sent, column_u64(&outcome.tables.links, "bytes").iter().sum::<u64>());
+    }
+}
+
+#[test]
+fn a_job_alone_is_one_row_however_long_it_runs() {
+    let mut run = ClusterRun::new(&one_link(), Settings::default());
+    let job = run.add("job");
+    run.start(job, start(60, 40, 30, 100_000)).unwrap();
+    assert_eq!(run.advance(at(5_000_000)).unwrap(), []);
+    assert_eq!(run.done(job), 50_000);
+    assert_eq!(run.advance(at(50_000_000)).unwrap(), [(job, Ended::Done)]);
+    assert_eq!(run.now(), at(10_000_000));
+    let rows = run.take_iterations();
+    assert_eq!((rows.len(), rows[0].count), (1, 100_000));
+    let [(link, _, traffic)] = run.traffic()[..] else { panic!("it crosses one link") };
+    assert_eq!(link, LinkId::new(0));
+    assert_eq!(traffic.bytes.get(), 100_000 * 150_000_000);
+    assert_eq!(traffic.busy, Duration::from_ms(40) * 100_000);
+}
+
+#[test]
+fn a_stopped_job_leaves_at_the_end_of_its_iteration_and_goes_on_where_it_was() {
+    let mut run = ClusterRun::new(&one_link(), Settings::default());
+    let job = run.add("job");
+    run.start(job, start(60, 40, 30, 10)).unwrap();
+    run.advance(at(250)).unwrap();
+    assert_eq!(run.iteration_start(job), Some(at(200)));
+    assert!(!run.stop(job).unwrap());
+    assert_eq!(run.advance(at(1_000)).unwrap(), [(job, Ended::Stopped)]);
+    assert_eq!((run.now(), run.done(job)), (at(300), 3));
+    run.start(job, Start { at: at(500), ..start(60, 40, 30, 7) }).unwrap();
+    assert_eq!(run.advance(at(2_000)).unwrap(), [(job, Ended::Done)]);
+    assert_eq!((run.now(), run.done(job)), (at(1_200), 10));
+    let firsts: Vec<_> = run.take_iterations().iter().map(|row| row.iteration).collect();
+    assert_eq!(firsts, [0, 3]);
+}
+
+#[test]
+fn a_job_that_has_not_begun_stops_at_once() {
+    let mut run = ClusterRun::new(&one_link(), Settings::default());
+    let job = run.add("job");
+    run.start(job, Start { at: at(100), ..start(60, 40, 30, 10) }).unwrap();
+    run.advance(at(50)).unwrap();
+    assert!(run.stop(job).unwrap());
+    assert_eq!(run.advance(at(1_000)).unwrap(), []);
+    assert_eq!(run.done(job), 0);
+}
+
+#[test]
+fn slots_let_two_jobs_take_turns() {
+    let mut run = ClusterRun::new(&one_link(), Settings::default());
+    let jobs = [run.add("a"), run.add("b")];
+    for job in jobs {
+        run.start(job, start(60, 40, 50, 100)).unwrap();
+    }
+    // Both send from 60 ms on: at half the rate until 140 ms.
+    run.advance(at(280)).unwrap();
+    assert_eq!(run.done(jobs[0]), 2);
+    let slots = |origin| Slots {
+        origin: at(origin),
+        period: Duration::from_ms(100),
+        waits: true,
+        readjusts: true,
+    };
+    run.align(jobs[0], Some(slots(280))).unwrap();
+    run.align(jobs[1], Some(slots(330))).unwrap();
+    run.take_iterations();
+    run.advance(at(5_000)).unwrap();
+    let rows = run.take_iterations();
+    // The iteration under way still meets the other one; after it each has the link to itself.
+    for job in jobs {
+        let last = rows.iter().rfind(|row| row.job == job).unwrap();
+        assert_eq!(last.duration, Duration::from_ms(100) * last.count, "{last:?}");
+        assert!(last.count > 40, "{last:?}");
+        assert_eq!(last.delayed, Duration::ZERO);
+    }
+    assert!(run.take_adjustments().is_empty());
+}
+
+#[test]
+fn a_late_job_catches_up_with_its_slots() {
+    let mut run = ClusterRun::new(&one_link(), Settings::default());
+    let (job, other) = (run.add("job"), run.add("other"));
+    run.start(job, start(60, 40, 50, 100)).unwrap();
+    let period = Duration::from_ms(105);
+    run.align(job, Some(Slots { origin: at(0), period, waits: true, readjusts: true })).unwrap();
+    // Once, another job takes half of the link for 20 ms.
+    run.start(other, Start { at: at(60), ..start(0, 10, 50, 1) }).unwrap();
+    assert_eq!(run.advance(at(1_100)).unwrap(), [(other, Ended::Done)]);
+    run.advance(at(1_100)).unwrap();
+    let rows = run.take_iterations();
+    let of_job: Vec<_> = rows.iter().filter(|row| row.job == job).collect();
+    // 5 ms late for its slot, then in time without a wait, then early: each slot has 5 ms to spare.
+    let starts: Vec<_> = of_job.iter().map(|row| (row.start, row.count)).collect();
+    assert_eq!(starts, [(at(0), 1), (at(110), 2), (at(315), 7)]);
+    assert_eq!(of_job[2].delayed, Duration::from_ms(5) * 7);
+    assert!(run.take_adjustments().is_empty());
+}
+
+#[test]
+fn iterations_that_differ_little_become_one_row_on_request() {
+    let rows = |merge| {
+        let mut run = ClusterRun::new(&one_link(), Settings { merge, ..Settings::default() });
+        let job = run.add("job");
+        run.start(job, Start { jitter: 0.01, ..start(60, 40, 30, 1_000) }).unwrap();
+        run.advance(at(1_000_000)).unwrap();
+        let rows = run.take_iterations();
+        assert_eq!(rows.iter().map(|row| row.count).sum::<u64>(), 1_000);
+        let length: Duration = rows.iter().map(|row| row.duration).sum();
+        (rows.len(), length)
+    };
+    let (all, length) = rows(0.0);
+    let (few, same_length) = rows(0.05);
+    assert!(all > 990 && few < 10, "{all} and {few} rows");
+    assert_eq!(length, same_length);
+}
