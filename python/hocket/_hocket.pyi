@@ -3,6 +3,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NotRequired, TypedDict, final
 
 __all__ = [
+    "ClusterRun",
     "Fabric",
     "SelfCheckError",
     "commensurate",
@@ -121,6 +122,7 @@ class _TrainingSpec(TypedDict):
 class _JobSpec(TypedDict):
     name: str
     profile: _Profile | None
+    first: _Profile | None
     crossings: _Crossings
     training: _TrainingSpec | None
     arrival_ps: int
@@ -221,6 +223,54 @@ class Fabric:
     def routes(self, flows: Sequence[tuple[int, int, int]]) -> list[list[int]]: ...
     @staticmethod
     def ring_flows(workers: Sequence[int], first_label: int) -> list[tuple[int, int, int]]: ...
+
+class _Marks(TypedDict):
+    per_second: Sequence[float]
+    per_join: Sequence[float]
+    settling_ps: int
+    recovery_ps: int
+
+class _ClusterOptions(TypedDict):
+    seed: int
+    priority_queues: int
+    merge: float
+    marks: _Marks | None
+
+class _StartSpec(TypedDict):
+    profile: _Profile
+    crossings: _Crossings
+    # (link, link before it)
+    inputs: Sequence[tuple[int, int]]
+    at_ps: int
+    iterations: int
+    share: tuple[str, float]
+    priority: int
+    jitter: float
+
+class _Rest(TypedDict):
+    job: int
+    rest: _Profile
+    iterations: int
+    # Origin, period, whether it readjusts.
+    slots: tuple[int, int, bool] | None
+
+@final
+class ClusterRun:
+    def __new__(cls, fabric: Fabric, options: _ClusterOptions) -> ClusterRun: ...
+    @property
+    def now_ps(self) -> int: ...
+    def add(self, name: str) -> int: ...
+    def start(self, job: int, spec: _StartSpec) -> None: ...
+    def align(self, job: int, origin_ps: int, period_ps: int, keep: bool) -> None: ...
+    def release(self, job: int) -> None: ...
+    def stop(self, job: int) -> bool: ...
+    def iteration_start_ps(self, job: int) -> int | None: ...
+    def iterations_done(self, job: int) -> int: ...
+    def advance(self, until_ps: int) -> list[tuple[int, str]]: ...
+    def take_tables(self) -> dict[str, dict[str, _Column]]: ...
+    def links(self) -> dict[str, _Column]: ...
+    def delays(self) -> dict[str, _Column]: ...
+    def rests(self) -> list[_Rest]: ...
 
 def solve_link(
     capacity_bps: int, jobs: Sequence[_Profile], gpu_groups: Sequence[Sequence[int]], search: _Search

@@ -240,6 +240,7 @@ def _common_spec(job: Job) -> "_hocket._JobSpec":
     return {
         "name": job.name,
         "profile": None,
+        "first": None,
         "crossings": [],
         "training": None,
         "arrival_ps": job.arrival_ps,

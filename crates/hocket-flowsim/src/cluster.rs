@@ -7,12 +7,15 @@ use std::collections::BTreeMap;
 use hocket_des::{Bytes, Duration, Rate, Time};
 use hocket_scenario::closed_loop::{ClosedLoop, Next, Slots, TooLong};
 use hocket_scenario::{
-    AdjustmentRow, Crossing, Fabric, IterationRow, Job, JobId, LinkId, Profile, Records, Share,
+    AdjustmentRow, Crossing, Fabric, IterationRow, Job, JobCounters, JobId, Link, LinkId, Profile,
+    Records, Share,
 };
 
 use crate::RunError;
 use crate::allocation::Load;
+use crate::contention::Contention;
 use crate::engine::Options;
+use crate::marks::MarkModel;
 use crate::network::{Network, Owner, Policy, Timer};
 use crate::sender::{Sender, bytes_of, picobits};
 
@@ -59,7 +62,7 @@ pub struct ClusterRun {
 }
 
 /// How a run is done and what it records.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// Every random stream of the run comes from this.
     pub seed: u64,
@@ -68,6 +71,8 @@ pub struct Settings {
     /// Iterations one after another become one row if they differ by no more than this share of the first one's duration: 0
     /// joins only equal ones.
     pub merge: f64,
+    /// How many packets full links mark, if that is asked for.
+    pub marks: Option<MarkModel>,
 }
 
 /// How a job starts on a placement.
@@ -77,6 +82,8 @@ pub struct Start {
     pub profile: Profile,
     /// The links that its flows take; none for a job on one host.
     pub crossings: Vec<Crossing>,
+    /// For marks: by link those before it on the ways of its flows, each once.
+    pub inputs: Vec<(LinkId, LinkId)>,
     /// When its first iteration starts, not before now.
     pub at: Time,
     /// After so many it is done; at least 1.
@@ -142,6 +149,8 @@ struct Running {
     ends: Option<Time>,
     /// The iterations that it was to do.
     planned: u64,
+    /// Packets marked in its iterations before this one.
+    marks_before: f64,
     open: Option<Stretch>,
 }
 
@@ -152,17 +161,25 @@ impl Settings {
 }
 
 impl Default for Settings {
-    /// Seed 1, one queue, no rows joined but equal ones.
+    /// Seed 1, one queue, no rows joined but equal ones, no marks.
     fn default() -> Self {
-        Self { seed: 1, priority_queues: 1, merge: 0.0 }
+        Self { seed: 1, priority_queues: 1, merge: 0.0, marks: None }
     }
 }
 
 impl Start {
     /// One iteration from the start of the run on, without jitter, with a fair share.
     pub fn new(profile: Profile, crossings: Vec<Crossing>) -> Self {
-        let (at, share) = (Time::ZERO, Share::Fair);
-        Self { profile, crossings, at, iterations: 1, share, priority: 0, jitter: 0.0 }
+        Self {
+            profile,
+            crossings,
+            inputs: Vec::new(),
+            at: Time::ZERO,
+            iterations: 1,
+            share: Share::Fair,
+            priority: 0,
+            jitter: 0.0,
+        }
     }
 }
 
@@ -171,9 +188,13 @@ impl ClusterRun {
     pub fn new(fabric: &Fabric, settings: Settings) -> Self {
         let links = (0..fabric.links().len()).map(LinkId::from_index);
         let steps = Options::default().adaptive_steps;
+        let mut network = Network::new(fabric, links, steps, false);
+        let link = |(number, link): (usize, &Link)| (LinkId::from_index(number), link.rate);
+        let links = fabric.links().iter().enumerate().map(link);
+        network.contention = Some(Contention::new(links, settings.marks.clone()));
         Self {
             settings,
-            network: Network::new(fabric, links, steps, false),
+            network,
             members: Vec::new(),
             users: vec![Vec::new(); fabric.links().len()],
             moved: false,
@@ -191,7 +212,7 @@ impl ClusterRun {
     /// A job that does not run yet.
     pub fn add(&mut self, name: impl Into<String>) -> JobId {
         self.network.policies.push(Policy { name: name.into(), queue: 0, share: Share::Fair });
-        self.records.jobs.push(hocket_scenario::JobCounters::default());
+        self.records.jobs.push(JobCounters::default());
         self.members.push(Member { starts: 0, done_before: 0, running: None });
         JobId::from_index(self.members.len() - 1)
     }
@@ -229,13 +250,17 @@ impl ClusterRun {
         let closed_loop =
             ClosedLoop::begin(Cow::Owned(job), id, Some(start.iterations), streams, counters)?;
         member.starts += 1;
+        let stream = self.network.add(Owner::Job { job: id.index() }, id, loads, (1, 1));
+        let input = |(link, before): (LinkId, LinkId)| (link.index(), before.index());
+        self.network.streams[stream].inputs = start.inputs.into_iter().map(input).collect();
         member.running = Some(Running {
             wake: closed_loop.first_start(),
             closed_loop,
-            stream: self.network.add(Owner::Job { job: id.index() }, id, loads, (1, 1)),
+            stream,
             shares: false,
             ends: None,
             planned: start.iterations,
+            marks_before: 0.0,
             open: None,
         });
         self.moved = true;
@@ -250,7 +275,8 @@ impl ClusterRun {
     /// # Panics
     /// If the job does not run.
     pub fn align(&mut self, id: JobId, slots: Option<Slots>) -> Result<(), RunError> {
-        let running = self.members[id.index()].running.as_mut().expect("only running jobs have slots");
+        let running =
+            self.members[id.index()].running.as_mut().expect("only running jobs have slots");
         running.closed_loop.align(slots)?;
         running.ends = None;
         if let Some(start) = running.closed_loop.first_start()
@@ -338,6 +364,16 @@ impl ClusterRun {
         let mut rows = std::mem::take(&mut self.records.adjustments);
         rows.sort_by_key(|row| (row.time, row.job));
         rows
+    }
+
+    /// Seconds that a job lost to another one on a link so far, by link, job, other: the time in which it was slower there than on an
+    /// idle network, shared out by what the others sent.
+    pub fn delays(&mut self) -> BTreeMap<(LinkId, JobId, JobId), f64> {
+        for job in 0..self.members.len() {
+            self.settle(job);
+        }
+        let contention = self.network.contention.as_ref().expect("a cluster's is watched");
+        contention.delays().clone()
     }
 
     /// What each job sent over each link so far, by link, then job.
@@ -467,7 +503,8 @@ impl ClusterRun {
         let adjustments = self.records.adjustments.len();
         let mut sender = self.network.streams[running.stream].sender.clone();
         let (mut closed_loop, mut wake) = (running.closed_loop.clone(), running.wake);
-        let mut alone = Alone { closed_loop: &mut closed_loop, wake: &mut wake, sender: &mut sender };
+        let mut alone =
+            Alone { closed_loop: &mut closed_loop, wake: &mut wake, sender: &mut sender };
         let forever = Time::from_ps(u64::MAX);
         let ends = alone.go_on(forever, &mut self.records, &mut |_, _| {})?;
         self.records.adjustments.truncate(adjustments);
@@ -491,13 +528,19 @@ impl ClusterRun {
 
     // Joins the iterations that a job has just finished to its rows.
     fn note_iterations(&mut self, job: usize) {
+        self.records.phases.clear();
+        if self.records.iterations.is_empty() {
+            return;
+        }
         let Member { done_before, running, .. } = &mut self.members[job];
-        let open = &mut running.as_mut().expect("it runs").open;
+        let Running { stream, open, marks_before, .. } = running.as_mut().expect("it runs");
+        let marks = self.network.streams[*stream].met.iter().map(|met| met.marks).sum();
         for row in self.records.iterations.drain(..) {
-            let stretch = Stretch::new(&row, *done_before, 1);
+            let mut stretch = Stretch::new(&row, *done_before, 1);
+            // Of several that end at once, those without length, the first had them all.
+            stretch.marks = marks - std::mem::replace(marks_before, marks);
             self.stretches.extend(stretch.join(open, self.settings.merge));
         }
-        self.records.phases.clear();
     }
 
     fn leave(&mut self, id: JobId) -> Result<Ended, RunError> {
@@ -520,14 +563,26 @@ impl ClusterRun {
 
     // Adds what a running job has sent since its start.
     fn count_traffic(&mut self, job: usize, traffic: &mut BTreeMap<(LinkId, JobId), Traffic>) {
+        self.settle(job);
         let Some(running) = &self.members[job].running else { return };
         let stream = &mut self.network.streams[running.stream];
         stream.sender.advance(self.network.now);
-        for load in &*stream.loads {
-            let place = (LinkId::from_index(load.link), JobId::from_index(job));
-            let total = traffic.entry(place).or_default();
-            total.bytes = total.bytes + bytes_of(stream.sender.sent(), load.flows);
-            total.busy = total.busy + stream.sender.busy();
+        for (place, load) in stream.loads.iter().enumerate() {
+            let key = (LinkId::from_index(load.link), JobId::from_index(job));
+            let total = traffic.entry(key).or_default();
+            total.bytes += bytes_of(stream.sender.sent(), load.flows);
+            total.busy += stream.sender.busy();
+            if let Some(met) = stream.met.get(place) {
+                total.contended += met.contended;
+                total.marks += met.marks;
+            }
+        }
+    }
+
+    // Accounts for what a running job met so far.
+    fn settle(&mut self, job: usize) {
+        if let Some(running) = self.members[job].running.as_ref().filter(|its| its.shares) {
+            self.network.settle_links_of(running.stream);
         }
     }
 }

@@ -180,8 +180,12 @@ impl<'a> Engine<'a> {
     fn new(scenario: &'a Scenario, options: &'a Options) -> Result<Self, RunError> {
         let links = crossed_links(scenario);
         let places: BTreeMap<LinkId, usize> = links.iter().copied().zip(0..).collect();
-        let mut network =
-            Network::new(scenario.fabric(), links, options.adaptive_steps, options.sample_every.is_some());
+        let mut network = Network::new(
+            scenario.fabric(),
+            links,
+            options.adaptive_steps,
+            options.sample_every.is_some(),
+        );
         network.policies = policies(scenario);
         let mut records = Records::new(scenario);
         let (mut periodic, mut trainings) = (Vec::new(), Vec::new());

@@ -4,6 +4,7 @@
 
 mod allocation;
 pub mod cluster;
+mod contention;
 mod engine;
 mod error;
 mod marks;

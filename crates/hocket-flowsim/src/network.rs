@@ -10,6 +10,7 @@ use hocket_scenario::{Fabric, JobId, LinkId, RateRow, Records, Share};
 
 use crate::RunError;
 use crate::allocation::{Allocator, Claim, Load};
+use crate::contention::{Contention, Met, Sending};
 use crate::engine::Counters;
 use crate::sender::Sender;
 
@@ -62,6 +63,10 @@ pub(crate) struct Stream {
     seen: u64,
     /// What of it was counted as traffic, in picobits.
     counted: u128,
+    /// Over which link it comes to each of its links, where that is known: (link, link before).
+    pub(crate) inputs: Vec<(usize, usize)>,
+    /// By load, where contention is watched: what it met there.
+    pub(crate) met: Vec<Met>,
 }
 
 /// What the network knows of a job.
@@ -92,6 +97,10 @@ pub(crate) struct Network {
     rates_bps: Vec<u64>,
     /// Where it is counted: what was sent since it was last taken, in picobits.
     traffic: Option<BTreeMap<(LinkId, JobId), u128>>,
+    /// Where it is watched.
+    pub(crate) contention: Option<Contention>,
+    /// Links that a stream has left since they were last shared.
+    left: Vec<usize>,
     pub(crate) counters: Counters,
 }
 
@@ -133,6 +142,8 @@ impl Network {
             search: 0,
             rates_bps: Vec::new(),
             traffic: counts_traffic.then(BTreeMap::new),
+            contention: None,
+            left: Vec::new(),
             counters: Counters::default(),
         }
     }
@@ -160,6 +171,8 @@ impl Network {
             recorded: Rate::ZERO,
             seen: 0,
             counted: 0,
+            inputs: Vec::new(),
+            met: Vec::new(),
         };
         match self.unused.pop() {
             Some(place) => {
@@ -234,6 +247,11 @@ impl Network {
     }
 
     fn enter_links(&mut self, stream: usize) {
+        if let Some(contention) = &mut self.contention {
+            let state = &mut self.streams[stream];
+            state.met.resize(state.loads.len(), Met::default());
+            contention.enter(&state.inputs);
+        }
         for load in &*self.streams[stream].loads {
             self.links[load.link].senders.push((stream, load.flows));
         }
@@ -241,6 +259,16 @@ impl Network {
     }
 
     fn leave_links(&mut self, stream: usize) {
+        if self.contention.is_some() {
+            let loads = Rc::clone(&self.streams[stream].loads);
+            for load in &*loads {
+                self.settle(load.link);
+                self.left.push(load.link);
+            }
+        }
+        if let Some(contention) = &mut self.contention {
+            contention.leave(&self.streams[stream].inputs);
+        }
         for load in &*self.streams[stream].loads {
             let senders = &mut self.links[load.link].senders;
             let place = senders.iter().position(|&(other, _)| other == stream);
@@ -260,10 +288,74 @@ impl Network {
         if !streams.is_empty() {
             self.allocate(&streams, records);
             self.check_capacity(&links)?;
+            self.note_contention(&links);
             self.touched.extend_from_slice(&streams);
+        }
+        for link in std::mem::take(&mut self.left) {
+            self.note_contention(&[link]);
         }
         self.record_rates(rates_until, records);
         Ok(())
+    }
+
+    // Who meets on `links` from now on.
+    fn note_contention(&mut self, links: &[usize]) {
+        if self.contention.is_none() {
+            return;
+        }
+        for &link in links {
+            self.settle(link);
+            let sending = self.sending(link);
+            let contention = self.contention.as_mut().expect("it was just there");
+            contention.hold(link, self.now, sending);
+        }
+    }
+
+    // Accounts for what was met on a link up to now.
+    fn settle(&mut self, link: usize) {
+        let Some(contention) = &mut self.contention else { return };
+        let streams = &mut self.streams;
+        contention.settle(link, self.now, &mut |stream, met| {
+            let state = &mut streams[stream];
+            let place = state.loads.iter().position(|load| load.link == link);
+            let known = &mut state.met[place.expect("who sends over a link loads it")];
+            known.contended += met.contended;
+            known.marks += met.marks;
+        });
+    }
+
+    // The streams that meet on a link, which is full.
+    fn sending(&self, link: usize) -> Vec<Sending> {
+        if !self.is_contended(link) {
+            return Vec::new();
+        }
+        let sending = |&(stream, flows): &(usize, u64)| {
+            let state = &self.streams[stream];
+            let full = state.loads.iter().filter(|load| self.is_contended(load.link)).count();
+            Sending {
+                stream,
+                job: state.job,
+                flows,
+                rate: state.sender.rate,
+                cap: state.sender.cap,
+                full_links: full as u32,
+            }
+        };
+        self.links[link].senders.iter().map(sending).collect()
+    }
+
+    fn is_contended(&self, link: usize) -> bool {
+        let flows = self.links[link].senders.iter().map(|&(_, flows)| flows);
+        flows.sum::<u64>() > 1 && self.allocator.is_full(link)
+    }
+
+    /// Accounts for contention up to now, on all links of a stream.
+    pub(crate) fn settle_links_of(&mut self, stream: usize) {
+        if self.streams[stream].sender.active {
+            for load in &*Rc::clone(&self.streams[stream].loads) {
+                self.settle(load.link);
+            }
+        }
     }
 
     // All sending streams that the disturbed ones reach over links with traffic, in order of index,

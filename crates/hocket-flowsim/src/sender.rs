@@ -109,7 +109,7 @@ impl Sender {
             self.due += picobits;
             self.busy += phase.duration * times;
         }
-        self.updated = self.updated + span;
+        self.updated += span;
     }
 
     /// Picobits sent since the start of the run.

@@ -7,6 +7,7 @@
     reason = "PyO3 hands extracted arguments to functions by value"
 )]
 
+mod cluster;
 mod compat;
 mod convert;
 mod packets;
@@ -18,6 +19,8 @@ use pyo3::prelude::*;
 
 #[pymodule]
 mod _hocket {
+    #[pymodule_export]
+    use crate::cluster::PyClusterRun;
     #[pymodule_export]
     use crate::compat::{commensurate, rank, score, solve_cluster, solve_link, stretched};
     #[pymodule_export]

@@ -87,7 +87,6 @@ pub(crate) struct Ran<'py> {
 impl JobSpec {
     // Errors tell `number`, its place in the plan.
     fn job((number, its): (usize, Self)) -> PyResult<Job> {
-        let weight = Weight::new(its.share.1).map_err(value_error)?;
         let work = match (its.training, its.profile) {
             (Some(training), _) => Work::Training(Box::new(training.training(number, &its.name)?)),
             (None, Some(plain)) => Work::Periodic(Periodic {
@@ -103,11 +102,7 @@ impl JobSpec {
         Ok(Job {
             arrival: Time::from_ps(its.arrival_ps),
             iterations: its.iterations,
-            share: match its.share.0.as_str() {
-                "adaptive" => Share::Adaptive(weight),
-                "weighted" => Share::Weighted(weight),
-                _ => Share::Fair,
-            },
+            share: share(&its.share)?,
             priority: its.priority,
             time_shift: its.time_shift_ps.map(Duration::from_ps),
             clock_error: Duration::from_ps(its.clock_error_ps),
@@ -117,6 +112,16 @@ impl JobSpec {
             ..Job::with_work(its.name, work)
         })
     }
+}
+
+/// "fair", "weighted" or "adaptive", and the weight.
+pub(crate) fn share((kind, weight): &(String, f64)) -> PyResult<Share> {
+    let weight = Weight::new(*weight).map_err(value_error)?;
+    Ok(match kind.as_str() {
+        "adaptive" => Share::Adaptive(weight),
+        "weighted" => Share::Weighted(weight),
+        _ => Share::Fair,
+    })
 }
 
 impl RunSpec {

@@ -9,8 +9,8 @@ use rand_distr::{Distribution, StandardNormal};
 use thiserror::Error;
 
 use crate::{
-    AdjustmentRow, IterationRow, Job, JobCounters, JobId, Periodic, Phase, PhaseRow, Profile, Records,
-    Scenario,
+    AdjustmentRow, IterationRow, Job, JobCounters, JobId, Periodic, Phase, PhaseRow, Profile,
+    Records, Scenario,
 };
 
 // NSDI'24 section 5.7: a worker adjusts when the start of its communication phase deviates by more
@@ -224,7 +224,7 @@ impl<'a> ClosedLoop<'a> {
         let span = period * iterations;
         self.iteration += iterations;
         self.start = start + span;
-        self.phase_start = self.phase_start + span;
+        self.phase_start += span;
         (first, span)
     }
 
@@ -293,7 +293,7 @@ impl<'a> ClosedLoop<'a> {
         };
         rest.retain(|phase| !phase.duration.is_zero());
         for &phase in &phases[next..] {
-            at = at + (phase.start - from.unwrap_or(phase.start));
+            at += phase.start - from.unwrap_or(phase.start);
             rest.push(Phase { start: at, ..phase });
             (at, from) = (at + phase.duration, Some(phase.end()));
         }

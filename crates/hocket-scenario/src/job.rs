@@ -139,7 +139,10 @@ impl Job {
     /// A periodic job that is there from the start and has no policy: fair share, highest priority, no
     /// time-shift, no jitter, no flows for the packet engine. Change the fields that differ.
     pub fn new(name: impl Into<String>, profile: Profile, crossings: Vec<Crossing>) -> Self {
-        Self::with_work(name, Work::Periodic(Periodic { profile, first: None, crossings, flows: Vec::new() }))
+        Self::with_work(
+            name,
+            Work::Periodic(Periodic { profile, first: None, crossings, flows: Vec::new() }),
+        )
     }
 
     /// As [`new`](Self::new), of any work.

@@ -1,0 +1,263 @@
+//! A run of the flow engine that goes on as far as it is told to.
+
+use hocket_des::{Duration, Time};
+use hocket_flowsim::MarkModel;
+use hocket_flowsim::cluster::{ClusterRun, Ended, Settings, Start};
+use hocket_scenario::closed_loop::Slots;
+use hocket_scenario::{Column, JobId, LinkId, Table};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::convert::{
+    PlainCrossings, PlainProfile, PyFabric, columns, crossings, plain_profile, profile, value_error,
+};
+use crate::simulate::share;
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct ClusterOptions {
+    seed: u64,
+    priority_queues: u8,
+    merge: f64,
+    marks: Option<Marks>,
+}
+
+/// As [`MarkModel`], which documents the fields.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Marks {
+    per_second: Vec<f64>,
+    per_join: Vec<f64>,
+    settling_ps: u64,
+    recovery_ps: u64,
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct StartSpec {
+    profile: PlainProfile,
+    crossings: PlainCrossings,
+    /// (link, link before it)
+    inputs: Vec<(u32, u32)>,
+    at_ps: u64,
+    iterations: u64,
+    share: (String, f64),
+    priority: u8,
+    jitter: f64,
+}
+
+#[derive(IntoPyObject)]
+struct RestRow {
+    job: u32,
+    rest: PlainProfile,
+    iterations: u64,
+    /// Origin, period, whether it readjusts.
+    slots: Option<(u64, u64, bool)>,
+}
+
+/// Jobs are numbered in the order in which they are added.
+#[pyclass(name = "ClusterRun", module = "hocket._hocket", unsendable)]
+pub(crate) struct PyClusterRun {
+    run: ClusterRun,
+    jobs: u32,
+    links: Vec<String>,
+}
+
+impl Marks {
+    fn model(self) -> PyResult<MarkModel> {
+        let [settling, recovery] = [self.settling_ps, self.recovery_ps].map(Duration::from_ps);
+        MarkModel::new(self.per_second, self.per_join, settling, recovery).map_err(value_error)
+    }
+}
+
+impl StartSpec {
+    fn start(self) -> PyResult<Start> {
+        let link = |(link, before)| (LinkId::new(link), LinkId::new(before));
+        Ok(Start {
+            inputs: self.inputs.into_iter().map(link).collect(),
+            at: Time::from_ps(self.at_ps),
+            iterations: self.iterations,
+            share: share(&self.share)?,
+            priority: self.priority,
+            jitter: self.jitter,
+            ..Start::new(profile(self.profile)?, crossings(self.crossings))
+        })
+    }
+}
+
+#[pymethods]
+impl PyClusterRun {
+    #[new]
+    fn new(fabric: &Bound<'_, PyFabric>, options: ClusterOptions) -> PyResult<Self> {
+        let fabric = &fabric.get().0;
+        let settings = Settings {
+            seed: options.seed,
+            priority_queues: options.priority_queues,
+            merge: options.merge,
+            marks: options.marks.map(Marks::model).transpose()?,
+        };
+        let links = fabric.links().iter().map(|link| link.name.clone()).collect();
+        Ok(Self { run: ClusterRun::new(fabric, settings), jobs: 0, links })
+    }
+
+    #[getter]
+    fn now_ps(&self) -> u64 {
+        self.run.now().as_ps()
+    }
+
+    fn add(&mut self, name: String) -> u32 {
+        self.jobs += 1;
+        self.run.add(name).code()
+    }
+
+    fn start(&mut self, job: u32, spec: StartSpec) -> PyResult<()> {
+        let id = self.job(job)?;
+        if spec.at_ps < self.run.now().as_ps() {
+            let now = self.run.now();
+            return Err(value_error(format!("job {job} starts before now, which is {now}")));
+        }
+        self.run.start(id, spec.start()?).map_err(value_error)
+    }
+
+    /// Its next iteration starts at a slot: at `origin_ps` or whole periods later. An iteration that ends early waits for the next
+    /// one; with `keep` a job whose communication is too far off lets one pass.
+    fn align(&mut self, job: u32, origin_ps: u64, period_ps: u64, keep: bool) -> PyResult<()> {
+        let (origin, period) = (Time::from_ps(origin_ps), Duration::from_ps(period_ps));
+        let slots = Slots { origin, period, waits: true, readjusts: keep };
+        self.run.align(self.job(job)?, Some(slots)).map_err(value_error)
+    }
+
+    /// Takes its slots away.
+    fn release(&mut self, job: u32) -> PyResult<()> {
+        self.run.align(self.job(job)?, None).map_err(value_error)
+    }
+
+    /// Ends its stay with its iteration; true if it is between two and has ended.
+    fn stop(&mut self, job: u32) -> PyResult<bool> {
+        self.run.stop(self.job(job)?).map_err(value_error)
+    }
+
+    fn iteration_start_ps(&self, job: u32) -> PyResult<Option<u64>> {
+        Ok(self.run.iteration_start(self.job(job)?).map(Time::as_ps))
+    }
+
+    /// Over all its stays.
+    fn iterations_done(&self, job: u32) -> PyResult<u64> {
+        Ok(self.run.done(self.job(job)?))
+    }
+
+    /// Goes on until `until_ps` or the first time at which jobs end: those that do, with "done" or "stopped".
+    fn advance(&mut self, py: Python<'_>, until_ps: u64) -> PyResult<Vec<(u32, &'static str)>> {
+        py.check_signals()?;
+        let ended = self.run.advance(Time::from_ps(until_ps)).map_err(value_error)?;
+        let how = |how| match how {
+            Ended::Done => "done",
+            Ended::Stopped => "stopped",
+        };
+        Ok(ended.into_iter().map(|(job, ended)| (job.code(), how(ended))).collect())
+    }
+
+    /// Rows that were not taken yet.
+    fn take_tables<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let tables = PyDict::new(py);
+        for table in [self.iterations(), self.adjustments()] {
+            tables.set_item(table.name, columns(py, &table)?)?;
+        }
+        Ok(tables)
+    }
+
+    /// What each job sent over each link so far.
+    fn links<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let rows = self.run.traffic();
+        let column =
+            |value: &dyn Fn(usize) -> u64| Column::U64((0..rows.len()).map(value).collect());
+        let table = Table {
+            name: "links",
+            columns: vec![
+                ("link", self.link_column(rows.iter().map(|row| row.0))),
+                ("job", Column::U32(rows.iter().map(|row| row.1.code()).collect())),
+                ("bytes", column(&|row| rows[row].2.bytes.get())),
+                ("busy_ps", column(&|row| rows[row].2.busy.as_ps())),
+                ("contended_ps", column(&|row| rows[row].2.contended.as_ps())),
+                ("marks", Column::F64(rows.iter().map(|row| row.2.marks).collect())),
+            ],
+        };
+        columns(py, &table)
+    }
+
+    /// Who delayed whom on which link so far.
+    fn delays<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let rows = self.run.delays();
+        let table = Table {
+            name: "delays",
+            columns: vec![
+                ("link", self.link_column(rows.keys().map(|key| key.0))),
+                ("job", Column::U32(rows.keys().map(|key| key.1.code()).collect())),
+                ("other", Column::U32(rows.keys().map(|key| key.2.code()).collect())),
+                ("delay_s", Column::F64(rows.values().copied().collect())),
+            ],
+        };
+        columns(py, &table)
+    }
+
+    /// Of the jobs in an iteration, what is left of it.
+    fn rests(&mut self) -> Vec<RestRow> {
+        let slots = |slots: Slots| (slots.origin.as_ps(), slots.period.as_ps(), slots.readjusts);
+        let row = |rest: hocket_flowsim::cluster::Rest| RestRow {
+            job: rest.job.code(),
+            rest: plain_profile(&rest.rest),
+            iterations: rest.iterations,
+            slots: rest.slots.map(slots),
+        };
+        self.run.rests().into_iter().map(row).collect()
+    }
+}
+
+impl PyClusterRun {
+    fn job(&self, job: u32) -> PyResult<JobId> {
+        if job >= self.jobs {
+            let jobs = self.jobs;
+            return Err(value_error(format!("there is no job {job}; there are {jobs}, from 0")));
+        }
+        Ok(JobId::new(job))
+    }
+
+    fn link_column(&self, links: impl Iterator<Item = LinkId>) -> Column {
+        Column::Str { codes: links.map(LinkId::code).collect(), dictionary: self.links.clone() }
+    }
+
+    fn iterations(&mut self) -> Table {
+        let rows = self.run.take_iterations();
+        let column =
+            |value: &dyn Fn(usize) -> u64| Column::U64((0..rows.len()).map(value).collect());
+        Table {
+            name: "iterations",
+            columns: vec![
+                ("job", Column::U32(rows.iter().map(|row| row.job.code()).collect())),
+                ("iteration", column(&|row| rows[row].iteration)),
+                ("count", column(&|row| rows[row].count)),
+                ("start_ps", column(&|row| rows[row].start.as_ps())),
+                ("end_ps", column(&|row| rows[row].end.as_ps())),
+                ("duration_ps", column(&|row| rows[row].duration.as_ps())),
+                ("communication_ps", column(&|row| rows[row].communication.as_ps())),
+                ("delayed_ps", column(&|row| rows[row].delayed.as_ps())),
+                ("marks", Column::F64(rows.iter().map(|row| row.marks).collect())),
+            ],
+        }
+    }
+
+    fn adjustments(&mut self) -> Table {
+        let rows = self.run.take_adjustments();
+        let column =
+            |value: &dyn Fn(usize) -> u64| Column::U64((0..rows.len()).map(value).collect());
+        Table {
+            name: "adjustments",
+            columns: vec![
+                ("job", Column::U32(rows.iter().map(|row| row.job.code()).collect())),
+                ("time_ps", column(&|row| rows[row].time.as_ps())),
+                ("deviation_ps", Column::I64(rows.iter().map(|row| row.deviation_ps).collect())),
+                ("delay_ps", column(&|row| rows[row].delay.as_ps())),
+            ],
+        }
+    }
+}
