@@ -141,11 +141,8 @@ def _drawn_mistakes(mix: Mix, models: Sequence[str], gpus: int) -> Iterator[Mist
     fewest, most = mix.workers
     for model in models_in(models):
         if not sizes_of(model, None, fewest, min(most, gpus)):
-            limit = f"{fewest} to {min(most, gpus)} workers"
-            yield (
-                ("models",),
-                f"{model.name} does not run on {limit}, which the cluster or the key workers allows",
-            )
+            limits = f"{fewest} to {min(most, gpus)} workers, which the key workers and {gpus} GPUs allow"
+            yield ("models",), f"{model.name} runs on none of {limits}"
 
 
 def _dynamic_mistakes(dynamic: Dynamic, gpus: int) -> Iterator[Mistake]:

@@ -15,6 +15,7 @@ from hocket.cluster.submission import Submission
 from hocket.plan.fabric import Fabric
 from hocket.schedulers import Cluster, Gpus
 from hocket.schedulers.cassini import Options as CassiniOptions
+from hocket.schedulers.themis import Options as ThemisOptions
 from hocket.schema import Count, Name, Table, TableError, default
 from hocket.units import LARGEST, DurationPs, PositiveDurationPs
 from hocket.workloads import MOST_WORKERS, find_model
@@ -64,6 +65,7 @@ class TraceFile(Table):
     until_ps: PositiveDurationPs | None = Field(default=None, alias="until")
     fabric: Fabric
     cluster: Settings = Settings()
+    themis: ThemisOptions = ThemisOptions()
     cassini: CassiniOptions = CassiniOptions()
     jobs: Annotated[tuple[JobTable, ...], Field(max_length=MAX_JOBS)] = ()
     poisson: Poisson | None = None

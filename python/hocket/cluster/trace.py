@@ -16,6 +16,7 @@ from hocket.plan.plan import defaults_in
 from hocket.plan.reading import parse_as, read_tables
 from hocket.schedulers import Cluster, Gpus, Job
 from hocket.schedulers.cassini import Options as CassiniOptions
+from hocket.schedulers.themis import Options as ThemisOptions
 from hocket.sweep.axes import parse_axis, with_setting
 from hocket.units import format_rate, shown
 
@@ -57,6 +58,11 @@ class Trace:
         return self.file.gpus
 
     @property
+    def themis(self) -> ThemisOptions:
+        """`[themis]`."""
+        return self.file.themis
+
+    @property
     def cassini(self) -> CassiniOptions:
         """`[cassini]`."""
         return self.file.cassini
@@ -74,10 +80,15 @@ class Trace:
     def resolved(self) -> dict[str, Any]:
         """Everything explicit, ready for JSON: all defaults with their sources, what was imported.
 
-        Quantities are text with units. `defaults` lists every key that was not given, its value and source.
+        Quantities are text with units. `defaults` lists every key that was not given, its value and source;
+        `given` is what `parse_trace` makes the same trace of.
         """
         written: dict[str, Any] = self.file.model_dump(mode="json", by_alias=True, exclude_none=True)
         written["name"] = self.name
+        written["given"] = {
+            **self.file.model_dump(mode="json", by_alias=True, exclude_unset=True),
+            "name": self.name,
+        }
         written["defaults"] = list(defaults_in((), self.file))
         written["imported"] = [report.to_dict() for report in self.imports]
         return written

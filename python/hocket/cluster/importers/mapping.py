@@ -29,6 +29,8 @@ from hocket.schema import FilePath, Number, Table, default
 from hocket.units import DurationPs, PositiveDurationPs, format_duration, shown
 from hocket.workloads import MOST_WORKERS, Model, find_model
 
+_LONGEST_NAME = 100
+
 Format = Literal["philly", "helios", "pai", "pollux", "gavel"]
 
 _READERS: Mapping[Format, Callable[[Path], Iterator[Record]]] = {
@@ -114,10 +116,23 @@ def imported(table: Import, directory: Path, stream: str, gpus: int) -> Imported
             skipped[found] += 1
         else:
             taken.append(found)
+    _check_names(path, [each.name or "" for each in taken])
     report = Report(table.file, table.format, len(records), outside, len(taken), dict(skipped))
     if not taken:
         raise InputError(f"{path}: has no job that can be run: {_told(report)}")
     return Imported(tuple(taken), report)
+
+
+def _check_names(path: Path, names: Sequence[str]) -> None:
+    """Raises `InputError` for a name that cannot be shown, and for one of two jobs."""
+    for name in names:
+        if not (name.isprintable() and 1 <= len(name) <= _LONGEST_NAME):
+            raise InputError(
+                f"{path}: a job is named by 1 to {_LONGEST_NAME} printable characters: got {shown(name)}"
+            )
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise InputError(f"{path}: names the job {shown(name)} twice")
 
 
 def _in_order(records: Sequence[Record]) -> Iterator[tuple[Record, int]]:

@@ -86,7 +86,7 @@ def _table(value: object, where: str) -> Mapping[str, object]:
 
 def _content(path: Path) -> object:
     try:
-        return json.loads(path.read_bytes())
+        return json.loads(path.read_bytes().decode("utf-8-sig"))
     except json.JSONDecodeError as error:
         raise InputError(f"{path}: line {error.lineno}: is not valid JSON: {error.msg}") from None
     except UnicodeDecodeError as error:

@@ -107,20 +107,26 @@ def rows(path: Path, columns: Sequence[str], header: bool | None = True) -> Iter
     names: Sequence[str] = columns
     for line, values in lines(path, ","):
         if with_header is None:
-            with_header = values[: len(columns)] == list(columns)
+            with_header = values == list(columns)
         if with_header:
-            names, with_header = [value.strip() for value in values], False
-            for column in columns:
-                if column not in names:
-                    raise InputError(
-                        f"{path}: line {line}: has no column {column!r}; needed are {', '.join(columns)}"
-                    )
-            continue
-        if len(values) != len(names):
+            names, with_header = _names(path, line, values, columns), False
+        elif len(values) != len(names):
             raise InputError(
                 f"{path}: line {line}: has {len(values)} values, and there are {len(names)} columns"
             )
-        yield Row(path, line, dict(zip(names, values, strict=True)))
+        else:
+            yield Row(path, line, dict(zip(names, values, strict=True)))
+
+
+def _names(path: Path, line: int, values: Sequence[str], needed: Sequence[str]) -> list[str]:
+    """The names in a header. Raises `InputError` if one that is `needed` is missing, or there twice."""
+    names = [value.strip() for value in values]
+    for column in needed:
+        if names.count(column) > 1:
+            raise InputError(f"{path}: line {line}: has the column {column!r} twice")
+        if column not in names:
+            raise InputError(f"{path}: line {line}: has no column {column!r}; needed are {', '.join(needed)}")
+    return names
 
 
 def lines(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
