@@ -366,14 +366,13 @@ impl ClusterRun {
         rows
     }
 
-    /// Seconds that a job lost to another one on a link so far, by link, job, other: the time in which it was slower there than on an
+    /// Seconds that a job lost to another one on a link since they were last taken, by link, job, other: the time in which it was slower there than on an
     /// idle network, shared out by what the others sent.
-    pub fn delays(&mut self) -> BTreeMap<(LinkId, JobId, JobId), f64> {
+    pub fn take_delays(&mut self) -> BTreeMap<(LinkId, JobId, JobId), f64> {
         for job in 0..self.members.len() {
             self.settle(job);
         }
-        let contention = self.network.contention.as_ref().expect("a cluster's is watched");
-        contention.delays().clone()
+        self.network.contention.as_mut().expect("a cluster's is watched").take_delays()
     }
 
     /// What each job sent over each link so far, by link, then job.

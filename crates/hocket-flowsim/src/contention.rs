@@ -66,9 +66,9 @@ impl Contention {
         Self { model, links: links.into_iter().map(link).collect(), delays: BTreeMap::new() }
     }
 
-    /// Seconds that a job lost to another one on a link, so far.
-    pub(crate) fn delays(&self) -> &BTreeMap<(LinkId, JobId, JobId), f64> {
-        &self.delays
+    /// Seconds that a job lost to another one on a link, since they were last taken.
+    pub(crate) fn take_delays(&mut self) -> BTreeMap<(LinkId, JobId, JobId), f64> {
+        std::mem::take(&mut self.delays)
     }
 
     /// A stream begins to send that comes to links over those before them: (link, link before).

@@ -185,9 +185,9 @@ impl PyClusterRun {
         columns(py, &table)
     }
 
-    /// Who delayed whom on which link so far.
-    fn delays<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let rows = self.run.delays();
+    /// Who delayed whom on which link since these rows were last taken.
+    fn take_delays<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let rows = self.run.take_delays();
         let table = Table {
             name: "delays",
             columns: vec![

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hocket_des::{Duration, Rate, Time};
 use hocket_flowsim::cluster::{ClusterRun, Ended, Settings, Start, Stretch};
-use hocket_flowsim::{Options, Outcome};
+use hocket_flowsim::{MarkModel, Options, Outcome};
 use hocket_scenario::closed_loop::Slots;
 use hocket_scenario::{Crossing, Fabric, Job, JobId, LinkId, Phase, Profile};
 use proptest::prelude::*;
@@ -20,12 +20,12 @@ fn at(ms: u64) -> Time {
 fn start(compute_ms: u64, up_ms: u64, gbps: u64, iterations: u64) -> Start {
     let (compute, duration) = (Duration::from_ms(compute_ms), Duration::from_ms(up_ms));
     let up = Phase { start: compute, duration, rate: Rate::from_gbps(gbps) };
-    let profile = Profile::new(compute + duration, vec![up]).unwrap();
+    let profile = Profile::new(compute + duration, vec![up]).expect("Up ends with the period");
     Start { iterations, ..Start::new(profile, vec![Crossing { link: LinkId::new(0), flows: 1 }]) }
 }
 
 fn one_link() -> Fabric {
-    Fabric::one_link(Rate::from_gbps(50), Duration::ZERO).unwrap()
+    Fabric::one_link(Rate::from_gbps(50), Duration::ZERO).expect("one link is a fabric")
 }
 
 fn one_by_one(rows: &[Stretch], job: JobId) -> Vec<(u64, u64)> {
@@ -63,11 +63,11 @@ fn in_a_cluster(jobs: &[Job], cuts: &[u64]) -> (BTreeMap<String, Vec<(u64, u64)>
     let mut left = jobs.len();
     for (time, number) in steps {
         while run.now() < time {
-            left -= run.advance(time).unwrap().len();
+            left -= run.advance(time).expect("its checks hold").len();
         }
         if let Some(number) = number {
             let job = &jobs[number];
-            let periodic = job.periodic().unwrap().clone();
+            let periodic = job.periodic().expect("all jobs are periodic").clone();
             let start = Start {
                 at: time,
                 iterations: ITERATIONS,
@@ -76,7 +76,7 @@ fn in_a_cluster(jobs: &[Job], cuts: &[u64]) -> (BTreeMap<String, Vec<(u64, u64)>
                 jitter: job.jitter,
                 ..Start::new(periodic.profile, periodic.crossings)
             };
-            run.start(ids[number], start).unwrap();
+            run.start(ids[number], start).expect("it ends in time");
         }
     }
     assert_eq!(left, 0, "all jobs come to their end");
@@ -215,4 +215,49 @@ fn iterations_that_differ_little_become_one_row_on_request() {
     let (few, same_length) = rows(0.05);
     assert!(all > 990 && few < 10, "{all} and {few} rows");
     assert_eq!(length, same_length);
+}
+
+#[test]
+fn a_job_is_delayed_by_the_one_that_it_meets() {
+    let mut run = ClusterRun::new(&one_link(), Settings::default());
+    let (job, other) = (run.add("job"), run.add("other"));
+    // From 60 ms on both get half of the link; the other one has half as much to send.
+    run.start(job, start(60, 40, 50, 1)).unwrap();
+    run.start(other, start(60, 20, 50, 1)).unwrap();
+    run.advance(at(1_000)).unwrap();
+    run.advance(at(1_000)).unwrap();
+    let link = LinkId::new(0);
+    let expected = [((link, job, other), 0.020), ((link, other, job), 0.020)];
+    for ((key, delay_s), (expected_key, expected_s)) in run.take_delays().into_iter().zip(expected)
+    {
+        assert_eq!(key, expected_key);
+        assert!((delay_s - expected_s).abs() < 1e-12, "{delay_s}");
+    }
+    assert!(run.take_delays().is_empty(), "they were taken");
+    let contended: Vec<_> = run.traffic().iter().map(|row| row.2.contended).collect();
+    assert_eq!(contended, [Duration::from_ms(40); 2]);
+}
+
+#[test]
+fn a_link_that_more_comes_to_than_it_carries_marks_the_packets_of_both_jobs() {
+    let model = MarkModel::new(
+        vec![1_000.0, 2_000.0],
+        vec![0.0, 0.0],
+        Duration::from_ms(5),
+        Duration::from_ms(20),
+    );
+    let marks = Some(model.unwrap());
+    let mut run = ClusterRun::new(&fabric(), Settings { marks, ..Settings::default() });
+    let jobs = [run.add("a"), run.add("b")];
+    for (job, before) in jobs.into_iter().zip([1, 2]) {
+        let inputs = vec![(LinkId::new(0), LinkId::new(before))];
+        run.start(job, Start { inputs, ..start(60, 40, 50, 2) }).unwrap();
+    }
+    run.advance(at(1_000)).unwrap();
+    // They meet for 80 ms in each of their iterations.
+    let rows = run.take_iterations();
+    assert_eq!(rows.iter().map(|row| row.count).collect::<Vec<_>>(), [2, 2]);
+    assert!(rows.iter().all(|row| (row.marks - 80.0).abs() < 1e-6), "{rows:?}");
+    let by_link: f64 = run.traffic().iter().map(|row| row.2.marks).sum();
+    assert!((by_link - 160.0).abs() < 1e-6, "{by_link}");
 }
