@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from hocket import InputError, _hocket, parse_plan
-from hocket.network import build_network
+from hocket.network import build_network, ring_inputs
 
 UP = [{"start": "0 ms", "duration": "60 ms", "rate": "30 Gbps"}]
 
@@ -80,6 +80,33 @@ def test_paths_of_equal_length_are_shared_out_the_same_way_each_time() -> None:
     assert first == again
     used = {name for links in first for name in links if name.startswith("spine")}
     assert len(used) > 2, "sixteen rings do not all take one spine"
+
+
+def test_a_job_with_a_label_takes_the_ways_of_the_job_whose_label_it_is() -> None:
+    spines = [(f"s{number}", f"t{number}") for number in (1, 2)]
+    spines += [(tor, f"spine{number}") for tor in ("t1", "t2") for number in range(8)]
+    several = plan(spines, *[["s1", "s2"]] * 4)
+    ways = crossed(several)
+    assert ways[0] != ways[3], "the test needs ways that differ"
+    labelled = parse_plan(
+        {
+            "fabric": several.model_dump(mode="json", by_alias=True, exclude_none=True)["fabric"],
+            "jobs": [{"name": "a", "period": "180 ms", "up": UP, "placement": ["s1", "s2"], "label": 30_000}],
+        }
+    )
+    assert crossed(labelled) == [ways[3]]
+
+
+def test_links_over_which_flows_come_to_a_link_are_those_before_it() -> None:
+    network = build_network(plan(TWO_RACKS, ["s1", "s3"]))
+    names = [name.split()[-1] for name, _ in network.links]
+    inputs = ring_inputs(network.fabric, [network.nodes["s1"], network.nodes["s3"]], 0)
+    assert {(names[link], names[before]) for link, before in inputs} == {
+        ("t1->t2", "s1->t1"),
+        ("t2->s3", "t1->t2"),
+        ("t2->t1", "s3->t2"),
+        ("t1->s1", "t2->t1"),
+    }
 
 
 def test_a_candidates_placement_goes_before_the_jobs_own() -> None:

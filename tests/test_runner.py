@@ -107,6 +107,17 @@ def test_padding_makes_every_iteration_last_as_long_as_asked() -> None:
     assert [later - earlier for earlier, later in pairwise(starts_ps)] == [200 * 10**9] * 9
 
 
+@pytest.mark.parametrize("engine", ["flow", "packet"])
+def test_a_first_iteration_that_is_the_rest_of_one_ends_earlier(engine: Any) -> None:
+    # Of 90 ms at 40 Gbps and 90 ms of computation, 10 ms and 90 ms are left; a shift does not delay that.
+    rest = {"period": "100 ms", "up": [{"start": "0 ms", "duration": "10 ms", "rate": "40 Gbps"}]}
+    plan = shared_link(half("a", first=rest, time_shift="70 ms"), iterations=3)
+    iterations = simulate(plan, engine=engine).tables["iterations"]
+    assert iterations["start_ps"][0] == 0
+    assert iterations["iteration_s"].to_list() == pytest.approx([0.1, 0.18, 0.18], abs=1e-4)
+    assert iterations["communication_s"].to_list() == pytest.approx([0.01, 0.09, 0.09], abs=1e-4)
+
+
 def test_a_job_ends_after_its_own_iterations_and_a_run_at_its_time() -> None:
     run = simulate(shared_link(half("a", iterations=3), half("b", arrival="100 ms"), run={"until": "1 s"}))
     assert run.tables["jobs"]["iterations"].to_list() == [3, 4]

@@ -61,7 +61,7 @@ class Network:
             hosts = self._hosts(plan, number, placement)
             if isinstance(job.path, str):
                 try:
-                    found.append(self.fabric.ring(hosts, number * _LABELS))
+                    found.append(self.fabric.ring(hosts, _first_label(number, job)))
                 except ValueError as error:
                     raise InputError(f"jobs[{number}].placement: job {job.name!r}: {error}") from None
             else:
@@ -85,7 +85,7 @@ class Network:
             if job.training is not None:
                 found.append([])
                 continue
-            ring = self.fabric.ring_flows(hosts, number * _LABELS)
+            ring = self.fabric.ring_flows(hosts, _first_label(number, job))
             ways: list[Way]
             if isinstance(job.path, str):
                 ways = [job.path] * len(ring)
@@ -199,6 +199,11 @@ def build_dumbbell(plan: Plan) -> Network:
     )
     (_, rate), *others = fabric.links()
     return Network(fabric, (("link", rate), *others), nodes, (delay_ps,) * len(cables))
+
+
+def _first_label(number: int, job: Job) -> int:
+    """Of the first flow of the ring of job `number`; the others count on from it."""
+    return number * _LABELS if job.label is None else job.label
 
 
 def _left(job: Job) -> str:

@@ -45,6 +45,7 @@ def predict(plan: Plan, network: Network, found: Found) -> pl.DataFrame:
             of_job = job_spec(job, found.given[number], crossings[number], readjust=False)
         return {
             **of_job,
+            "first": None,
             "arrival_ps": 0,
             "iterations": None if training else iterations,
             "time_shift_ps": found.shifts_ps[number] if shifted else None,

@@ -223,6 +223,7 @@ def job_spec(
     return {
         **_common_spec(job),
         "profile": plain(profile),
+        "first": None if job.first is None else plain(job.first.profile()),
         "crossings": crossings,
         "time_shift_ps": job.time_shift_ps if time_shift_ps is None else time_shift_ps,
         "readjust": job.readjust if readjust is None else readjust,

@@ -190,6 +190,15 @@ def test_a_run_without_an_end_takes_1000_iterations() -> None:
             "jobs[0].share: must be \"fair\", { weighted = 2.0 } or { adaptive = 1.0 }: got 'unfair'",
         ),
         (shared_link(job(pad_to="170 ms")), "jobs[0].pad_to: 170 ms is shorter than the period of 180 ms"),
+        (
+            shared_link(job(first={"period": "30 ms", "up": [phase()]})),
+            "jobs[0].first.up[0]: 0 ps + 60 ms does not fit in the period of 30 ms",
+        ),
+        (
+            shared_link(job(first={"period": "90 ms", "up": [phase(rate="60 Gbps")]})),
+            "jobs[0].first.up[0].rate: 60 Gbps is above the link's capacity of 50 Gbps",
+        ),
+        (shared_link(job(label=-1)), "jobs[0].label: -1 is below the smallest, 0"),
         (shared_link(job(up=None)), "jobs[0].up: is missing; a job with a period needs its Up phases"),
         (shared_link(job(period=None)), "jobs[0].period: is missing; a job with Up phases needs it"),
         (
@@ -417,9 +426,9 @@ SCALARS = st.one_of(
 KNOWN_KEYS = """
     name seed link fabric compat run jobs candidates capacity precision_deg links ends rate delay period up
     start duration workload batch_size workers placement gpus share weighted adaptive priority pad_to
-    iterations until jitter loops clos rail fat_tree dumbbell testbed scale_up racks servers k left right
-    spines training collectives stragglers operations layers chakra simai model collective bytes after
-    compute rank
+    first label iterations until jitter loops clos rail fat_tree dumbbell testbed scale_up racks servers k
+    left right spines training collectives stragglers operations layers chakra simai model collective bytes
+    after compute rank
 """
 KEYS = st.one_of(
     st.text(max_size=5),

@@ -29,6 +29,8 @@ _OF_PHASES = (
     "strategy",
     "gpus",
     "readjust",
+    "first",
+    "label",
 )
 _IN_TABLE = {"period": "period_ps"}
 
@@ -98,6 +100,8 @@ def _job_mistakes(plan: "Plan", job: Job, path: KeyPath) -> Iterator[Mistake]:
         if getattr(job, key):
             yield (*path, key), "belongs to a job with [jobs.training], and this job has none"
     found = list(_explicit_mistakes(job, path) if job.workload is None else _workload_mistakes(job, path))
+    if job.first is not None:
+        found += _phase_mistakes(job.first.up, job.first.period_ps, (*path, "first"))
     yield from found
     if found:
         return
@@ -207,6 +211,7 @@ def _rate_mistakes(
         rate = format_rate(max(phase.rate_bps for phase in above))
         yield (*path, "workload"), f"the demand of {shown(job.workload)}, {rate}, {limit}"
         return
-    for index, phase in enumerate(job.up or ()):
-        if phase.rate_bps > limit_bps:
-            yield (*path, "up", index, "rate"), f"{format_rate(phase.rate_bps)} {limit}"
+    for keys, up in ((("up",), job.up), (("first", "up"), job.first and job.first.up)):
+        for index, phase in enumerate(up or ()):
+            if phase.rate_bps > limit_bps:
+                yield (*path, *keys, index, "rate"), f"{format_rate(phase.rate_bps)} {limit}"

@@ -1,5 +1,6 @@
 """`[[jobs]]`: what a job sends, where it runs, and its own policy."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -151,6 +152,17 @@ class Phase(Table):
     rate_bps: PositiveRateBps = Field(alias="rate")
 
 
+class First(Table):
+    """What is left of an iteration that is under way when its job comes: a profile of its own."""
+
+    period_ps: PositiveDurationPs = Field(alias="period")
+    up: Annotated[tuple[Phase, ...], Field(max_length=MAX_PHASES)]
+
+    def profile(self) -> WorkloadProfile:
+        """It, with its phases in order of start."""
+        return _given(self.period_ps, self.up)
+
+
 class Job(Table):
     """A training job: a period with Up phases, a workload of the catalogue or `training`, and its policy."""
 
@@ -162,6 +174,7 @@ class Job(Table):
     stragglers: Annotated[tuple[Straggler, ...], Field(max_length=MAX_PLACES)] = ()
     period_ps: PositiveDurationPs | None = Field(default=None, alias="period")
     up: Annotated[tuple[Phase, ...], Field(max_length=MAX_PHASES)] | None = None
+    first: First | None = None
     workload: StrictStr | None = None
     batch_size: BatchSizes | None = None
     workers: Count | None = None
@@ -176,6 +189,7 @@ class Job(Table):
     congestion: Congestion | None = None
     window: WindowField | None = None
     path: PathField = default("ecmp", "Hocket: what switches do")
+    label: Annotated[StrictInt, Field(ge=0, le=LARGEST)] | None = None
     priority: Annotated[StrictInt, Field(ge=0, le=255)] = default(0, "Hocket: one class, served first")
     time_shift_ps: DurationPs | None = Field(default=None, alias="time_shift")
     clock_error_ps: DurationPs = default(0, "Hocket: perfect clocks", "clock_error")
@@ -211,10 +225,14 @@ class Job(Table):
     def _explicit(self) -> WorkloadProfile:
         assert self.period_ps is not None, "a checked plan gives a period without a workload"
         assert self.up is not None, "a checked plan gives Up phases without a workload"
-        phases = sorted(self.up, key=lambda phase: phase.start_ps)
-        return WorkloadProfile(
-            period_ps=self.period_ps,
-            phases=tuple(PhaseSpec(phase.start_ps, phase.duration_ps, phase.rate_bps) for phase in phases),
-            sources=("plan",),
-            notes="given in the plan",
-        )
+        return _given(self.period_ps, self.up)
+
+
+def _given(period_ps: int, up: Sequence[Phase]) -> WorkloadProfile:
+    phases = sorted(up, key=lambda phase: phase.start_ps)
+    return WorkloadProfile(
+        period_ps=period_ps,
+        phases=tuple(PhaseSpec(phase.start_ps, phase.duration_ps, phase.rate_bps) for phase in phases),
+        sources=("plan",),
+        notes="given in the plan",
+    )

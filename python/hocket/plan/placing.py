@@ -141,8 +141,9 @@ def _rank_mistakes(job: Job, hosts: tuple[str, ...], path: KeyPath) -> Iterator[
 
 
 def _highest_rate_bps(job: Job) -> int:
+    first = [job.first.profile()] if job.first else []
     try:
-        return max((phase.rate_bps for each in job.profiles() for phase in each.phases), default=0)
+        return max((phase.rate_bps for each in (*first, *job.profiles()) for phase in each.phases), default=0)
     except InputError:
         # The job's own keys are wrong, and said to be.
         return 0
