@@ -6,12 +6,14 @@ itself wrong, and a validation that finds a difference, are exit code 1.
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 import typer.core
 from rich.markup import escape
+from rich.progress import TaskID
 
 from hocket import __version__
 from hocket.compatibility import compatibility
@@ -33,6 +35,7 @@ from hocket.plan import Plan
 from hocket.results import Run
 from hocket.runner import as_plan, simulate
 from hocket.trace import perfetto
+from hocket.units import parse_duration
 
 WRONG = 1
 INPUT_ERROR = 2
@@ -239,6 +242,113 @@ def _end_interrupted(run: Run) -> None:
             f"interrupted at {run.manifest['simulated_s']:.3f} s of simulated time; kept what was finished"
         )
         raise typer.Exit(INTERRUPTED)
+
+
+@app.command("cluster")
+def cluster_command(
+    trace: Annotated[Path, typer.Argument(help="A trace of jobs and their cluster, as TOML or JSON.")],
+    schedulers: Annotated[
+        list[str],
+        typer.Option(
+            "--scheduler",
+            metavar="NAME",
+            help="themis, pollux, pollux-osdi21, pollux-adaptdl, random, ideal or FILE.py:Class, "
+            "with +cassini or without; several are compared with the first.",
+        ),
+    ],
+    directory: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Where to write; hocket-runs if not given."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A value instead of the one in the file."),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", metavar="N", help="The seed instead of the one in the file.", min=0),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
+) -> None:
+    """Run a trace of jobs under schedulers; write the tables of each and put them side by side."""
+    from hocket.cluster import report
+    from hocket.cluster.simulation import simulate as simulate_cluster
+    from hocket.cluster.trace import load_trace
+    from hocket.schedulers.loading import load_policy
+
+    given = [*(settings or []), *([] if seed is None else [f"seed={seed}"])]
+    checked = load_trace(trace, given)
+    policies = [load_policy(title, checked) for title in dict.fromkeys(schedulers)]
+    runs: dict[Path, Run] = {}
+    try:
+        with progress_bar() as progress:
+            for policy in policies:
+                where = (directory or Path("hocket-runs")) / f"{trace.stem}-{policy.title}"
+                task = progress.add_task(policy.title, total=len(checked.jobs))
+
+                def tell(
+                    time_s: float, done: int, _: int, task: TaskID = task, title: str = policy.title
+                ) -> None:
+                    text = f"{title}: simulated {time_s:,.0f} s"
+                    progress.update(task, completed=done, description=text)
+
+                runs[where] = simulate_cluster(checked, policy, directory=where, progress=tell)
+                _end_interrupted(runs[where])
+    finally:
+        # Also after Ctrl-C or a scheduler that failed: what is done stays done.
+        if as_json:
+            print_json(report.as_json(runs.values()))
+        elif runs:
+            report.print_runs(checked.name, runs)
+
+
+@app.command("explain")
+def explain_command(
+    directory: Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a cluster run.")],
+    at: Annotated[
+        str | None,
+        typer.Option("--at", metavar="TIME", help='The decision in force then, such as "72 min".'),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the decisions of a cluster run, or explain one: scores, candidates, who slows whom, how much."""
+    from hocket.cluster import report
+    from hocket.cluster.explain import decisions_of, explain
+
+    run = Run.read(directory)
+    if at is None:
+        if as_json:
+            print_json(decisions_of(run).to_dicts())
+        else:
+            report.print_decisions(decisions_of(run))
+        return
+    with located("--at"):
+        time_s = parse_duration(at) / 1e12
+    explanation = explain(run, time_s)
+    if as_json:
+        print_json(asdict(explanation))
+    else:
+        report.print_explanation(run, explanation)
+
+
+@app.command("trace")
+def trace_command(
+    trace: Annotated[Path, typer.Argument(help="A trace of jobs and their cluster, as TOML or JSON.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A value instead of the one in the file."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show what a trace holds: jobs by model, and the load that they bring over time."""
+    from hocket.cluster import report
+    from hocket.cluster.trace import load_trace
+
+    checked = load_trace(trace, settings or [])
+    if as_json:
+        print_json(report.trace_as_json(checked))
+    else:
+        report.print_trace(checked)
 
 
 @app.command("fabric")

@@ -1,0 +1,192 @@
+"""The decision in force at a time of a cluster run: what was chosen and why, and who slows whom, where and by
+how much while it holds.
+"""
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from hocket.errors import InputError
+from hocket.results import Run
+
+
+@dataclass(frozen=True)
+class SharedLink:
+    """A link that several jobs cross."""
+
+    link: str
+    jobs: tuple[str, ...]
+    before: float | None
+    """Its score under the scheduler's own choice without shifts; None where nothing was scored or it had but
+    one job."""
+    after: float | None
+    """Its score under what was chosen, with its shifts."""
+
+
+@dataclass(frozen=True)
+class RunningJob:
+    """A job while the decision holds."""
+
+    job: str
+    gpus: tuple[str, ...]
+    iterations: int
+    iteration_s: float | None
+    """What an iteration took, on average; None if none ended."""
+    ideal_s: float | None
+    """The same on an idle network."""
+    slot_s: float | None
+    """The length of its slot, if it has one."""
+
+
+@dataclass(frozen=True)
+class Delay:
+    """What a job lost to another one on a link."""
+
+    link: str
+    job: str
+    other: str
+    per_iteration_s: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A decision, and what came of it."""
+
+    decision: int
+    time_s: float
+    until_s: float
+    """The next decision, or the end of the run."""
+    reason: str
+    candidates: int
+    chosen: int
+    own_score: float | None
+    score: float | None
+    discarded: tuple[tuple[int, str], ...]
+    """Candidates without a score, by number, and why."""
+    moved: tuple[str, ...]
+    waiting: tuple[str, ...]
+    links: tuple[SharedLink, ...]
+    jobs: tuple[RunningJob, ...]
+    delays: tuple[Delay, ...]
+    """Who slowed whom where, while it held; the most first."""
+    said: Mapping[str, Any]
+    """What the scheduler said for itself."""
+
+
+def decisions_of(run: Run) -> pl.DataFrame:
+    """The table of decisions. Raises `InputError` if `run` is no run of a cluster."""
+    if "decisions" not in run.tables:
+        raise InputError("explain: the run has no table 'decisions'; it is not one of `hocket cluster`")
+    return run.tables["decisions"]
+
+
+def explain(run: Run, at_s: float) -> Explanation:
+    """The last decision at or before `at_s` seconds of simulated time.
+
+    Raises `InputError` if `run` is no run of a cluster, ended before, or had decided nothing by then.
+    """
+    decisions = decisions_of(run)
+    ended_s = run.manifest["simulated_s"]
+    if at_s > ended_s:
+        raise InputError(f"explain: the run ended at {ended_s:g} s: got {at_s:g} s")
+    number = bisect_right(decisions["time_s"].to_list(), at_s) - 1
+    if number < 0:
+        raise InputError(f"explain: nothing was decided before {at_s:g} s")
+    row = decisions.row(number, named=True)
+    until_s = decisions["time_s"][number + 1] if number + 1 < decisions.height else ended_s
+    why = json.loads(row["why"])
+    cassini = why["cassini"] or {"candidates": [], "slots": {}}
+    stints = _in_force(run.tables["placements"], row["time_s"], until_s)
+    running = tuple(_running(run, stints, row["time_s"], until_s, cassini["slots"]))
+    return Explanation(
+        decision=number,
+        time_s=row["time_s"],
+        until_s=until_s,
+        reason=row["reason"],
+        candidates=row["candidates"],
+        chosen=row["chosen"],
+        own_score=row["own_score"],
+        score=row["score"],
+        discarded=tuple(
+            (place, each["discarded"])
+            for place, each in enumerate(cassini["candidates"])
+            if each["discarded"] is not None
+        ),
+        moved=tuple(row["moved"]),
+        waiting=tuple(_waiting(run, running, row["time_s"])),
+        links=tuple(_links(run, stints, number)),
+        jobs=running,
+        delays=tuple(_delays(run, running, number)),
+        said=why["scheduler"],
+    )
+
+
+def _in_force(placements: pl.DataFrame, time_s: float, until_s: float) -> pl.DataFrame:
+    """The last stint of each job that had GPUs between two times, in order of jobs."""
+    overlaps = (pl.col("given_s") < until_s) & (pl.col("until_s") > time_s)
+    found = placements.filter(overlaps).sort("given_s", maintain_order=True)
+    return found.unique("job", keep="last", maintain_order=True).sort("job")
+
+
+def _running(
+    run: Run, stints: pl.DataFrame, time_s: float, until_s: float, slots: Mapping[str, Mapping[str, int]]
+) -> Iterator[RunningJob]:
+    count = pl.col("count")
+    done = (
+        run.tables["iterations"]
+        .filter((pl.col("end_s") > time_s) & (pl.col("end_s") <= until_s))
+        .group_by("job")
+        .agg(
+            iterations=count.sum(),
+            iteration_s=(pl.col("iteration_s") * count).sum() / count.sum(),
+            ideal_s=(pl.col("ideal_s") * count).sum() / count.sum(),
+        )
+    )
+    for row in stints.join(done, on="job", how="left", maintain_order="left").to_dicts():
+        name = row["job"]
+        yield RunningJob(
+            job=name,
+            gpus=tuple(row["gpus"]),
+            iterations=row["iterations_right"] or 0,
+            iteration_s=row["iteration_s"],
+            ideal_s=row["ideal_s"],
+            slot_s=slots[name]["period_ps"] / 1e12 if name in slots else None,
+        )
+
+
+def _delays(run: Run, running: Iterable[RunningJob], decision: int) -> Iterator[Delay]:
+    iterations = {each.job: each.iterations for each in running}
+    lost = run.tables["delays"].filter(pl.col("decision") == decision)
+    found = [
+        Delay(row["link"], row["job"], row["other"], row["delay_s"] / iterations[row["job"]])
+        for row in lost.to_dicts()
+        if iterations.get(row["job"])
+    ]
+    yield from sorted(found, key=lambda each: (-each.per_iteration_s, each.link, each.job, each.other))
+
+
+def _waiting(run: Run, running: Iterable[RunningJob], time_s: float) -> Iterator[str]:
+    """Jobs that are in the cluster without GPUs."""
+    have = {each.job for each in running}
+    for row in run.tables["jobs"].select("job", "arrival_s", "end_s").to_dicts():
+        gone = row["end_s"] is not None and row["end_s"] <= time_s
+        if row["arrival_s"] <= time_s and not gone and row["job"] not in have:
+            yield row["job"]
+
+
+def _links(run: Run, stints: pl.DataFrame, decision: int) -> Iterator[SharedLink]:
+    """Links that jobs share while a decision holds, and those that they would have shared without CASSINI."""
+    crossing: dict[str, list[str]] = {}
+    for row in stints.to_dicts():
+        for link in row["links"]:
+            crossing.setdefault(link, []).append(row["job"])
+    scores = run.tables["link_scores"].filter(pl.col("decision") == decision)
+    scored = {row["link"]: row for row in scores.to_dicts()}
+    shared = [link for link, jobs in crossing.items() if len(jobs) > 1]
+    for link in dict.fromkeys([*scored, *sorted(shared)]):
+        score = scored.get(link, {"before": None, "after": None})
+        yield SharedLink(link, tuple(crossing.get(link, ())), score["before"], score["after"])

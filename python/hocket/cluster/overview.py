@@ -1,0 +1,81 @@
+"""What the tables of a cluster run say in one row, and several runs of a trace beside each other."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import polars as pl
+
+from hocket.results import Run
+
+OVERVIEW = pl.Schema(
+    {
+        "scheduler": pl.String,
+        "status": pl.String,
+        "jobs": pl.Int64,
+        "done": pl.Int64,
+        "iterations": pl.Int64,
+        "mean_iteration_s": pl.Float64,
+        "p99_iteration_s": pl.Float64,
+        "slowdown": pl.Float64,
+        "mean_completion_s": pl.Float64,
+        "restarts": pl.Int64,
+        "marks_per_iteration": pl.Float64,
+        "adjustments_per_minute": pl.Float64,
+        "simulated_s": pl.Float64,
+        "run_s": pl.Float64,
+        "mean_factor": pl.Float64,
+        "p99_factor": pl.Float64,
+    }
+)
+"""Iterations of all jobs together: `slowdown` is what they took ÷ what they would have taken on an idle
+network. `mean_factor` and `p99_factor` say how many times shorter they are than in the first of several
+runs."""
+
+
+def overviews(runs: Iterable[Run]) -> pl.DataFrame:
+    """A row per run with the columns `OVERVIEW`; factors are to the first."""
+    rows = [_row(run) for run in runs]
+    for name in ("mean", "p99"):
+        first = rows[0][f"{name}_iteration_s"] if rows else None
+        for row in rows:
+            own = row[f"{name}_iteration_s"]
+            row[f"{name}_factor"] = first / own if first and own else None
+    return pl.DataFrame(rows, schema=OVERVIEW)
+
+
+def _row(run: Run) -> dict[str, Any]:
+    jobs, manifest = run.tables["jobs"], run.manifest
+    return {
+        "scheduler": manifest["scheduler"],
+        "status": manifest["status"],
+        "jobs": manifest["counts"]["jobs"],
+        "done": manifest["counts"]["done"],
+        "mean_completion_s": jobs["completion_s"].mean(),
+        "restarts": jobs["restarts"].sum(),
+        "adjustments_per_minute": _per_minute(int(jobs["adjustments"].sum()), manifest["simulated_s"]),
+        "simulated_s": manifest["simulated_s"],
+        "run_s": manifest["run_s"],
+        **_of_iterations(run.tables["iterations"]),
+    }
+
+
+def _of_iterations(iterations: pl.DataFrame) -> dict[str, Any]:
+    """Totals and means over all iterations, and the 99th percentile by nearest rank."""
+    done = int(iterations["count"].sum())
+    if done == 0:
+        return {"iterations": 0}
+    count = pl.col("count")
+    sums = iterations.select((pl.col("iteration_s") * count).sum(), (pl.col("ideal_s") * count).sum()).row(0)
+    marks = iterations["marks"]
+    ranked = iterations.sort("iteration_s").select("iteration_s", reached=100 * count.cum_sum())
+    return {
+        "iterations": done,
+        "mean_iteration_s": sums[0] / done,
+        "p99_iteration_s": ranked.filter(pl.col("reached") >= 99 * done)["iteration_s"].min(),
+        "slowdown": sums[0] / sums[1],
+        "marks_per_iteration": float(marks.sum()) / done if marks.null_count() == 0 else None,
+    }
+
+
+def _per_minute(count: float, seconds: float) -> float | None:
+    return 60 * count / seconds if seconds else None

@@ -1,0 +1,260 @@
+"""What `hocket trace`, `hocket cluster` and `hocket explain` print."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from rich.markup import escape
+
+from hocket.cluster.description import by_model, headline, jobs_frame, load_over_time
+from hocket.cluster.explain import Explanation
+from hocket.cluster.overview import overviews
+from hocket.cluster.trace import Trace
+from hocket.console import count, milliseconds, out, print_table
+from hocket.results import Run
+
+# Links of a large cluster: those printed have the lowest scores, or the largest delays.
+_MOST_LINKS = 24
+_LONGEST_SAID = 100
+
+
+def print_runs(title: str, runs: Mapping[Path, Run]) -> None:
+    """Runs of one trace side by side, and where their tables are."""
+    out.print(f"[bold]{escape(title)}[/bold]")
+    rows = (_overview_row(row) for row in overviews(runs.values()).to_dicts())
+    header = (
+        "scheduler",
+        "jobs done",
+        "mean (ms)",
+        "faster",
+        "p99 (ms)",
+        "faster",
+        "÷ idle",
+        "completion (s)",
+        "restarts",
+        "marks/iteration",
+        "adjustments/min",
+        "took (s)",
+    )
+    print_table(header, rows)
+    for run in runs.values():
+        if "failure" in run.manifest:
+            out.print(f"failed: {escape(run.manifest['failure'])}")
+    out.print()
+    for directory, run in runs.items():
+        tables = ", ".join(f"{name} ({table.height:,})" for name, table in run.tables.items())
+        out.print(f"written to {escape(str(directory))}: manifest.json and Parquet tables {tables}")
+
+
+def _overview_row(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        row["scheduler"],
+        f"{row['done']:,} of {row['jobs']:,}",
+        milliseconds(row["mean_iteration_s"]),
+        _factor(row["mean_factor"]),
+        milliseconds(row["p99_iteration_s"]),
+        _factor(row["p99_factor"]),
+        _factor(row["slowdown"]),
+        _number(row["mean_completion_s"], 1),
+        count(row["restarts"]),
+        _number(row["marks_per_iteration"], 1),
+        _number(row["adjustments_per_minute"], 2),
+        _number(row["run_s"], 2),
+    )
+
+
+def print_trace(trace: Trace) -> None:
+    """What a trace holds: jobs by model, and the load that they bring over time."""
+    out.print(f"[bold]{escape(trace.name)}[/bold]")
+    out.print(headline(trace))
+    for report in trace.imports:
+        out.print(escape(str(report)))
+    out.print()
+    models = (
+        (
+            row["model"],
+            count(row["jobs"]),
+            f"{row['workers']:.1f}",
+            f"{row['iterations']:,.0f}",
+            milliseconds(row["iteration_s"]),
+            f"{row['run_time_s'] / 60:,.1f}",
+            f"{row['gpu_hours']:,.1f}",
+        )
+        for row in by_model(trace).to_dicts()
+    )
+    header = ("model", "jobs", "workers", "iterations", "idle (ms)", "alone (min)", "GPU-hours")
+    print_table(header, models)
+    out.print()
+    parts = (
+        (
+            f"{row['from_s'] / 60:,.1f} to {row['until_s'] / 60:,.1f}",
+            count(row["arrivals"]),
+            f"{row['gpus']:,.1f}",
+            f"{100 * row['load']:.0f}%",
+        )
+        for row in load_over_time(trace).to_dicts()
+    )
+    print_table(("time (min)", "arrivals", "GPUs asked for", "load"), parts)
+
+
+def trace_as_json(trace: Trace) -> dict[str, Any]:
+    """What `print_trace` prints, and every job, for programs."""
+    return {
+        "name": trace.name,
+        "seed": trace.seed,
+        "gpus": len(trace.cluster.gpus),
+        "imported": [report.to_dict() for report in trace.imports],
+        "models": by_model(trace).to_dicts(),
+        "load": load_over_time(trace).to_dicts(),
+        "jobs": jobs_frame(trace).to_dicts(),
+    }
+
+
+def print_decisions(decisions: pl.DataFrame) -> None:
+    """Decisions, a line each."""
+    rows = (
+        (
+            str(row["decision"]),
+            f"{row['time_s']:,.1f}",
+            _cut(row["reason"]),
+            str(row["jobs"]),
+            str(row["waiting"]),
+            str(row["candidates"]),
+            count(row["discarded"]),
+            str(row["chosen"]),
+            _number(row["own_score"], 3),
+            _number(row["score"], 3),
+            str(len(row["moved"])),
+        )
+        for row in decisions.to_dicts()
+    )
+    header = ("decision", "time (s)", "asked on", "jobs", "waiting", "candidates", "discarded", "chosen")
+    print_table((*header, "own score", "score", "moved"), rows, left=0)
+
+
+def print_explanation(run: Run, explanation: Explanation) -> None:
+    """One decision: what was chosen and why, and how jobs fared while it held."""
+    each = explanation
+    out.print(
+        f"[bold]{escape(run.manifest['scheduler'])}[/bold]: decision {each.decision} at {each.time_s:,.3f} s "
+        f"({each.time_s / 60:,.1f} min), in force until {each.until_s:,.3f} s"
+    )
+    out.print(f"asked on {escape(each.reason)}")
+    out.print(_choice(each))
+    for title, jobs in (("moved", each.moved), ("waiting", each.waiting)):
+        if jobs:
+            out.print(f"{title}: {escape(', '.join(jobs))}")
+    _print_discarded(each)
+    _print_links(each)
+    _print_jobs(each)
+    _print_delays(each)
+    _print_said(each.said)
+
+
+def _choice(each: Explanation) -> str:
+    if each.score is None:
+        return f"{each.candidates} candidates, the scheduler's own choice was taken"
+    own = "discarded" if each.own_score is None else f"score {each.own_score:.3f}"
+    what = "the scheduler's own choice" if each.chosen == 0 else f"candidate {each.chosen}"
+    return (
+        f"{each.candidates} candidates, {len(each.discarded)} discarded: took {what} with score "
+        f"{each.score:.3f}; own choice: {own}"
+    )
+
+
+def _print_discarded(each: Explanation) -> None:
+    reasons: dict[str, list[int]] = {}
+    for number, reason in each.discarded:
+        reasons.setdefault(reason, []).append(number)
+    for reason, numbers in reasons.items():
+        out.print(f"discarded {', '.join(map(str, numbers))}: {escape(reason)}")
+
+
+def _print_links(each: Explanation) -> None:
+    if not each.links:
+        return
+    lowest = sorted(each.links, key=lambda link: (1.0 if link.after is None else link.after, link.link))
+    rows = (
+        (link.link, _number(link.before, 3), _number(link.after, 3), ", ".join(link.jobs))
+        for link in lowest[:_MOST_LINKS]
+    )
+    out.print()
+    print_table(("shared link", "score before", "after", "jobs on it"), rows)
+    if len(lowest) > _MOST_LINKS:
+        out.print(f"… and {len(lowest) - _MOST_LINKS} links more, with higher scores")
+
+
+def _print_jobs(each: Explanation) -> None:
+    rows = (
+        (
+            job.job,
+            str(len(job.gpus)),
+            count(job.iterations),
+            milliseconds(job.iteration_s),
+            milliseconds(job.ideal_s),
+            _slower(job.iteration_s, job.ideal_s),
+            milliseconds(job.slot_s),
+        )
+        for job in each.jobs
+    )
+    header = ("job", "workers", "iterations", "mean (ms)", "idle (ms)", "slower", "slot (ms)")
+    out.print()
+    print_table(header, rows)
+
+
+def _print_delays(each: Explanation) -> None:
+    if not each.delays:
+        return
+    rows = (
+        (delay.job, delay.other, delay.link, milliseconds(delay.per_iteration_s))
+        for delay in each.delays[:_MOST_LINKS]
+    )
+    out.print()
+    print_table(("job", "loses to", "on", "ms per iteration"), rows, left=3)
+    if len(each.delays) > _MOST_LINKS:
+        out.print(f"… and {len(each.delays) - _MOST_LINKS} times more, by less")
+
+
+def _print_said(said: Mapping[str, Any]) -> None:
+    """What a scheduler said for itself, a line for each thing that it named."""
+    if said:
+        out.print()
+        out.print("the scheduler says:")
+    for key, value in said.items():
+        for line in _lines(key, value):
+            out.print(f"  {escape(line)}", style="dim")
+
+
+def _lines(key: str, value: Any) -> Iterable[str]:
+    """`value` as text: elements of tables and lists on lines of their own."""
+    match value:
+        case dict() if value:
+            for name, inner in value.items():
+                yield from _lines(f"{key}.{name}", inner)
+        case [dict(), *_]:
+            for place, inner in enumerate(value):
+                yield from _lines(f"{key}[{place}]", inner)
+        case _:
+            yield f"{key}: {_cut(str(value))}"
+
+
+def as_json(runs: Iterable[Run]) -> list[dict[str, Any]]:
+    """What `print_runs` prints, for programs."""
+    return overviews(runs).to_dicts()
+
+
+def _slower(iteration_s: float | None, ideal_s: float | None) -> str:
+    return "–" if iteration_s is None or not ideal_s else f"{100 * (iteration_s / ideal_s - 1):+.1f}%"
+
+
+def _factor(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}×"
+
+
+def _number(value: float | None, decimals: int) -> str:
+    return "–" if value is None else f"{value:,.{decimals}f}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_SAID else text[: _LONGEST_SAID - 1] + "…"

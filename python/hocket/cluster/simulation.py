@@ -1,0 +1,289 @@
+"""Runs a trace of jobs under a scheduler: who is asked when, and what is done with the answer."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from hocket import _hocket
+from hocket.cluster.interruption import Interruption
+from hocket.cluster.marks import marks_for
+from hocket.cluster.tables import Tables, Verdict
+from hocket.cluster.trace import Trace
+from hocket.cluster.transitions import Costs, Transitions
+from hocket.errors import InputError
+from hocket.packets import Memory, Sink
+from hocket.results import Run, RunWriter, peak_rss_mb
+from hocket.schedulers import Decision, State
+from hocket.schedulers.cassini import Cassini, Chosen
+from hocket.schedulers.checks import checked
+from hocket.schedulers.crossings import Routes
+from hocket.schedulers.loading import Policy, load_policy
+
+Progress = Callable[[float, int, int], object]
+"""Called now and then with simulated seconds, jobs done, and jobs in total."""
+
+# The engine's clock counts picoseconds in 64 bits; half of that is 106 days.
+_NEVER_PS = 2**63 - 1
+# How often a scheduler may be asked in vain before it is held to let jobs wait for ever.
+_MOST_IN_VAIN = 1_000
+
+
+def simulate(
+    trace: Trace,
+    policy: Policy | str,
+    *,
+    directory: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Simulates the jobs of `trace` on the flow engine, where `policy`, or the one of this name, puts them.
+
+    Names are those that `load_policy` takes. The same trace and policy give the same tables, which
+    `hocket.cluster.schemas` describes. With a `directory` the run is written there while it goes on, so that
+    its tables need not fit into memory. Ctrl-C ends the run early: what was finished by then comes back,
+    marked as interrupted.
+
+    Raises `InputError` for an unknown name, and for a scheduler that raises or answers what cannot be carried
+    out: what was recorded until then is in the directory, with the status `failed`.
+    """
+    if isinstance(policy, str):
+        policy = load_policy(policy, trace)
+    with RunWriter(directory) if directory is not None else Memory() as sink:
+        return _Simulation(trace, policy, trace.until_ps, sink, progress).run()
+
+
+def reached(trace: Trace, policy: Policy | str, at_ps: int) -> Transitions:
+    """Jobs, GPUs and engine of such a run at `at_ps`, or at its end if that comes before.
+
+    Raises `InputError` as `simulate` does.
+    """
+    if isinstance(policy, str):
+        policy = load_policy(policy, trace)
+    simulation = _Simulation(trace, policy, min(at_ps, trace.until_ps or at_ps), Memory(), None)
+    while simulation.goes_on():
+        simulation.step()
+    return simulation.transitions
+
+
+@dataclass
+class _Wall:
+    """How long it took to decide, in seconds of a wall clock."""
+
+    scheduler_s: list[float] = field(default_factory=list)
+    cassini_s: list[float] = field(default_factory=list)
+
+    def described(self) -> dict[str, Any]:
+        return {
+            who: {"decisions": len(times), "total_s": sum(times), "longest_s": max(times, default=0.0)}
+            for who, times in (("scheduler", self.scheduler_s), ("cassini", self.cassini_s))
+        }
+
+
+class _Simulation:
+    """One run, from the first arrival to the last departure or the trace's end."""
+
+    def __init__(
+        self, trace: Trace, policy: Policy, until_ps: int | None, sink: Sink, progress: Progress | None
+    ) -> None:
+        settings, network = trace.settings, trace.network
+        self._trace = trace
+        self._policy = policy
+        self._until_ps = until_ps
+        self._sink = sink
+        self._progress = progress
+        self._dedicated = bool(getattr(policy.scheduler, "dedicated", False))
+        routes = Routes(network, trace.cluster, [job.name for job in trace.jobs])
+        self._cassini = (
+            Cassini(trace.cassini, network, routes.crossings, jitter=settings.jitter, seed=trace.seed)
+            if policy.cassini
+            else None
+        )
+        marks = _marks(trace)
+        self._engine = _hocket.ClusterRun(
+            network.fabric,
+            {
+                "seed": trace.seed,
+                "priority_queues": trace.priority_queues,
+                "merge": settings.merge,
+                "marks": marks,
+            },
+        )
+        self._tables = Tables(sink, self._engine, trace, counts_marks=marks is not None)
+        self.transitions = Transitions(
+            self._engine,
+            trace.cluster,
+            Costs(settings.start_cost_ps, settings.restart_cost_ps, settings.jitter),
+            routes,
+            adjust=trace.cassini.adjust,
+            dedicated=self._dedicated,
+            over=self._tables.stint,
+        )
+        # Without CASSINI a scheduler's own choice is all that is looked at.
+        self._candidates = trace.cassini.candidates if policy.cassini else 1
+        self._arrived = 0
+        self._ask_again_ps: int | None = None
+        self._in_vain = 0
+        self._wall = _Wall()
+        self._started = time.perf_counter()
+
+    def run(self) -> Run:
+        """All of it; what was recorded is kept, however it ends."""
+        status = {"status": "complete"}
+        try:
+            with Interruption() as interruption:
+                while self.goes_on():
+                    self.step()
+                    if interruption.came:
+                        status = {"status": "interrupted"}
+                        break
+        except InputError as error:
+            self._finish({"status": "failed", "failure": str(error)})
+            raise
+        return self._finish(status)
+
+    def goes_on(self) -> bool:
+        """Whether anything is left to happen before the end."""
+        if self._until_ps is not None and self._engine.now_ps >= self._until_ps:
+            return False
+        if self._arrived < len(self._trace.jobs) or self._ask_again_ps is not None:
+            return True
+        return len(self.transitions.stints()) > 0
+
+    def step(self) -> None:
+        """On to the next time at which something happens, and what follows from it."""
+        departed = self.transitions.ended(self._engine.advance(self._next_ps()))
+        arrived = self._arrivals()
+        asked_for = self._ask_again_ps is not None and self._ask_again_ps <= self._engine.now_ps
+        if departed or arrived or asked_for:
+            self._ask_again_ps = None
+            if self.transitions.active:
+                self._decide(_reason(arrived, departed, asked_for))
+        self.transitions.begin()
+        if self._progress is not None:
+            done = len(self.transitions.done)
+            self._progress(self._engine.now_ps / 1e12, done, len(self._trace.jobs))
+
+    def _next_ps(self) -> int:
+        """Until when the engine can go on, unless a job ends before."""
+        times = [self._until_ps, self._ask_again_ps]
+        if self._arrived < len(self._trace.jobs):
+            times.append(self._trace.jobs[self._arrived].arrival_ps)
+        return min((each for each in times if each is not None), default=_NEVER_PS)
+
+    def _arrivals(self) -> list[str]:
+        """Takes in the jobs that arrive now; returns their names."""
+        first, jobs = self._arrived, self._trace.jobs
+        while self._arrived < len(jobs) and jobs[self._arrived].arrival_ps <= self._engine.now_ps:
+            self.transitions.arrive(jobs[self._arrived])
+            self._arrived += 1
+        arrived = [job.name for job in jobs[first : self._arrived]]
+        placed = {name: self._trace.placement[name] for name in arrived if name in self._trace.placement}
+        if placed and not self._dedicated:
+            self.transitions.place(placed)
+        return arrived
+
+    def _decide(self, reason: str) -> None:
+        """Asks the scheduler and CASSINI, and carries out what they say."""
+        state = self.transitions.state()
+        decision = self._asked(state)
+        chosen = self._chosen(state, decision)
+        candidate = decision.candidates[0 if chosen is None else chosen.candidate]
+        moved = self.transitions.apply(candidate)
+        if chosen is not None:
+            self.transitions.align(chosen.slots)
+        self._ask_again_ps = decision.ask_again_ps
+        waiting = [each.job.name for each in state.jobs if not candidate.placement.get(each.job.name)]
+        self._check_hope(waiting, len(state.jobs))
+        verdict = Verdict(state.now_ps, reason, len(state.jobs), len(waiting), decision, chosen, moved)
+        self._tables.verdict(verdict, self.transitions.stints())
+
+    def _asked(self, state: State) -> Decision:
+        """What the scheduler answers, checked."""
+        before = time.perf_counter()
+        try:
+            decision = self._policy.scheduler.schedule(state, self._candidates)
+        except Exception as error:
+            raise self._blamed(state, f"raised {type(error).__name__}: {error}") from error
+        self._wall.scheduler_s.append(time.perf_counter() - before)
+        try:
+            return checked(decision, state, dedicated=self._dedicated)
+        except InputError as error:
+            raise self._blamed(state, str(error)) from None
+
+    def _chosen(self, state: State, decision: Decision) -> Chosen | None:
+        """What CASSINI makes of the scheduler's candidates, if it is there."""
+        if self._cassini is None:
+            return None
+        before = time.perf_counter()
+        chosen = self._cassini.choose(state, decision, self.transitions.iteration_start_ps)
+        self._wall.cassini_s.append(time.perf_counter() - before)
+        return chosen
+
+    def _check_hope(self, waiting: Sequence[str], jobs: int) -> None:
+        """That a scheduler which wants to be asked for ever lets some job run now and then."""
+        in_vain = len(waiting) == jobs and self._arrived == len(self._trace.jobs)
+        self._in_vain = self._in_vain + 1 if in_vain else 0
+        if self._in_vain > _MOST_IN_VAIN:
+            raise InputError(
+                f"scheduler {self._policy.title!r}: lets all {jobs} jobs wait, {waiting[0]!r} first, "
+                f"although no GPU is taken and it was asked {_MOST_IN_VAIN:,} times"
+            )
+
+    def _blamed(self, state: State, what: str) -> InputError:
+        return InputError(f"scheduler {self._policy.title!r}: at {state.now_ps / 1e12:,.3f} s: {what}")
+
+    def _finish(self, status: Mapping[str, str]) -> Run:
+        """The run as it stands; jobs keep the iterations that they finished."""
+        self.transitions.end()
+        members, now_ps = self.transitions.members, self._engine.now_ps
+        self._tables.finish(members, now_ps)
+        manifest = {
+            "hocket_version": version("hocket"),
+            "engine": "flow",
+            "scheduler": self._policy.title,
+            "seed": self._trace.seed,
+            **status,
+            "simulated_s": now_ps / 1e12,
+            "run_s": time.perf_counter() - self._started,
+            "peak_rss_mb": peak_rss_mb(),
+            "decided": self._wall.described(),
+            "counts": {
+                "jobs": len(self._trace.jobs),
+                "arrived": len(members),
+                "done": len(self.transitions.done),
+                **self._tables.rows,
+            },
+            "plan": self._trace.resolved(),
+        }
+        return self._sink.finish(manifest)
+
+
+def _marks(trace: Trace) -> "_hocket._Marks | None":
+    """How links mark, or None where marks are not counted.
+
+    Raises `InputError` if the trace asks for marks that nothing is known of.
+    """
+    if not trace.settings.marks:
+        return None
+    marks = marks_for(trace.network)
+    if marks is None and "marks" in trace.settings.model_fields_set:
+        raise InputError(
+            "cluster.marks: how links mark is known for 50 Gbps, and not all links have that rate"
+        )
+    return marks
+
+
+def _reason(arrived: Sequence[str], departed: Sequence[str], asked_for: bool) -> str:
+    """Why a scheduler is asked, for people.
+
+    >>> _reason(["a", "b"], [], True)
+    'arrival of a, b; as it asked for'
+    """
+    parts = [
+        f"{what} of {', '.join(jobs)}"
+        for what, jobs in (("arrival", arrived), ("departure", departed))
+        if jobs
+    ]
+    return "; ".join([*parts, *(["as it asked for"] if asked_for else [])])
