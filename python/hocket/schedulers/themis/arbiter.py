@@ -56,8 +56,8 @@ class Outcome:
 def best_outcome(tables: Sequence[Sequence[Bid]], offer: Offer) -> Outcome:
     """At most one bid of each of `tables`, so that the product of valuations is largest.
 
-    The 0/1 program of NSDI'20, solved exactly in up to `MOST_STEPS`. Equal products are settled by the order
-    of tables and bids.
+    The 0/1 program of NSDI'20, solved exactly where `MOST_STEPS` are enough. Equal products are settled by
+    the order of tables and bids.
     """
     search = _Search(tables, offer, MOST_STEPS)
     search.run()
@@ -97,7 +97,7 @@ class _Search:
         self.best: dict[int, tuple[Bid, Demand]] = {}
         self.best_gain = 0.0
         self.steps = 0
-        self.most_steps = most_steps
+        self.most_steps = len(self.jobs) + most_steps  # the first way through all jobs comes to its end
 
     def run(self) -> None:
         """Goes through the choices of all jobs; not recursive, as a queue of jobs may be long."""
@@ -141,14 +141,17 @@ class _Search:
         return sorted(found, key=lambda each: -each[0])
 
     def _places(self, bid: Bid) -> Iterator[Demand]:
-        """Where `bid` can still be met, tightest first, one of those that are alike."""
+        """Where `bid` can still be met, one of those that are alike; tightest first, and before those from
+        which it would take what others may want back.
+        """
         if bid.exact:
             if self._fits(bid.exact):
                 yield bid.exact
             return
         alike = set()
         enough = [region for region in bid.regions if self.rest[region] >= bid.needed]
-        for region in sorted(enough, key=lambda region: (self.rest[region], region)):
+        unclaimed = self.offer.unclaimed
+        for region in sorted(enough, key=lambda each: (unclaimed[each] < bid.needed, self.rest[each], each)):
             demand = ((region, bid.needed),)
             if self._fits(demand) and (name := self._name(region)) not in alike:
                 alike.add(name)
@@ -181,9 +184,8 @@ def _bounds(tables: Sequence[Sequence[Bid]], total: int) -> list[list[float]]:
         row = rows[-1].copy()
         for bid in table:
             if bid.needed <= total:
-                np.maximum(
-                    row[bid.needed :], rows[-1][: total + 1 - bid.needed] + bid.gain, row[bid.needed :]
-                )
+                with_bid = rows[-1][: total + 1 - bid.needed] + bid.gain
+                np.maximum(row[bid.needed :], with_bid, out=row[bid.needed :])
         rows.append(row)
     return [row.tolist() for row in reversed(rows)]
 

@@ -189,7 +189,7 @@ def _give(offer: Offer, bidder: Bidder, bid: Bid, region: int, share: float) -> 
 
 
 def _title(bid: Bid) -> str:
-    """The number of workers and where they are: `in place`, or within one `server`, one `rack`, or `racks`."""
+    """Number of workers and where they are: `in place`, or within one `server`, one `rack`, or `racks`."""
     return f"{bid.workers} {'in place' if bid.exact else bid.span.name.lower()}"
 
 

@@ -68,6 +68,8 @@ class Offer:
         self.claimed = claimed
         self.counts = [0] * (regions.whole + 1)
         """By region: how many GPUs there are in it."""
+        self.unclaimed = [0] * (regions.whole + 1)
+        """By region: how many of them nobody may want back."""
         self._gpus: list[set[int]] = [set() for _ in range(regions.servers)]
         self.add(gpus)
 
@@ -85,16 +87,19 @@ class Offer:
             server = self.regions.cluster.server_of[gpu]
             assert gpu not in self._gpus[server], "a GPU is offered once"
             self._gpus[server].add(gpu)
-            for region in self.regions.around[server]:
-                self.counts[region] += 1
+            self._count(gpu, 1)
 
     def remove(self, gpus: Iterable[int]) -> None:
         """Takes `gpus` off."""
         for gpu in gpus:
             server = self.regions.cluster.server_of[gpu]
             self._gpus[server].remove(gpu)
-            for region in self.regions.around[server]:
-                self.counts[region] -= 1
+            self._count(gpu, -1)
+
+    def _count(self, gpu: int, change: int) -> None:
+        for region in self.regions.of(gpu):
+            self.counts[region] += change
+            self.unclaimed[region] += change * (gpu not in self.claimed)
 
     def pick(self, needed: int, region: int, held: Gpus = (), former: frozenset[int] = frozenset()) -> Gpus:
         """`needed` GPUs in `region`, ascending, for a job that holds `held` and had `former`.
@@ -105,29 +110,26 @@ class Offer:
         """
         assert needed <= self.counts[region], "a region has what is picked in it"
         near = [self._by_region(gpu for gpu in former if gpu in self), self._by_region(held)]
-        claimed = self._by_region(gpu for gpu in self.claimed if gpu in self)
         found: list[int] = []
         racks = self._racks(region)
         while len(found) < needed:
-            rack = self._take_best(racks, needed - len(found), near, claimed)
+            rack = self._take_best(racks, needed - len(found), near)
             servers = self._servers(rack, region)
             while servers and len(found) < needed:
-                server = self._take_best(servers, needed - len(found), near, claimed)
+                server = self._take_best(servers, needed - len(found), near)
                 gpus = sorted(
                     self._gpus[server], key=lambda gpu: (gpu not in former, gpu in self.claimed, gpu)
                 )
                 found += gpus[: needed - len(found)]
         return tuple(sorted(found))
 
-    def _take_best(
-        self, places: list[int], needed: int, near: list[Counter[int]], claimed: Counter[int]
-    ) -> int:
-        """Takes the best of `places` out of them; `near` and `claimed` count GPUs by region."""
+    def _take_best(self, places: list[int], needed: int, near: list[Counter[int]]) -> int:
+        """Takes the best of `places` out of them; `near` counts GPUs that the job had, and has, by region."""
 
         def order(place: int) -> tuple[int, bool, bool, bool, int, int]:
             former, held = near
             count = self.counts[place]
-            crowded, short = count - claimed[place] < needed, count < needed
+            crowded, short = self.unclaimed[place] < needed, count < needed
             return -former[place], not held[place], crowded, short, -count if short else count, place
 
         best = min(places, key=order)

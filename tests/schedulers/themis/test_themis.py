@@ -1,0 +1,252 @@
+"""Auctions on clusters small enough to follow by hand."""
+
+from collections.abc import Callable
+
+import pytest
+
+from hocket.errors import InputError
+from hocket.schedulers import Cluster, Decision, Gpus, JobState, State
+from hocket.schedulers.themis import Options, Themis
+
+MakeCluster = Callable[[int, int, int], Cluster]
+MakeJob = Callable[..., JobState]
+MakeState = Callable[..., State]
+
+S = 10**12
+MINUTE = 60 * S
+
+
+def ask(state: State, seed: int = 1, **options: object) -> Decision:
+    return Themis(Options.model_validate(options), seed).schedule(state, 1)
+
+
+def placed(decision: Decision) -> dict[str, Gpus]:
+    return dict(decision.candidates[0].placement)
+
+
+def workers(decision: Decision) -> dict[str, int]:
+    return {name: len(gpus) for name, gpus in placed(decision).items()}
+
+
+def test_a_job_alone_gets_what_it_was_submitted_with_in_one_rack(
+    make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState
+) -> None:
+    decision = ask(make_state(0, make_cluster(6, 4, 1), make_job("a", requested=3)))
+    assert placed(decision) == {"a": (0, 1, 2)}
+    assert decision.ask_again_ps == 10 * MINUTE
+
+
+def test_a_job_that_has_run_grows_to_its_maximum_parallelism(
+    make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState
+) -> None:
+    state = make_state(0, make_cluster(6, 4, 1), make_job("a", (0, 1), requested=2))
+    assert placed(ask(state)) == {"a": (0, 1, 2, 3)}
+    assert placed(ask(state, workers="requested")) == {"a": (0, 1)}
+
+
+def test_nobody_moves_for_less_than_a_restart(
+    make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState
+) -> None:
+    # 27.4 s of serial work are left: four workers save 6.85 s of 13.7 s, and a restart takes 30 s.
+    state = make_state(0, make_cluster(1, 1, 4), make_job("a", (0, 1), done=900 * 1400))
+    assert placed(ask(state)) == {"a": (0, 1)}
+    assert placed(ask(state, restart_cost="0 s")) == {"a": (0, 1, 2, 3)}
+
+
+def test_two_alike_share_and_pay_half(
+    make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState
+) -> None:
+    state = make_state(0, make_cluster(1, 1, 4), make_job("a"), make_job("b"))
+    decision = ask(state, fairness_knob=0)
+    # With N_avg = 2, T_id = 274 s ÷ 4 × 2 = 137 s: ρ = 274 s ÷ n ÷ 137 s, and V = n ÷ 2 on n GPUs.
+    assert decision.why["bids"]["a"] == {
+        "1 racks": 0.5,
+        "2 server": 1.0,
+        "3 server": 1.5,
+        "4 server": 2.0,
+    } | {
+        # Wider ones, where S(G) is 0.52: the only server has them all, but others might take some.
+        "2 racks": 0.52,
+        "3 racks": 0.78,
+        "4 racks": 1.04,
+        "2 rack": 0.72,
+        "3 rack": 1.08,
+        "4 rack": 1.44,
+    }
+    # V_b on two ÷ V_b on all four: 1 ÷ 2.
+    assert decision.why["won"] == {
+        "a": {"bid": "2 server", "share": 0.5},
+        "b": {"bid": "2 server", "share": 0.5},
+    }
+    # Each keeps one of its two, and the other comes back as nobody else is there.
+    assert decision.why["leftovers"] == {"a": 1, "b": 1}
+    assert workers(decision) == {"a": 2, "b": 2}
+
+
+@pytest.mark.parametrize(("hidden_payment", "expected"), [(True, {"c": 3}), (False, {"c": 1})])
+def test_what_payments_take_goes_to_those_who_did_not_see_the_offer(
+    make_cluster: MakeCluster,
+    make_job: MakeJob,
+    make_state: MakeState,
+    hidden_payment: bool,
+    expected: dict[str, int],
+) -> None:
+    jobs = [make_job("a"), make_job("b"), make_job("c", (4,))]
+    # f = 0.3 shows the offer to two of three; c has GPU 4 on lease.
+    state = make_state(0, make_cluster(1, 1, 5), *jobs)
+    decision = ask(state, fairness_knob=0.3, hidden_payment=hidden_payment)
+    assert sorted(decision.why["asked"]) == ["a", "b"]
+    assert {"c": workers(decision)["c"]} == expected
+
+
+@pytest.mark.parametrize(("knob", "asked"), [(0, 10), (0.5, 5), (0.75, 2), (0.8, 2), (0.95, 1), (1, 1)])
+def test_the_knob_says_how_many_see_the_offer(
+    make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState, knob: float, asked: int
+) -> None:
+    jobs = [make_job(f"j{number}") for number in range(10)]
+    decision = ask(make_state(0, make_cluster(6, 4, 1), *jobs), fairness_knob=knob)
+    assert len(decision.why["asked"]) == asked
+
+
+def test_the_worst_off_is_asked_first(
+    make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState
+) -> None:
+    # On one GPU ρ is three times that on three; b has waited, and comes before both.
+    jobs = [make_job("on_three", (0, 1, 2)), make_job("on_one", (3,)), make_job("waits")]
+    cluster = make_cluster(1, 1, 5)
+    assert ask(make_state(0, cluster, *jobs)).why["asked"] == ["waits"]
+    assert ask(make_state(0, cluster, *jobs[:2])).why["asked"] == ["on_one"]
+
+
+def test_the_next_are_asked_where_the_worst_off_cannot_bid(
+    make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState
+) -> None:
+    jobs = [make_job("needs_four", sizes=(4,)), make_job("a", (0, 1))]
+    decision = ask(make_state(0, make_cluster(1, 1, 4), *jobs))
+    assert decision.why["asked"] == ["needs_four", "a"]
+    assert workers(decision) == {"needs_four": 0, "a": 4}
+
+
+def test_the_seed_settles_who_of_equals_comes_first(
+    make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState
+) -> None:
+    state = make_state(0, make_cluster(1, 1, 4), *[make_job(name) for name in "abc"])
+    first = [ask(state, seed).why["asked"][0] for seed in range(20)]
+    assert set(first) == {"a", "b", "c"}
+    assert first == [ask(state, seed).why["asked"][0] for seed in range(20)]
+
+
+def test_a_lease_protects_until_it_ends(
+    make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState
+) -> None:
+    jobs = [make_job("a", (0, 1, 2, 3), done=700 * 1400), make_job("b")]
+    cluster = make_cluster(1, 1, 4)
+    before = ask(make_state(10 * MINUTE - 1, cluster, *jobs))
+    assert placed(before) == {"a": (0, 1, 2, 3), "b": ()}
+    assert before.why["offered"] == []
+    assert before.ask_again_ps == 10 * MINUTE
+    after = ask(make_state(10 * MINUTE, cluster, *jobs))
+    assert after.why["offered"] == [0, 1, 2, 3]
+    assert placed(after) == {"a": (), "b": (0, 1, 2, 3)}
+
+
+def test_only_the_gpus_whose_lease_ended_are_auctioned(
+    make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState
+) -> None:
+    jobs = [make_job("a", (0, 1, 2, 3)), make_job("b", requested=1, sizes=(1,))]
+    state = make_state(10 * MINUTE, make_cluster(2, 2, 1), *jobs, given={2: MINUTE, 3: 2 * MINUTE})
+    decision = ask(state)
+    assert decision.why["offered"] == [0, 1]
+    # b wins one of them; a drops to the other and those on lease.
+    assert workers(decision) == {"a": 3, "b": 1}
+    assert set(placed(decision)["a"]) > {2, 3}
+    assert decision.ask_again_ps == 11 * MINUTE
+
+
+def test_leases_that_end_soon_may_be_auctioned_together(
+    make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState
+) -> None:
+    state = make_state(MINUTE, make_cluster(1, 1, 4), make_job("a", (0, 1, 2, 3)), given={3: MINUTE // 2})
+    assert ask(state).ask_again_ps == 10 * MINUTE
+    assert ask(state, batch="30 s").ask_again_ps == 10 * MINUTE + 30 * S
+    assert ask(state, batch="1 h").ask_again_ps == 11 * MINUTE
+
+
+def test_who_wins_its_gpus_again_stays_on_them_with_a_new_lease(
+    make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState
+) -> None:
+    # Two racks are free that are as good, and the job is in the last.
+    cluster, job = make_cluster(3, 4, 1), make_job("a", (8, 9, 10, 11), requested=4)
+    themis = Themis(Options(), 1)
+    for minutes in (10, 20, 30):
+        decision = themis.schedule(make_state(minutes * MINUTE, cluster, job), 10)
+        assert [dict(each.placement) for each in decision.candidates] == [{"a": (8, 9, 10, 11)}]
+        assert decision.why["won"] == {"a": {"bid": "4 in place", "share": 1.0}}
+        assert decision.ask_again_ps == (minutes + 10) * MINUTE
+    between = themis.schedule(make_state(35 * MINUTE, cluster, job), 10)
+    assert between.why["offered"] == list(range(8))
+
+
+def test_a_winner_leaves_gpus_to_those_who_may_want_them_back(
+    make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState
+) -> None:
+    # The leases of a end; b could have its GPUs or those of the second rack, which nobody had.
+    jobs = [make_job("a", (0, 1)), make_job("b", requested=2, sizes=(1, 2))]
+    state = make_state(10 * MINUTE, make_cluster(2, 2, 1), *jobs)
+    assert placed(ask(state, workers="requested")) == {"a": (0, 1), "b": (2, 3)}
+
+
+def test_a_job_runs_on_its_sizes_or_not_at_all(
+    make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState
+) -> None:
+    jobs = [make_job("a", requested=4, sizes=(4,)), make_job("b", requested=2, sizes=(2,))]
+    decision = ask(make_state(0, make_cluster(1, 1, 5), *jobs), fairness_knob=0)
+    assert sorted(workers(decision).values()) in ([0, 2], [0, 4])
+    # Two of the four GPUs of a are auctioned and b gets them; a cannot run on the two on lease, and waits.
+    running = [make_job("a", (0, 1, 2, 3), sizes=(4,)), make_job("b", requested=2, sizes=(2,))]
+    state = make_state(10 * MINUTE, make_cluster(1, 1, 4), *running, given={2: MINUTE, 3: MINUTE})
+    assert placed(ask(state)) == {"a": (), "b": (0, 1)}
+
+
+def test_one_gpu_per_server_and_two_are_no_different_to_the_rules(
+    make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState
+) -> None:
+    jobs = [make_job("a", requested=4), make_job("b", requested=3), make_job("c", requested=2)]
+    single = ask(make_state(0, make_cluster(6, 4, 1), *jobs), fairness_knob=0)
+    assert workers(single) == {"a": 4, "b": 3, "c": 2}
+    spans = {name: make_cluster(6, 4, 1).span(gpus).name for name, gpus in placed(single).items()}
+    assert spans == {"a": "RACK", "b": "RACK", "c": "RACK"}
+    double = ask(make_state(0, make_cluster(3, 2, 2), *jobs), fairness_knob=0)
+    assert workers(double) == {"a": 4, "b": 3, "c": 2}
+    spans = {name: make_cluster(3, 2, 2).span(gpus).name for name, gpus in placed(double).items()}
+    assert spans == {"a": "RACK", "b": "RACK", "c": "SERVER"}
+
+
+def test_an_empty_cluster_needs_no_auction(make_cluster: MakeCluster, make_state: MakeState) -> None:
+    decision = ask(make_state(0, make_cluster(1, 1, 4)))
+    assert placed(decision) == {}
+    assert decision.ask_again_ps is None
+
+
+def test_the_time_average_of_competing_jobs_is_a_switch(
+    make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState
+) -> None:
+    state = make_state(0, make_cluster(1, 1, 4), make_job("a", (0, 1)), make_job("b", (2, 3)))
+    assert ask(state).why["rho"] == {"a": 1.0, "b": 1.0}
+    assert ask(state, competing_jobs=False).why["rho"] == {"a": 2.0, "b": 2.0}
+
+
+def test_bad_input_is_named(make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState) -> None:
+    state = make_state(0, make_cluster(1, 1, 4), make_job("big", requested=8, sizes=(8, 12)))
+    with pytest.raises(InputError, match="big: needs 8 workers at least, but the cluster has 4 GPUs"):
+        ask(state)
+    with pytest.raises(InputError, match="candidates: 0 is below 1"):
+        Themis(Options(), 1).schedule(make_state(0, make_cluster(1, 1, 4)), 0)
+
+
+@pytest.mark.parametrize(
+    "table", [{"fairness_knob": 1.1}, {"epoch": "0 s"}, {"lease": "-1 s"}, {"slowdown": "none"}, {"f": 0.8}]
+)
+def test_options_have_limits(table: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=next(iter(table))):
+        Options.model_validate(table)
