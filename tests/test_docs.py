@@ -14,7 +14,14 @@ from tempfile import mkdtemp
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "docs/guide.md", "docs/training.md", "docs/python.md", "docs/plan-format.md")
+PAGES = (
+    "README.md",
+    "docs/guide.md",
+    "docs/training.md",
+    "docs/python.md",
+    "docs/plan-format.md",
+    "docs/trace-format.md",
+)
 BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 # Times and memory differ from machine to machine.
 MEASURED = re.compile(
@@ -94,7 +101,7 @@ def test_a_command_prints_what_its_page_shows(shown: Shown, printed: Callable[[S
 
 def printed_by(shown: Shown, directory: Path) -> str:
     # A plan that the page asks its reader to write down is the block before the command.
-    written = re.match(r"hocket (?:compat|fabric|run) (\w+\.toml)", shown.command)
+    written = re.match(r"hocket (?:cluster|compat|fabric|run|trace) (\w+\.toml)", shown.command)
     if written is not None and shown.plan is not None:
         (directory / written[1]).write_text(shown.plan, encoding="utf-8")
     run = subprocess.run(

@@ -34,15 +34,14 @@ def by_model(trace: Trace) -> pl.DataFrame:
 
 
 def load_over_time(trace: Trace, parts: int = 10) -> pl.DataFrame:
-    """What jobs ask for in equal parts of the time from 0 until the last arrival, or until `until` if given.
+    """What jobs ask for in equal parts of the time from 0 until the last is done, or until `until` if given.
 
     Columns: from_s, until_s, arrivals, gpus (mean number in use), load (that relative to the cluster's GPUs:
     above 1 jobs have to wait).
     """
     jobs = jobs_frame(trace)
-    end_ps = trace.until_ps or trace.jobs[-1].arrival_ps
-    # Where all come at time 0, they are looked at until the last would be done.
-    end_s = end_ps / PS_PER_S if end_ps else max(jobs["run_time_s"].to_list())
+    last_s = max((jobs["arrival_s"] + jobs["run_time_s"]).to_list())
+    end_s = last_s if trace.until_ps is None else trace.until_ps / PS_PER_S
     edges = [end_s * part / parts for part in range(parts + 1)]
     return pl.DataFrame(
         [_part(jobs, start_s, stop_s, len(trace.cluster.gpus)) for start_s, stop_s in pairwise(edges)]

@@ -123,13 +123,14 @@ def test_a_manifest_holds_the_trace(path: Path) -> None:
 
 
 def test_a_description_adds_up() -> None:
-    trace = parse_trace({"fabric": TESTBED, "jobs": [job(), job("b", arrival="10 s")]})
+    jobs_of_trace = [job(), job("b", arrival="5 s")]
+    trace = parse_trace({"fabric": TESTBED, "until": "10 s", "jobs": jobs_of_trace})
     jobs = jobs_frame(trace)
     assert by_model(trace)["jobs"].to_list() == [2]
     assert by_model(trace)["gpu_hours"].sum() == pytest.approx(jobs["gpu_hours"].sum())
-    # Both run for longer than 10 s: until then one has 4 of 24 GPUs.
+    # Both run for longer than 10 s: for the first half one has 4 of 24 GPUs, then each.
     assert jobs["run_time_s"].min() > 10  # type: ignore[operator]
-    assert load_over_time(trace, parts=2)["load"].to_list() == pytest.approx([4 / 24, 4 / 24])
+    assert load_over_time(trace, parts=2)["load"].to_list() == pytest.approx([4 / 24, 8 / 24])
     assert headline(trace).startswith("2 jobs on 24 GPUs in 24 servers and 6 racks")
 
 

@@ -80,6 +80,23 @@ class Report:
     skipped: Mapping[str, int]
     """Jobs by the reason for which they cannot be run, in the order in which the reasons came up."""
 
+    def __str__(self) -> str:
+        """In a line.
+
+        >>> str(Report("log.csv", "helios", jobs=9, outside=3, taken=4, skipped={"failed": 2}))
+        'log.csv: 4 of 9 jobs taken; 2 × failed; 3 × outside the time or the number that is asked for'
+        """
+        return "; ".join([f"{self.file}: {self.taken:,} of {self.jobs:,} jobs taken", *self._others()])
+
+    def why_none(self) -> str:
+        """What became of the jobs if none was taken."""
+        return "; ".join(self._others()) or "it has none"
+
+    def _others(self) -> list[str]:
+        reasons = [f"{count:,} × {reason}" for reason, count in self.skipped.items()]
+        beyond = [f"{self.outside:,} × outside the time or the number that is asked for"]
+        return reasons + (beyond if self.outside else [])
+
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
         return asdict(self)
@@ -119,7 +136,7 @@ def imported(table: Import, directory: Path, stream: str, gpus: int) -> Imported
     _check_names(path, [each.name or "" for each in taken])
     report = Report(table.file, table.format, len(records), outside, len(taken), dict(skipped))
     if not taken:
-        raise InputError(f"{path}: has no job that can be run: {_told(report)}")
+        raise InputError(f"{path}: has no job that can be run: {report.why_none()}")
     return Imported(tuple(taken), report)
 
 
@@ -141,12 +158,6 @@ def _in_order(records: Sequence[Record]) -> Iterator[tuple[Record, int]]:
     known.sort(key=lambda item: item[0])
     for submitted_ps, record in known:
         yield record, submitted_ps - known[0][0]
-
-
-def _told(report: Report) -> str:
-    reasons = [f"{count} × {reason}" for reason, count in report.skipped.items()]
-    outside = [f"{report.outside} × outside the time that is asked for"] if report.outside else []
-    return "; ".join([*reasons, *outside]) or "it has none"
 
 
 class _Mapping:
