@@ -2,7 +2,18 @@
 (NSDI'24 §4.2).
 """
 
+from hocket.schedulers.cassini.cassini import Cassini
 from hocket.schedulers.cassini.chosen import CandidateScore, Chosen, Component, LinkScore, Slot
 from hocket.schedulers.cassini.options import Options
+from hocket.schedulers.cassini.theorem import check_relative_shifts
 
-__all__ = ["CandidateScore", "Chosen", "Component", "LinkScore", "Options", "Slot"]
+__all__ = [
+    "CandidateScore",
+    "Cassini",
+    "Chosen",
+    "Component",
+    "LinkScore",
+    "Options",
+    "Slot",
+    "check_relative_shifts",
+]

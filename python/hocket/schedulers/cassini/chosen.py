@@ -62,14 +62,12 @@ class Component:
     reference: str
     """The job that is not delayed."""
     score: float
-    """The mean over its links under the best shifts found."""
-    origin: str
+    """The mean over its links under the best shifts found; where there are none, over all shifts."""
+    origin: str | None
     """Where the shifts come from: `loop-free`, `closed loops`, or `joint` for all links at once."""
-    stretch: float | None
-    """How much longer slots are than the periods of the circle; none without slots."""
     gain: float | None
-    """Iteration time at random starts ÷ in slots, mean over the jobs, both predicted; none where the score
-    alone forbids shifts."""
+    """How long an iteration takes at random starts ÷ how far slots are apart, mean over the jobs; as
+    predicted, where it was."""
     why_none: str | None
     """Why its jobs have no slots, if so."""
     kept: bool
@@ -117,7 +115,6 @@ class Chosen:
                     "reference": each.reference,
                     "score": each.score,
                     "origin": each.origin,
-                    "stretch": each.stretch,
                     "gain": each.gain,
                     "why_none": each.why_none,
                     "kept": each.kept,

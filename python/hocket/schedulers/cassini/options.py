@@ -6,7 +6,7 @@ from pydantic import Field, StrictBool, StrictInt
 
 from hocket.plan.link import PrecisionDeg
 from hocket.schema import Number, Table, default
-from hocket.units import PositiveDurationPs, parse_duration
+from hocket.units import LARGEST
 
 
 class Options(Table):
@@ -19,8 +19,8 @@ class Options(Table):
     tolerance: Annotated[Number, Field(ge=0, le=0.5)] = default(
         0.01, "Hocket: measured iteration times vary by about 1%"
     )
-    time_limit_ps: PositiveDurationPs = default(
-        parse_duration("10 s"), "Hocket: only the best answer so far after that", "time_limit"
+    step_limit: Annotated[StrictInt, Field(ge=1, le=LARGEST)] = default(
+        30_000, "Hocket: a component takes milliseconds, and its score is that of 300 times as many steps"
     )
     shift_threshold: Number = default(0.6, "NSDI'24 §5.5: with a score of 0.6 the gain is gone")
     adjust: StrictBool = default(True, "NSDI'24 §5.7: a job that drifts by 5% goes back to its slot")

@@ -1,0 +1,49 @@
+"""The score of a link whose jobs come at any time: the mean over all shifts."""
+
+from collections.abc import Sequence
+
+from hocket.workloads import WorkloadProfile
+
+# Demands are counted in so many parts of the capacity, which bounds the work; a score is off by at most half
+# a part for each job.
+_PARTS = 1_000
+
+
+def expected_score(capacity_bps: int, jobs: Sequence[tuple[WorkloadProfile, int]]) -> float:
+    """1 less the mean of NSDI'24 Equation 1 over all shifts of `jobs`, given as (profile, flows).
+
+    At a random shift a job asks for each of its rates with the share of its period that it has it for,
+    whatever the others ask for.
+
+    >>> from hocket.workloads import PhaseSpec
+    >>> half = WorkloadProfile(200, (PhaseSpec(0, 100, 40),), ())
+    >>> expected_score(50, [(half, 1), (half, 1)])  # (40 + 40 - 50) ÷ 50 for a quarter of the time
+    0.85
+    """
+    below = {0: 1.0}
+    excess = 0.0
+    above = 0.0
+    for profile, flows in jobs:
+        rates = _rates(profile, flows, capacity_bps)
+        excess += above * sum(rate * share for rate, share in rates)
+        sums: dict[int, float] = {}
+        for have, probability in below.items():
+            for rate, share in rates:
+                asked = have + rate
+                if asked > _PARTS:
+                    excess += probability * share * (asked - _PARTS)
+                    above += probability * share
+                else:
+                    sums[asked] = sums.get(asked, 0.0) + probability * share
+        below = sums
+    return round(1 - excess / _PARTS, 12)
+
+
+def _rates(profile: WorkloadProfile, flows: int, capacity_bps: int) -> list[tuple[int, float]]:
+    """Rates in parts of the capacity, and the share of the period that each has."""
+    idle = 1 - profile.up_ps / profile.period_ps
+    rates = [(0, idle)]
+    for phase in profile.phases:
+        parts = round(phase.rate_bps * flows * _PARTS / capacity_bps)
+        rates.append((parts, phase.duration_ps / profile.period_ps))
+    return rates
