@@ -249,8 +249,11 @@ class _StartSpec(TypedDict):
 
 class _Rest(TypedDict):
     job: int
-    rest: _Profile
+    # Of its iteration or, if it waits, of the wait; nothing if an iteration begins now.
+    rest: _Profile | None
+    # Left, the one under way included.
     iterations: int
+    waits: bool
     # Origin, period, whether it readjusts.
     slots: tuple[int, int, bool] | None
 

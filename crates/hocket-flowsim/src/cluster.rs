@@ -118,15 +118,17 @@ pub struct Traffic {
     pub marks: f64,
 }
 
-/// A running job in the middle of an iteration.
+/// What a running job has still to do.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rest {
     /// The job.
     pub job: JobId,
-    /// What is left of the iteration, as on an idle network.
-    pub rest: Profile,
-    /// Iterations left, this one included.
+    /// What is left of its iteration, as on an idle network, or of the wait for the next one. Nothing if it begins one now.
+    pub rest: Option<Profile>,
+    /// Iterations left, the one under way included.
     pub iterations: u64,
+    /// Whether it is between iterations, or has not begun the first.
+    pub waits: bool,
     /// Where its iterations start, if it has slots.
     pub slots: Option<Slots>,
 }
@@ -384,27 +386,26 @@ impl ClusterRun {
         all.into_iter().map(|((link, job), traffic)| (link, job, traffic)).collect()
     }
 
-    /// The running jobs that are in an iteration.
+    /// All running jobs.
     pub fn rests(&mut self) -> Vec<Rest> {
         let now = self.network.now;
         let mut rests = Vec::new();
         for (index, member) in self.members.iter().enumerate() {
-            let Some(running) = &member.running else { continue };
-            let sender = &mut self.network.streams[running.stream].sender;
+            let Some(Running { closed_loop, stream, wake, .. }) = &member.running else { continue };
+            let sender = &mut self.network.streams[*stream].sender;
             let left = if sender.active {
                 sender.advance(now);
                 sender.time_at_cap()
             } else {
-                running.wake.map_or(Duration::ZERO, |wake| wake.since(now))
+                wake.map_or(Duration::ZERO, |wake| wake.since(now))
             };
-            if let Some(rest) = running.closed_loop.rest(left) {
-                rests.push(Rest {
-                    job: JobId::from_index(index),
-                    rest,
-                    iterations: running.planned - running.closed_loop.done(),
-                    slots: running.closed_loop.slots(),
-                });
-            }
+            rests.push(Rest {
+                job: JobId::from_index(index),
+                rest: closed_loop.rest(left),
+                iterations: closed_loop.left().expect("jobs of a cluster have a number of them"),
+                waits: closed_loop.iteration_start().is_none(),
+                slots: closed_loop.slots(),
+            });
         }
         rests
     }

@@ -49,8 +49,9 @@ pub(crate) struct StartSpec {
 #[derive(IntoPyObject)]
 struct RestRow {
     job: u32,
-    rest: PlainProfile,
+    rest: Option<PlainProfile>,
     iterations: u64,
+    waits: bool,
     /// Origin, period, whether it readjusts.
     slots: Option<(u64, u64, bool)>,
 }
@@ -200,13 +201,14 @@ impl PyClusterRun {
         columns(py, &table)
     }
 
-    /// Of the jobs in an iteration, what is left of it.
+    /// Of each running job, what is left of its iteration or of its wait for one.
     fn rests(&mut self) -> Vec<RestRow> {
         let slots = |slots: Slots| (slots.origin.as_ps(), slots.period.as_ps(), slots.readjusts);
         let row = |rest: hocket_flowsim::cluster::Rest| RestRow {
             job: rest.job.code(),
-            rest: plain_profile(&rest.rest),
+            rest: rest.rest.as_ref().map(plain_profile),
             iterations: rest.iterations,
+            waits: rest.waits,
             slots: rest.slots.map(slots),
         };
         self.run.rests().into_iter().map(row).collect()

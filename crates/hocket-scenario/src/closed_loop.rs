@@ -197,6 +197,11 @@ impl<'a> ClosedLoop<'a> {
         self.iteration
     }
 
+    /// Iterations that it has still to do, the one under way among them, if it has a number of them.
+    pub fn left(&self) -> Option<u64> {
+        self.iterations.map(|iterations| iterations - self.iteration)
+    }
+
     /// When the iteration under way started; nothing between two of them.
     pub fn iteration_start(&self) -> Option<Time> {
         matches!(self.place, Place::Down(_) | Place::Up(_)).then_some(self.start)
@@ -279,7 +284,7 @@ impl<'a> ClosedLoop<'a> {
     }
 
     /// What is left of the iteration under way at `now`, as a profile: `left` is of the present wait, or of the present Up phase
-    /// at its rate. Nothing between two iterations, and where nothing is left.
+    /// at its rate. Between two iterations it is the wait; nothing where nothing is left.
     pub fn rest(&self, left: Duration) -> Option<Profile> {
         let phases = self.profile().phases();
         let (mut at, mut rest) = (left, Vec::new());
@@ -289,7 +294,8 @@ impl<'a> ClosedLoop<'a> {
                 rest.push(Phase { start: Duration::ZERO, duration: left, rate: phases[up].rate });
                 (up + 1, Some(phases[up].end()))
             }
-            Place::BeforeIteration(_) | Place::Gone => return None,
+            Place::BeforeIteration(_) => return Profile::new(left, Vec::new()).ok(),
+            Place::Gone => return None,
         };
         rest.retain(|phase| !phase.duration.is_zero());
         for &phase in &phases[next..] {
@@ -368,6 +374,7 @@ impl<'a> ClosedLoop<'a> {
             communication: self.communication,
             delayed: self.delayed,
         });
+        let was_rest = self.is_rest();
         self.iteration += 1;
         if self.iterations == Some(self.iteration) {
             return Ok(Place::Gone);
@@ -375,7 +382,7 @@ impl<'a> ClosedLoop<'a> {
         let start = if self.aligning {
             self.next_slot(now)?
         } else {
-            let padded = self.padded(now)?;
+            let padded = self.padded(now, was_rest)?;
             let wait = self.wait_for_slot(now, padded, records);
             self.after(padded, wait)?
         };
@@ -391,9 +398,10 @@ impl<'a> ClosedLoop<'a> {
     }
 
     // When the next iteration can start after one that ended `now`: padded jobs wait for their slot, or, without one, for so
-    // long after the start of the last.
-    fn padded(&mut self, now: Time) -> Result<Time, TooLong> {
+    // long after the start of the last. One that began before the job did is taken to have had the last slot before that.
+    fn padded(&mut self, now: Time, was_rest: bool) -> Result<Time, TooLong> {
         let pad_to = match self.slots {
+            Some(slots) if slots.waits && was_rest => slots.wait_after(self.start),
             Some(slots) if slots.waits => {
                 let late_ps = slots.deviation_ps(self.start, Duration::ZERO);
                 Duration::from_ps(slots.period.as_ps().saturating_add_signed(-late_ps))
@@ -465,6 +473,12 @@ impl Slots {
         let late = (since_first[0] - since_first[1] - since_first[2]).rem_euclid(period);
         let nearest = if 2 * late > period { late - period } else { late };
         i64::try_from(nearest).expect("half a slot period fits in 63 bits")
+    }
+
+    // How long it is from `time` to the next slot; a period at one.
+    fn wait_after(self, time: Time) -> Duration {
+        let wait = self.wait_from(time);
+        if wait.is_zero() { self.period } else { wait }
     }
 
     // How long it is from `time` to the next slot; nothing at one.

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use hocket_des::{Duration, Rate, Time};
-use hocket_flowsim::cluster::{ClusterRun, Ended, Settings, Start, Stretch};
+use hocket_flowsim::cluster::{ClusterRun, Ended, Rest, Settings, Start, Stretch};
 use hocket_flowsim::{MarkModel, Options, Outcome};
 use hocket_scenario::closed_loop::Slots;
-use hocket_scenario::{Crossing, Fabric, Job, JobId, LinkId, Phase, Profile};
+use hocket_scenario::{
+    Crossing, Fabric, Job, JobId, LinkId, Periodic, Phase, Profile, Share, Work,
+};
 use proptest::prelude::*;
 
-use crate::common::{column_str, column_u64, run_all};
+use crate::common::{column_str, column_u64, job_of, run_all, run_on_one_link};
 use crate::properties::{ITERATIONS, any_jobs, fabric, scenario};
 
 fn at(ms: u64) -> Time {
@@ -50,15 +52,15 @@ fn of_scenario(outcome: &Outcome) -> BTreeMap<String, Vec<(u64, u64)>> {
     rows
 }
 
-// Each job starts when it arrives, and the run stops at each of `cuts` on its way.
-fn in_a_cluster(jobs: &[Job], cuts: &[u64]) -> (BTreeMap<String, Vec<(u64, u64)>>, ClusterRun) {
+// Each job starts when it arrives, and the run stops at each of `cuts` on its way to `end`. So many jobs have not ended then.
+fn run_until(jobs: &[Job], cuts: &[u64], end: Time) -> (ClusterRun, usize) {
     let settings = Settings { seed: 7, priority_queues: 2, ..Settings::default() };
     let mut run = ClusterRun::new(&fabric(), settings);
     let ids: Vec<JobId> = jobs.iter().map(|job| run.add(job.name.clone())).collect();
     let mut steps: Vec<(Time, Option<usize>)> =
         jobs.iter().enumerate().map(|(number, job)| (job.arrival, Some(number))).collect();
     steps.extend(cuts.iter().map(|&ms| (at(ms), None)));
-    steps.push((at(1_000_000), None));
+    steps.push((end, None));
     steps.sort();
     let mut left = jobs.len();
     for (time, number) in steps {
@@ -79,9 +81,18 @@ fn in_a_cluster(jobs: &[Job], cuts: &[u64]) -> (BTreeMap<String, Vec<(u64, u64)>
             run.start(ids[number], start).expect("it ends in time");
         }
     }
+    (run, left)
+}
+
+// To the end of all jobs.
+fn in_a_cluster(jobs: &[Job], cuts: &[u64]) -> (BTreeMap<String, Vec<(u64, u64)>>, ClusterRun) {
+    let (mut run, left) = run_until(jobs, cuts, at(1_000_000));
     assert_eq!(left, 0, "all jobs come to their end");
     let rows = run.take_iterations();
-    let by_job = jobs.iter().zip(&ids).map(|(job, &id)| (job.name.clone(), one_by_one(&rows, id)));
+    let by_job = jobs
+        .iter()
+        .enumerate()
+        .map(|(number, job)| (job.name.clone(), one_by_one(&rows, JobId::from_index(number))));
     (by_job.collect(), run)
 }
 
@@ -260,4 +271,58 @@ fn a_link_that_more_comes_to_than_it_carries_marks_the_packets_of_both_jobs() {
     assert!(rows.iter().all(|row| (row.marks - 80.0).abs() < 1e-6), "{rows:?}");
     let by_link: f64 = run.traffic().iter().map(|row| row.2.marks).sum();
     assert!((by_link - 160.0).abs() < 1e-6, "{by_link}");
+}
+
+proptest! {
+    #[test]
+    fn what_is_left_at_any_time_goes_on_as_the_run_itself(
+        mut jobs in any_jobs(),
+        cut_ms in 300_u64..1_500,
+    ) {
+        for job in &mut jobs {
+            job.share = Share::Fair;
+        }
+        let (rows, _) = in_a_cluster(&jobs, &[]);
+        let rests = run_until(&jobs, &[], at(cut_ms)).0.rests();
+        let rest_of = |rest: &Rest| {
+            let job = &jobs[rest.job.index()];
+            let Work::Periodic(work) = job.work.clone() else { panic!("all jobs are periodic") };
+            let iterations = Some(rest.iterations + u64::from(rest.waits));
+            let work = Work::Periodic(Periodic { first: rest.rest.clone(), ..work });
+            Job { work, iterations, arrival: Time::ZERO, ..job.clone() }
+        };
+        prop_assume!(!rests.is_empty());
+        let outcome = run_all(&scenario(rests.iter().map(rest_of).collect()), &Options::default());
+        let later = of_scenario(&outcome);
+        for rest in &rests {
+            let name = &jobs[rest.job.index()].name;
+            let (whole, resumed) = (&rows[name], &later[name]);
+            // The end of every iteration after the cut, each as late as the job's own within the rounding of what was left.
+            let expected = whole.iter().map(|row| row.1).filter(|&end| end > at(cut_ms).as_ps());
+            let skipped = usize::from(rest.waits);
+            prop_assert_eq!(resumed.len() - skipped, expected.clone().count());
+            for (end, &(_, resumed_end)) in expected.zip(&resumed[skipped..]) {
+                let off = end.abs_diff(resumed_end + at(cut_ms).as_ps());
+                prop_assert!(off < 100, "{} of {name} is {off} ps off", end);
+            }
+        }
+    }
+}
+
+#[test]
+fn after_the_rest_of_an_iteration_the_next_one_waits_for_the_next_slot() {
+    let first = job_of("job", 30, &[(0, 30, 50)]).periodic().map(|work| work.profile.clone());
+    let whole = job_of("job", 100, &[(60, 40, 50)]);
+    let Work::Periodic(work) = whole.work.clone() else { panic!("it is periodic") };
+    // It is 70 ms after its slot when it comes, and slots are 105 ms apart.
+    let job = Job {
+        work: Work::Periodic(Periodic { first, ..work }),
+        time_shift: Some(Duration::from_ms(35)),
+        pad_to: Some(Duration::from_ms(105)),
+        readjust: true,
+        ..whole
+    };
+    let outcome = run_on_one_link(vec![job], 1, 3);
+    let starts = column_u64(&outcome.tables.iterations, "start_ps");
+    assert_eq!(starts, [at(0), at(35), at(140)].map(Time::as_ps));
 }
