@@ -133,8 +133,12 @@ def hold(ranked: Sequence[Bidder], offer: Offer, visible: int, hidden_payment: b
         _first_round(auction, asked, hidden_payment)
     asked_names = set(auction.asked)
     hidden = [bidder for bidder in ranked if bidder.name not in asked_names]
-    for group in (hidden, [bidder for bidder in ranked if bidder.name in asked_names]):
-        _hand_out_leftovers(auction, group)
+    groups = hidden, [bidder for bidder in ranked if bidder.name in asked_names]
+    given_up = True
+    while given_up:  # by a job that could not use what it has left: that is left over as well
+        given_up = False
+        for group in groups:
+            given_up |= _hand_out_leftovers(auction, group)
     return auction
 
 
@@ -151,13 +155,15 @@ def _first_round(auction: Auction, bidders: Sequence[Bidder], hidden_payment: bo
     _settle(auction.offer, bidders, outcome, shares)
 
 
-def _hand_out_leftovers(auction: Auction, bidders: Sequence[Bidder]) -> None:
+def _hand_out_leftovers(auction: Auction, bidders: Sequence[Bidder]) -> bool:
+    """Returns whether one of `bidders` gave up GPUs that it cannot use without those that it lost."""
     before = {bidder.name: len(bidder.held) for bidder in bidders}
     outcome = best_outcome([bidder.bids(auction.offer) for bidder in bidders], auction.offer)
     _settle(auction.offer, bidders, outcome, {})
     for bidder in bidders:
-        if len(bidder.held) > before[bidder.name]:
-            auction.leftovers[bidder.name] = len(bidder.held) - before[bidder.name]
+        if (more := len(bidder.held) - before[bidder.name]) > 0:
+            auction.leftovers[bidder.name] = auction.leftovers.get(bidder.name, 0) + more
+    return any(len(bidder.held) < before[bidder.name] for bidder in bidders)
 
 
 def _settle(offer: Offer, bidders: Sequence[Bidder], outcome: Outcome, shares: dict[int, float]) -> None:
