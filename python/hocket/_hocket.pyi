@@ -5,6 +5,7 @@ from typing import Any, NotRequired, TypedDict, final
 __all__ = [
     "ClusterRun",
     "Fabric",
+    "PolluxSearch",
     "SelfCheckError",
     "commensurate",
     "congestion_preset",
@@ -328,3 +329,23 @@ def simulate_packets(
     sink: Callable[[str, dict[str, _Column]], object],
     progress: Callable[[int, int, int | None], object],
 ) -> _PacketsRan: ...
+
+class _PolluxJob(TypedDict):
+    key: int
+    sizes: Sequence[tuple[int, float, float]]
+    cells: Sequence[tuple[int, int]]
+    restart_factor: float
+    pinned: bool
+
+class _PolluxRound(TypedDict):
+    rows: list[list[tuple[int, int]]]
+    worths: list[float]
+    fitness: float
+    fitness_before: float
+
+@final
+class PolluxSearch:
+    def __new__(cls, population: int, generations: int, seed: int) -> PolluxSearch: ...
+    def round(
+        self, gpus: Sequence[int], jobs: Sequence[_PolluxJob], exponent: float | None
+    ) -> _PolluxRound: ...

@@ -12,6 +12,7 @@ mod compat;
 mod convert;
 mod packets;
 mod policies;
+mod schedule;
 mod simulate;
 mod trainings;
 
@@ -29,6 +30,8 @@ mod _hocket {
     use crate::packets::{SelfCheckError, rocev2_frames, simulate_packets};
     #[pymodule_export]
     use crate::policies::congestion_preset;
+    #[pymodule_export]
+    use crate::schedule::PySearch;
     #[pymodule_export]
     use crate::simulate::{simulate, simulate_jobs};
 }

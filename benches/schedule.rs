@@ -1,0 +1,48 @@
+//! A round of Pollux's search: CASSINI's testbed of 24 servers with one GPU each and six jobs, and 128 servers with eight
+//! GPUs each and 170 jobs, from the second round on.
+
+use std::hint::black_box;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use hocket_schedule::{Fitness, Job, Options, Problem, Search, Worth};
+
+const OPTIONS: Options = Options { population: 100, generations: 100 };
+
+/// A job that gains less and less from workers, the later ones less than the earlier.
+fn job(index: usize) -> Job {
+    let size = |workers: u32| {
+        let speedup = f64::from(workers).powf(0.5 + 0.4 / (1 + index % 7) as f64);
+        Worth { workers, on_one_node: 1.05 * speedup, across_nodes: speedup }
+    };
+    Job {
+        key: index as u64,
+        sizes: (1..=12).map(size).collect(),
+        cells: Vec::new(),
+        restart_factor: 0.9,
+        pinned: false,
+    }
+}
+
+fn rounds(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("a round of Pollux");
+    group.sample_size(10);
+    for (name, capacities, jobs) in
+        [("24 x 1 GPU, 6 jobs", vec![1; 24], 6), ("128 x 8 GPUs, 170 jobs", vec![8; 128], 170)]
+    {
+        let mut jobs: Vec<Job> = (0..jobs).map(job).collect();
+        let fitness = Fitness::PowerMean { exponent: -1.0 };
+        let mut search = Search::new(OPTIONS, 1);
+        let first = Problem::new(&capacities, jobs.clone(), fitness).expect("no job runs yet");
+        for (job, row) in jobs.iter_mut().zip(search.round(&first).rows) {
+            job.cells = row;
+        }
+        let second = Problem::new(&capacities, jobs, fitness).expect("the answer fits");
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| search.round(black_box(&second)));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, rounds);
+criterion_main!(benches);

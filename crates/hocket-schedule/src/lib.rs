@@ -1,0 +1,10 @@
+//! Who gets which servers: the genetic search of Pollux (OSDI'21 section 4.2). What workers are worth to a job
+//! comes as a table; nothing here knows a model, a network or a clock.
+
+mod matrix;
+pub mod problem;
+mod repair;
+pub mod search;
+
+pub use problem::{Cell, Fitness, Job, Problem, ScheduleError, Worth};
+pub use search::{Options, Round, Search};

@@ -1,0 +1,172 @@
+//! What a search is asked: nodes, jobs, where these run, and what workers are worth to them.
+
+use thiserror::Error;
+
+use crate::matrix::Matrix;
+
+/// Added to what each job's workers are worth, so that a job that waits (0) leaves a power mean with a negative
+/// exponent above 0. Source: the simulator that the authors of Pollux released with OSDI'21.
+const WAITING: f64 = 1e-3;
+
+/// Workers on a node, as (node, workers).
+pub type Cell = (usize, u32);
+
+/// How good an allocation is: of what it is worth to each job, the mean or the sum.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Fitness {
+    /// The power mean; the lower the exponent, the fairer (OSDI'21 section 4.2, which takes −1).
+    PowerMean {
+        /// Not 0.
+        exponent: f64,
+    },
+    /// The sum, as in later releases of Pollux.
+    Sum,
+}
+
+/// What a number of workers is worth to a job: 0 if it waits, and more is better.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Worth {
+    /// The number of workers.
+    pub workers: u32,
+    /// All on one node.
+    pub on_one_node: f64,
+    /// On several nodes.
+    pub across_nodes: f64,
+}
+
+/// A job in the cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// What it is known by from round to round.
+    pub key: u64,
+    /// The numbers of workers that it runs on, ascending.
+    pub sizes: Vec<Worth>,
+    /// Where it runs.
+    pub cells: Vec<Cell>,
+    /// What its worth is multiplied with if it gets other workers than it has.
+    pub restart_factor: f64,
+    /// Whether it stays where it runs.
+    pub pinned: bool,
+}
+
+/// Nodes and jobs, with what does not change during a search worked out.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    pub(crate) capacities: Vec<u8>,
+    pub(crate) jobs: Vec<Job>,
+    /// Where jobs run.
+    pub(crate) base: Matrix,
+    fitness: Fitness,
+}
+
+/// Why there is nothing to search.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[expect(missing_docs, reason = "each variant's message says what it is")]
+pub enum ScheduleError {
+    #[error("node {node} has {workers} GPUs; at most 255 are possible")]
+    LargeNode { node: usize, workers: u32 },
+    #[error("node {node} has {capacity} GPUs, and jobs run with {workers} workers on it")]
+    Overfull { node: usize, capacity: u8, workers: u32 },
+    #[error("a job runs on node {node}, but there are only {nodes} nodes, counted from 0")]
+    UnknownNode { node: usize, nodes: usize },
+    #[error("job {key} has sizes {sizes:?}; they must be above 0 and ascend")]
+    Sizes { key: u64, sizes: Vec<u32> },
+}
+
+impl Problem {
+    /// Jobs on nodes with so many GPUs each.
+    ///
+    /// # Errors
+    ///
+    /// [`ScheduleError`] if a node has more than 255 GPUs or fewer than jobs have workers on it, and if the sizes of a
+    /// job do not ascend from 1 or more.
+    pub fn new(
+        capacities: &[u32],
+        jobs: Vec<Job>,
+        fitness: Fitness,
+    ) -> Result<Self, ScheduleError> {
+        let capacity = |(node, workers): (usize, &u32)| {
+            let large = ScheduleError::LargeNode { node, workers: *workers };
+            u8::try_from(*workers).map_err(|_| large)
+        };
+        let capacities: Vec<u8> =
+            capacities.iter().enumerate().map(capacity).collect::<Result<_, _>>()?;
+        for job in &jobs {
+            check_sizes(job)?;
+        }
+        let base = base(&capacities, &jobs)?;
+        Ok(Self { capacities, jobs, base, fitness })
+    }
+
+    /// How good an allocation is.
+    pub(crate) fn fitness(&self, matrix: &Matrix) -> f64 {
+        let worths = (0..self.jobs.len()).map(|job| self.worth(job, matrix));
+        match self.fitness {
+            Fitness::Sum => worths.sum(),
+            Fitness::PowerMean { exponent } => {
+                let power = |worth: f64| match exponent {
+                    -1.0 => 1.0 / (worth + WAITING),
+                    other => (worth + WAITING).powf(other),
+                };
+                let mean = worths.map(power).sum::<f64>() / self.jobs.len() as f64;
+                mean.powf(1.0 / exponent)
+            }
+        }
+    }
+
+    /// What its workers are worth to a job.
+    pub(crate) fn worth(&self, job: usize, matrix: &Matrix) -> f64 {
+        let (nodes, workers) =
+            matrix.cells(job).fold((0, 0), |(nodes, all), (_, here)| (nodes + 1, all + here));
+        let sizes = &self.jobs[job].sizes;
+        let Ok(size) = sizes.binary_search_by_key(&workers, |size| size.workers) else {
+            return 0.0;
+        };
+        let size = &sizes[size];
+        let worth = if nodes > 1 { size.across_nodes } else { size.on_one_node };
+        if matrix.row(job) == self.base.row(job) {
+            worth
+        } else {
+            worth * self.jobs[job].restart_factor
+        }
+    }
+
+    /// The largest size of a job up to so many workers; 0 if it does not run on so few.
+    pub(crate) fn size_below(&self, job: usize, workers: u32) -> u32 {
+        let sizes = &self.jobs[job].sizes;
+        let above = sizes.partition_point(|size| size.workers <= workers);
+        above.checked_sub(1).map_or(0, |last| sizes[last].workers)
+    }
+
+    /// The smallest size of a job with more than so many workers.
+    pub(crate) fn size_above(&self, job: usize, workers: u32) -> Option<u32> {
+        let sizes = &self.jobs[job].sizes;
+        sizes.get(sizes.partition_point(|size| size.workers <= workers)).map(|size| size.workers)
+    }
+}
+
+fn check_sizes(job: &Job) -> Result<(), ScheduleError> {
+    let sizes: Vec<u32> = job.sizes.iter().map(|size| size.workers).collect();
+    let ascend = sizes.first() > Some(&0) && sizes.windows(2).all(|pair| pair[0] < pair[1]);
+    if ascend { Ok(()) } else { Err(ScheduleError::Sizes { key: job.key, sizes }) }
+}
+
+fn base(capacities: &[u8], jobs: &[Job]) -> Result<Matrix, ScheduleError> {
+    let nodes = capacities.len();
+    let mut loads = vec![0; nodes];
+    for (node, workers) in jobs.iter().flat_map(|job| &job.cells) {
+        *loads.get_mut(*node).ok_or(ScheduleError::UnknownNode { node: *node, nodes })? += workers;
+    }
+    for (node, (capacity, load)) in capacities.iter().zip(loads).enumerate() {
+        if load > u32::from(*capacity) {
+            return Err(ScheduleError::Overfull { node, capacity: *capacity, workers: load });
+        }
+    }
+    let mut base = Matrix::empty(jobs.len(), nodes);
+    for (job, cells) in jobs.iter().map(|job| &job.cells).enumerate() {
+        for (node, workers) in cells {
+            base.row_mut(job)[*node] += u8::try_from(*workers).expect("it fits on its node");
+        }
+    }
+    Ok(base)
+}

@@ -1,0 +1,212 @@
+//! Making an allocation possible again after rows were mixed and redrawn: nodes hold what they can, at most one
+//! distributed job is on a node (OSDI'21 section 4.2, "interference avoidance"), and jobs have numbers of workers that
+//! they run on.
+
+use std::mem;
+
+use hocket_des::Stream;
+use rand::RngExt;
+
+use crate::matrix::Matrix;
+use crate::problem::Problem;
+
+/// What is counted of an allocation, kept up to date while it is repaired.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally {
+    /// Workers by node.
+    loads: Vec<u32>,
+    /// Jobs by node, ascending; some may have left.
+    jobs: Vec<Vec<usize>>,
+    /// Distributed jobs, those on several nodes, by node.
+    distributed: Vec<u32>,
+    /// Workers by job.
+    workers: Vec<u32>,
+    /// Nodes by job.
+    spread: Vec<u32>,
+}
+
+impl Tally {
+    fn count(&mut self, matrix: &Matrix, nodes: usize) {
+        self.loads.clear();
+        self.loads.resize(nodes, 0);
+        self.distributed.clear();
+        self.distributed.resize(nodes, 0);
+        self.jobs.resize_with(nodes, Vec::new);
+        self.jobs.iter_mut().for_each(Vec::clear);
+        self.workers.clear();
+        self.spread.clear();
+        for job in 0..matrix.jobs() {
+            let (mut workers, mut spread) = (0, 0);
+            for (node, here) in matrix.cells(job) {
+                self.loads[node] += here;
+                self.jobs[node].push(job);
+                workers += here;
+                spread += 1;
+            }
+            self.workers.push(workers);
+            self.spread.push(spread);
+            if spread > 1 {
+                matrix.cells(job).for_each(|(node, _)| self.distributed[node] += 1);
+            }
+        }
+    }
+}
+
+/// An allocation under repair.
+struct Repair<'a> {
+    problem: &'a Problem,
+    matrix: &'a mut Matrix,
+    /// A job that others make way for.
+    first: Option<usize>,
+    tally: &'a mut Tally,
+    draw: &'a mut Stream,
+}
+
+/// Repairs `matrix`. Jobs make way for `first` before it makes way for them, and for pinned ones always.
+pub(crate) fn repair(
+    problem: &Problem,
+    matrix: &mut Matrix,
+    first: Option<usize>,
+    tally: &mut Tally,
+    draw: &mut Stream,
+) {
+    tally.count(matrix, problem.capacities.len());
+    let mut repair = Repair { problem, matrix, first, tally, draw };
+    for node in 0..problem.capacities.len() {
+        repair.empty_overfull(node);
+    }
+    for node in 0..problem.capacities.len() {
+        repair.separate_distributed(node);
+    }
+    for job in 0..problem.jobs.len() {
+        repair.take_a_size(job);
+    }
+}
+
+impl Repair<'_> {
+    /// Random elements of a node's column are decremented until its jobs fit (OSDI'21 section 4.2).
+    fn empty_overfull(&mut self, node: usize) {
+        let capacity = u32::from(self.problem.capacities[node]);
+        if self.tally.loads[node] <= capacity {
+            return;
+        }
+        let here = mem::take(&mut self.tally.jobs[node]);
+        let free = here.iter().copied().filter(|job| !self.problem.jobs[*job].pinned);
+        let (mut last, mut others): (Vec<usize>, Vec<usize>) =
+            free.partition(|job| Some(*job) == self.first);
+        while self.tally.loads[node] > capacity {
+            // Pinned jobs alone fit, as they run.
+            let jobs = if others.is_empty() { &mut last } else { &mut others };
+            let place = self.draw.random_range(0..jobs.len());
+            let job = jobs[place];
+            self.take(job, node, 1);
+            if self.matrix.row(job)[node] == 0 {
+                jobs.swap_remove(place);
+            }
+        }
+        self.tally.jobs[node] = here;
+    }
+
+    /// One distributed job stays on a node: a pinned one, the first, or a random one.
+    fn separate_distributed(&mut self, node: usize) {
+        if self.tally.distributed[node] < 2 {
+            return;
+        }
+        let here = self.tally.jobs[node].iter().copied();
+        let distributed =
+            |job: &usize| self.matrix.row(*job)[node] > 0 && self.tally.spread[*job] > 1;
+        let here: Vec<usize> = here.filter(distributed).collect();
+        let pinned = here.iter().find(|job| self.problem.jobs[**job].pinned);
+        let first = here.iter().find(|job| Some(**job) == self.first);
+        let stays = *pinned.or(first).unwrap_or(&here[self.draw.random_range(0..here.len())]);
+        for job in here {
+            if job != stays && !self.problem.jobs[job].pinned {
+                self.take(job, node, self.matrix.row(job)[node]);
+            }
+        }
+    }
+
+    /// Between two sizes a job grows or shrinks, with equal chance: elements that change one at a time would seldom
+    /// add up to a size far from the last. The paper's jobs run on any number of workers.
+    fn take_a_size(&mut self, job: usize) {
+        let workers = self.tally.workers[job];
+        let below = self.problem.size_below(job, workers);
+        if workers == below || self.problem.jobs[job].pinned {
+            return;
+        }
+        let above = self.problem.size_above(job, workers);
+        let grows = above.filter(|_| self.draw.random_bool(0.5));
+        if !grows.is_some_and(|size| self.grow(job, size - workers)) {
+            self.shrink(job, workers - below);
+        }
+    }
+
+    /// Takes random workers away.
+    fn shrink(&mut self, job: usize, by: u32) {
+        let mut nodes: Vec<usize> = self.matrix.cells(job).map(|(node, _)| node).collect();
+        for _ in 0..by {
+            let place = self.draw.random_range(0..nodes.len());
+            self.take(job, nodes[place], 1);
+            if self.matrix.row(job)[nodes[place]] == 0 {
+                nodes.swap_remove(place);
+            }
+        }
+    }
+
+    /// Adds workers on free GPUs, first on nodes that the job is on; adds none and returns false if there are too few.
+    fn grow(&mut self, job: usize, by: u32) -> bool {
+        let capacities = &self.problem.capacities;
+        let own: Vec<usize> = self.matrix.cells(job).map(|(node, _)| node).collect();
+        let spreads = self.tally.spread[job] > 1;
+        let shared = |node: usize| self.tally.distributed[node] > 0;
+        let may_spread = spreads || !own.iter().any(|node| shared(*node));
+        let start = self.draw.random_range(0..capacities.len());
+        let around = (0..capacities.len()).map(|step| (start + step) % capacities.len());
+        let others = around.filter(|node| may_spread && !own.contains(node) && !shared(*node));
+        let (mut more, mut left) = (Vec::new(), by);
+        for node in own.iter().copied().chain(others) {
+            let free = u32::from(capacities[node]) - self.tally.loads[node];
+            if free > 0 && left > 0 {
+                more.push((node, free.min(left)));
+                left -= free.min(left);
+            }
+        }
+        if left == 0 {
+            more.into_iter().for_each(|(node, workers)| self.give(job, node, workers));
+        }
+        left == 0
+    }
+
+    fn give(&mut self, job: usize, node: usize, workers: u32) {
+        let here = &mut self.matrix.row_mut(job)[node];
+        let came = *here == 0;
+        *here += u8::try_from(workers).expect("no more than the node has");
+        self.tally.loads[node] += workers;
+        self.tally.workers[job] += workers;
+        if came {
+            self.tally.spread[job] += 1;
+            match self.tally.spread[job] {
+                1 => {}
+                2 => self.matrix.cells(job).for_each(|(node, _)| self.tally.distributed[node] += 1),
+                _ => self.tally.distributed[node] += 1,
+            }
+        }
+    }
+
+    fn take(&mut self, job: usize, node: usize, workers: u8) {
+        let here = &mut self.matrix.row_mut(job)[node];
+        *here -= workers;
+        let left = *here == 0;
+        self.tally.loads[node] -= u32::from(workers);
+        self.tally.workers[job] -= u32::from(workers);
+        if left {
+            if self.tally.spread[job] > 1 {
+                self.tally.distributed[node] -= 1;
+            }
+            self.tally.spread[job] -= 1;
+            if self.tally.spread[job] == 1 {
+                self.matrix.cells(job).for_each(|(node, _)| self.tally.distributed[node] -= 1);
+            }
+        }
+    }
+}

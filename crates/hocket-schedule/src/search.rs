@@ -1,0 +1,224 @@
+//! The genetic search: a population of allocations that is crossed, mutated, repaired and thinned out, generation
+//! after generation, and that the next round starts from (OSDI'21 section 4.2).
+
+use std::collections::BTreeSet;
+
+use hocket_des::{Stream, stream};
+use rand::RngExt;
+
+use crate::matrix::Matrix;
+use crate::problem::{Cell, Problem};
+use crate::repair::{Tally, repair};
+
+/// How a search goes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    /// Allocations that live on from one generation to the next.
+    pub population: usize,
+    /// Generations of a round.
+    pub generations: usize,
+}
+
+/// A search, with what it keeps from round to round.
+#[derive(Clone, Debug)]
+pub struct Search {
+    options: Options,
+    seed: u64,
+    rounds: u64,
+    /// Of the last round: keys of jobs, nodes, allocations.
+    keys: Vec<u64>,
+    nodes: usize,
+    population: Vec<Matrix>,
+}
+
+/// The best allocation that a round found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Round {
+    /// By job.
+    pub rows: Vec<Vec<Cell>>,
+    /// By job: what its workers are worth to it, with the factor of a restart.
+    pub worths: Vec<f64>,
+    /// Of all jobs.
+    pub fitness: f64,
+    /// Of the allocation that is in force.
+    pub fitness_before: f64,
+}
+
+struct Individual {
+    matrix: Matrix,
+    fitness: f64,
+    fingerprint: u64,
+}
+
+impl Search {
+    /// A search that starts from where jobs run. The same seed and rounds give the same answers.
+    pub fn new(options: Options, seed: u64) -> Self {
+        assert!(options.population > 0, "somebody must survive");
+        Self { options, seed, rounds: 0, keys: Vec::new(), nodes: 0, population: Vec::new() }
+    }
+
+    /// The best allocation found from the last round's population and where jobs run now. Of equally good ones, the one
+    /// that was found first, beginning with where jobs run.
+    pub fn round(&mut self, problem: &Problem) -> Round {
+        let mut draw = stream(self.seed, "placement", self.rounds);
+        self.rounds += 1;
+        let mut population = self.first_generation(problem, &mut draw);
+        if problem.jobs.iter().any(|job| !job.pinned) {
+            for _ in 0..self.options.generations {
+                self.next_generation(problem, &mut population, &mut draw);
+            }
+        }
+        let round = round(problem, &population[0]);
+        self.keys = problem.jobs.iter().map(|job| job.key).collect();
+        self.nodes = problem.capacities.len();
+        self.population = population.into_iter().map(|individual| individual.matrix).collect();
+        round
+    }
+
+    fn first_generation(&self, problem: &Problem, draw: &mut Stream) -> Vec<Individual> {
+        let mut first = vec![problem.base.clone()];
+        if self.nodes == problem.capacities.len() {
+            first.extend(self.population.iter().map(|matrix| self.carried_over(problem, matrix)));
+        }
+        let mut tally = Tally::default();
+        let repaired = first.into_iter().map(|mut matrix| {
+            repair(problem, &mut matrix, None, &mut tally, draw);
+            individual(problem, matrix)
+        });
+        let mut population: Vec<Individual> = repaired.collect();
+        thin_out(&mut population, self.options.population);
+        population
+    }
+
+    /// An allocation of the last round, for the jobs of this one.
+    fn carried_over(&self, problem: &Problem, matrix: &Matrix) -> Matrix {
+        let mut carried = problem.base.clone();
+        for (row, job) in problem.jobs.iter().enumerate() {
+            let last = self.keys.iter().position(|key| *key == job.key);
+            if let Some(last) = last.filter(|_| !job.pinned) {
+                carried.row_mut(row).copy_from_slice(matrix.row(last));
+            }
+        }
+        carried
+    }
+
+    fn next_generation(
+        &self,
+        problem: &Problem,
+        population: &mut Vec<Individual>,
+        draw: &mut Stream,
+    ) {
+        let parents = population.len();
+        let mut tally = Tally::default();
+        for _ in 0..self.options.population {
+            let first = tournament(&population[..parents], draw);
+            let second = tournament(&population[..parents], draw);
+            let (first, second) = (&population[first].matrix, &population[second].matrix);
+            let mut child = crossed(first, second, draw);
+            let redrawn = mutate(problem, &mut child, draw);
+            repair(problem, &mut child, redrawn, &mut tally, draw);
+            population.push(individual(problem, child));
+        }
+        thin_out(population, self.options.population);
+    }
+}
+
+/// A child with rows of both parents, or half of the time of the first alone: where parents differ much, few rows of
+/// one still fit among those of the other.
+fn crossed(first: &Matrix, second: &Matrix, draw: &mut Stream) -> Matrix {
+    if draw.random_bool(0.5) {
+        return first.clone();
+    }
+    Matrix::crossed(first, second, draw.random_range(0..first.jobs()))
+}
+
+/// Changes a child: half of the time each, a job goes back to where it runs, one gives up workers, and one is redrawn as
+/// a whole; then GPUs that are free go to random jobs. Returns the job that was redrawn.
+///
+/// Source: the simulator that the authors of Pollux released with OSDI'21, which resets rows, empties elements and raises
+/// elements on nodes with free GPUs. A whole row is redrawn for jobs that run on some numbers of workers only.
+fn mutate(problem: &Problem, matrix: &mut Matrix, draw: &mut Stream) -> Option<usize> {
+    if let Some(job) = one_in_two(problem, draw) {
+        matrix.row_mut(job).copy_from_slice(problem.base.row(job));
+    }
+    if let Some(job) = one_in_two(problem, draw) {
+        for workers in matrix.row_mut(job).iter_mut().filter(|workers| **workers > 0) {
+            *workers = draw.random_range(0..=*workers);
+        }
+    }
+    hand_out(problem, matrix, draw);
+    let redrawn = one_in_two(problem, draw);
+    if let Some(job) = redrawn {
+        redraw(problem, matrix, job, draw);
+    }
+    redrawn
+}
+
+/// A random job that may move, half of the time.
+fn one_in_two(problem: &Problem, draw: &mut Stream) -> Option<usize> {
+    let job = draw.random_range(0..problem.jobs.len());
+    (draw.random_bool(0.5) && !problem.jobs[job].pinned).then_some(job)
+}
+
+/// Gives GPUs that are free to random jobs.
+fn hand_out(problem: &Problem, matrix: &mut Matrix, draw: &mut Stream) {
+    let mut loads = vec![0; problem.capacities.len()];
+    for (node, workers) in (0..matrix.jobs()).flat_map(|job| matrix.cells(job)) {
+        loads[node] += workers;
+    }
+    for (node, (capacity, load)) in problem.capacities.iter().zip(loads).enumerate() {
+        // Parents together may have more workers on a node than it holds.
+        let free = u32::from(*capacity).saturating_sub(load);
+        let job = draw.random_range(0..matrix.jobs());
+        if free > 0 && !problem.jobs[job].pinned {
+            let more = draw.random_range(1..=free);
+            matrix.row_mut(job)[node] += u8::try_from(more).expect("no more than the node has");
+        }
+    }
+}
+
+/// Gives a job as many workers as one of its sizes, on nodes in random order.
+fn redraw(problem: &Problem, matrix: &mut Matrix, job: usize, draw: &mut Stream) {
+    let sizes = &problem.jobs[job].sizes;
+    let mut left = sizes[draw.random_range(0..sizes.len())].workers;
+    let row = matrix.row_mut(job);
+    row.fill(0);
+    let mut nodes: Vec<usize> = (0..row.len()).collect();
+    while left > 0 && !nodes.is_empty() {
+        let node = nodes.swap_remove(draw.random_range(0..nodes.len()));
+        let workers = left.min(u32::from(problem.capacities[node]));
+        row[node] = u8::try_from(workers).expect("no more than the node has");
+        left -= workers;
+    }
+}
+
+fn individual(problem: &Problem, matrix: Matrix) -> Individual {
+    let (fitness, fingerprint) = (problem.fitness(&matrix), matrix.fingerprint());
+    Individual { matrix, fitness, fingerprint }
+}
+
+/// The better of two, the first of two equals.
+fn tournament(population: &[Individual], draw: &mut Stream) -> usize {
+    let first = draw.random_range(0..population.len());
+    let second = draw.random_range(0..population.len());
+    // The population is sorted, best first.
+    first.min(second)
+}
+
+/// Keeps the best, each once, best first and of equals the oldest.
+fn thin_out(population: &mut Vec<Individual>, size: usize) {
+    let mut seen = BTreeSet::new();
+    population.retain(|individual| seen.insert(individual.fingerprint));
+    population.sort_by(|one, other| other.fitness.total_cmp(&one.fitness));
+    population.truncate(size);
+}
+
+fn round(problem: &Problem, best: &Individual) -> Round {
+    let jobs = 0..problem.jobs.len();
+    Round {
+        rows: jobs.clone().map(|job| best.matrix.cells(job).collect()).collect(),
+        worths: jobs.map(|job| problem.worth(job, &best.matrix)).collect(),
+        fitness: best.fitness,
+        fitness_before: problem.fitness(&problem.base),
+    }
+}
