@@ -1,0 +1,187 @@
+"""The scheduler: rounds of the search at a fixed period, and jobs that arrive in between."""
+
+from random import Random
+from typing import Any
+
+from hocket import _hocket
+from hocket.errors import InputError, located
+from hocket.schedulers.pollux.allocation import Row, gpus_by_job, row_of
+from hocket.schedulers.pollux.candidates import EqualAllocations
+from hocket.schedulers.pollux.options import Options
+from hocket.schedulers.pollux.speedups import Goodputs, goodputs
+from hocket.schedulers.state import Candidate, Cluster, Decision, Job, JobState, State
+
+# What a restart leaves of a job's speedup in adaptdl 0.2.11.
+_ADAPTDL_RESTART = 0.9
+
+
+class Pollux:
+    """A `Scheduler`. Shares out all GPUs anew once in a period, as OSDI'21 §4.2 does.
+
+    In the paper a job that arrives waits for the next round. Here, as in the authors' release, it starts at
+    once if GPUs are free: between rounds a search places jobs that wait, and running ones stay.
+    """
+
+    def __init__(self, options: Options, seed: int) -> None:
+        """`seed` decides the search and draws the candidates."""
+        self._options = options
+        self._search = _hocket.PolluxSearch(options.population, options.generations, seed)
+        # Apart, so that Pollux finds the same with CASSINI, which asks for more candidates, as without.
+        self._draw = Random(f"pollux candidates {seed}")
+        self._next_round_ps = 0
+        self._numbers: dict[str, int] = {}
+        self._most_workers: dict[str, int] = {}
+
+    def schedule(self, state: State, candidates: int) -> Decision:
+        """The best allocation that the search finds, and up to `candidates` in all that are worth the same.
+
+        Raises `InputError` if a job does not fit in the cluster, a server has more than 255 GPUs, or
+        `candidates` is below 1.
+        """
+        if candidates < 1:
+            raise InputError(f"candidates: {candidates} is below 1")
+        for each in state.jobs:
+            _check_fit(each.job, state.cluster)
+            most = self._most_workers.get(each.job.name, 0)
+            self._most_workers[each.job.name] = max(most, len(each.gpus))
+        in_round = state.now_ps >= self._next_round_ps
+        if in_round:
+            self._next_round_ps = state.now_ps + self._options.period_ps
+        if not state.jobs:
+            return Decision([Candidate({})])
+        jobs = [_Contender(each, state, self._options) for each in state.jobs]
+        found = self._round(state, jobs, in_round)
+        return self._decision(state, jobs, found, candidates)
+
+    def _round(self, state: State, jobs: list["_Contender"], in_round: bool) -> "_hocket._PolluxRound":
+        specs: list[_hocket._PolluxJob] = [
+            {
+                "key": self._numbers.setdefault(job.name, len(self._numbers)),
+                "sizes": job.sizes(self._largest(job)),
+                "cells": job.row,
+                "restart_factor": job.restart_factor,
+                "pinned": not in_round and bool(job.row),
+            }
+            for job in jobs
+        ]
+        osdi21 = self._options.policy == "pollux-osdi21"
+        gpus = [len(server) for server in state.cluster.gpus_of]
+        with located(None):
+            return self._search.round(gpus, specs, self._options.fairness if osdi21 else None)
+
+    def _largest(self, job: "_Contender") -> int:
+        """The most workers that a job may have now."""
+        if self._options.scale_up == "any":
+            return job.state.job.sizes[-1]
+        return max(2 * self._most_workers[job.name], job.state.job.sizes[0])
+
+    def _decision(
+        self, state: State, jobs: list["_Contender"], found: "_hocket._PolluxRound", candidates: int
+    ) -> Decision:
+        before = {job.name: job.row for job in jobs}
+        after = {job.name: tuple(row) for job, row in zip(jobs, found["rows"], strict=True)}
+        equal = EqualAllocations(state.cluster, before, after).sample(candidates, self._draw)
+        gpus = {job.name: job.state.gpus for job in jobs}
+        batch_sizes = _batch_sizes(jobs, after)
+        placed = [Candidate(gpus_by_job(state.cluster, gpus, rows), batch_sizes) for rows in equal]
+        why: dict[str, Any] = {
+            "fitness": found["fitness"],
+            "fitness_before": found["fitness_before"],
+            "generations": self._options.generations,
+            "jobs": {
+                job.name: job.explained(after[job.name], worth)
+                for job, worth in zip(jobs, found["worths"], strict=True)
+            },
+        }
+        return Decision(placed, self._next_round_ps, why)
+
+
+class _Contender:
+    """A job in a round, with what workers are worth to it."""
+
+    def __init__(self, state: JobState, cluster_state: State, options: Options) -> None:
+        self.state = state
+        self.name = state.job.name
+        self.row = row_of(cluster_state.cluster, state.gpus)
+        self.goodputs = goodputs(state.job, options.noise_scale, options.tune_batch_size)
+        if options.policy == "pollux-osdi21":
+            self._unit = _fair_goodput(self.goodputs, state.job, cluster_state)
+            self.restart_factor = _restart_factor(state, cluster_state.now_ps, options.restart_delay_ps)
+        else:
+            # Speedups are over one worker, or the fewest that the job runs on.
+            self._unit = self.goodputs.on(state.job.sizes[0], 1).goodput
+            self.restart_factor = _ADAPTDL_RESTART
+
+    def sizes(self, largest: int) -> list[tuple[int, float, float]]:
+        """(workers, speedup on one server, speedup across servers) for each size up to `largest`."""
+        return [
+            (workers, self._speedup(workers, 1), self._speedup(workers, 2))
+            for workers in self.state.job.sizes
+            if workers <= largest
+        ]
+
+    def _speedup(self, workers: int, servers: int) -> float:
+        return self.goodputs.on(workers, servers).goodput / self._unit
+
+    def explained(self, row: Row, worth: float) -> dict[str, Any]:
+        """What the job gets, and what that is worth to it with the factor of a restart."""
+        workers = sum(here for _, here in row)
+        if not row:
+            return {"workers": 0}
+        return {
+            "workers": workers,
+            "servers": len(row),
+            "goodput": self.goodputs.on(workers, len(row)).goodput,
+            "speedup": self._speedup(workers, len(row)),
+            "worth": worth,
+            "restarts": bool(self.row) and row != self.row,
+        }
+
+
+def _check_fit(job: Job, cluster: Cluster) -> None:
+    if job.sizes[0] > len(cluster.gpus):
+        raise InputError(
+            f"job {job.name}: it runs on {job.sizes[0]} workers or more; "
+            f"the cluster has {len(cluster.gpus)} GPUs"
+        )
+
+
+def _fair_goodput(goodputs: Goodputs, job: Job, state: State) -> float:
+    """The goodput of `job` on its fair share: the GPUs divided by the jobs, rounded up as the authors'
+    simulator does, on one server if that holds them. A job that does not run on so few has the fewest that it
+    runs on.
+    """
+    share = -(-len(state.cluster.gpus) // len(state.jobs))
+    workers = max([size for size in job.sizes if size <= share], default=job.sizes[0])
+    largest_server = max(len(gpus) for gpus in state.cluster.gpus_of)
+    return goodputs.on(workers, 1 if workers <= largest_server else 2).goodput
+
+
+def _restart_factor(state: JobState, now_ps: int, delay_ps: int) -> float:
+    """What a restart leaves of a job's speedup: (age − restarts × delay) / (age + delay), at least 0.
+
+    OSDI'21 §4.2. The authors' simulator lets a first start cost as much, so that a job that has just arrived
+    (age 0) gains nothing from GPUs and waits for a period; here a first start is no restart.
+    """
+    if state.first_start_ps is None:
+        return 1.0
+    age_ps = now_ps - state.job.arrival_ps
+    if age_ps + delay_ps == 0:
+        return 1.0
+    return max(age_ps - state.restarts * delay_ps, 0) / (age_ps + delay_ps)
+
+
+def _batch_sizes(jobs: list[_Contender], rows: dict[str, Row]) -> dict[str, int]:
+    """Batch sizes of placed jobs, where they change."""
+    chosen = {
+        job.name: job.goodputs.on(
+            sum(workers for _, workers in rows[job.name]), len(rows[job.name])
+        ).batch_size
+        for job in jobs
+        if rows[job.name]
+    }
+    return {
+        job.name: chosen[job.name]
+        for job in jobs
+        if chosen.get(job.name, job.state.batch_size) != job.state.batch_size
+    }

@@ -1,0 +1,70 @@
+"""What numbers of workers are worth to a job: its goodput on them, and the batch size that gives it."""
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from hocket.schedulers.pollux.fitting import fitted_throughput
+from hocket.schedulers.pollux.goodput import Goodput
+from hocket.schedulers.state import Job
+from hocket.workloads import find_model
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best that a job can do on some workers."""
+
+    goodput: float
+    """Samples per second, counted as of the first batch."""
+    batch_size: int
+    """Per worker."""
+
+
+@dataclass(frozen=True)
+class Goodputs:
+    """The best of a job by its number of workers; a placement matters by whether it is on one node or
+    several.
+    """
+
+    on_one_node: dict[int, Best]
+    across_nodes: dict[int, Best]
+
+    def on(self, workers: int, nodes: int) -> Best:
+        """On `workers`, one of the job's sizes, spread over so many nodes."""
+        return (self.across_nodes if nodes > 1 else self.on_one_node)[workers]
+
+
+def goodputs(job: Job, noise_scale: float, tune_batch_size: bool) -> Goodputs:
+    """The best of `job` on each number of workers that it can run on.
+
+    Its first batch is the one that it was submitted with, on its smallest number of workers: Pollux starts a
+    job on one (OSDI'21 §4.1), but not all of ours can.
+    """
+    return _goodputs(job.model, job.strategy, job.batch_size, job.sizes, noise_scale, tune_batch_size)
+
+
+@cache
+def _goodputs(
+    model: str, strategy: str | None, batch_size: int, sizes: tuple[int, ...], noise_scale: float, tuned: bool
+) -> Goodputs:
+    throughput = fitted_throughput(model, strategy, batch_size, sizes)
+    function = Goodput(throughput, noise_scale, batch_size * sizes[0])
+    limits = find_model(model).batch_size_limits() if tuned else (batch_size, batch_size)
+    return Goodputs(_by_size(function, sizes, 1, limits), _by_size(function, sizes, 2, limits))
+
+
+def _by_size(
+    function: Goodput, sizes: tuple[int, ...], nodes: int, limits: tuple[int, int]
+) -> dict[int, Best]:
+    workers = np.array(sizes)
+    spread = np.minimum(nodes, workers)
+    if limits[0] == limits[1]:
+        batch_sizes = np.full(len(sizes), limits[0])
+        found = function.of(spread, workers, batch_sizes), batch_sizes
+    else:
+        found = function.best(spread, workers, limits[1] * sizes[-1], limits)
+    return {
+        size: Best(float(goodput), int(batch_size))
+        for size, goodput, batch_size in zip(sizes, *found, strict=True)
+    }
