@@ -9,7 +9,7 @@ from hocket.schedulers.cassini.answers import Answer, Answers, reference
 from hocket.schedulers.cassini.chosen import CandidateScore, Chosen, Component, LinkScore, Slot
 from hocket.schedulers.cassini.components import Layout, Member, Part, layout
 from hocket.schedulers.cassini.options import Options
-from hocket.schedulers.cassini.slots import spacing
+from hocket.schedulers.cassini.slots import Prediction
 from hocket.schedulers.state import Candidate, Decision, Gpus, JobState, State
 
 
@@ -168,7 +168,10 @@ class Cassini:
             limit = self._options.shift_threshold
             return replace(component, why_none=f"a score of {answer.score:.2f} is below {limit:g}"), {}
         circle = answer.circle.turned(first)
-        spaced = spacing(self._network.fabric, part, circle, self._jitter, self._seed)
+        prediction = Prediction(
+            self._network.fabric, part, jitter=self._jitter, adjust=self._options.adjust, seed=self._seed
+        )
+        spaced = prediction.spacing(circle)
         if spaced is None:
             return replace(component, why_none="jobs that are late make each other later: no slots last"), {}
         component = replace(component, gain=spaced.gain)

@@ -66,8 +66,7 @@ class Component:
     origin: str | None
     """Where the shifts come from: `loop-free`, `closed loops`, or `joint` for all links at once."""
     gain: float | None
-    """How long an iteration takes at random starts ÷ how far slots are apart, mean over the jobs; as
-    predicted, where it was."""
+    """An iteration without slots, at random starts, ÷ one in slots, mean over jobs; where predicted."""
     why_none: str | None
     """Why its jobs have no slots, if so."""
     kept: bool
