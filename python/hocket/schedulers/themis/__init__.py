@@ -5,7 +5,6 @@ placements that are equally fair.
 from fractions import Fraction
 from math import floor
 from random import Random
-from typing import Any
 
 from hocket.errors import InputError
 from hocket.schedulers.state import Candidate, Cluster, Decision, Gpus, JobState, State
@@ -50,12 +49,9 @@ class Themis:
         held = {bidder.name: bidder.held for bidder in ranked}
         own = {each.job.name: held[each.job.name] for each in state.jobs}
         before = {each.job.name: each.gpus for each in state.jobs}
-        placements = EqualPlacements(regions, before, own, auctioned).sample(candidates, self._draws)
-        why: dict[str, Any] = {
-            "offered": auctioned,
-            "rho": {each.name: rounded(each.rho(each.former)) if each.former else None for each in ranked},
-            **auction.explained(),
-        }
+        equal = EqualPlacements(regions, before, own, auctioned, self._options.exchange)
+        placements = equal.sample(candidates, self._draws)
+        why = {"offered": auctioned, "rho": _unfairness(ranked), **auction.explained()}
         return Decision([Candidate(each) for each in placements], self._ask_again_ps(state, own), why)
 
     def _regions_of(self, cluster: Cluster) -> Regions:
@@ -106,3 +102,8 @@ class Themis:
         """How many see an offer: 1 − f of `jobs`, rounded down, and at least one."""
         share = 1 - Fraction(str(self._options.fairness_knob))
         return max(1, floor(share * jobs))
+
+
+def _unfairness(bidders: list[Bidder]) -> dict[str, float | None]:
+    """ρ where each runs as the auction begins, worst first; none for those without GPUs."""
+    return {each.name: rounded(each.rho(each.former)) if each.former else None for each in bidders}

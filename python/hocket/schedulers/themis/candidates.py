@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Literal
 
 from hocket.schedulers.state import Cluster, Gpus, Span
 from hocket.schedulers.themis.regions import Regions
@@ -29,6 +30,7 @@ class Mover:
 
     name: str
     former: Gpus
+    """None where it may change all of them."""
     fixed: Gpus
     """On lease: it keeps them."""
     stay: int
@@ -41,16 +43,26 @@ class Mover:
 class EqualPlacements:
     """All placements that can be had from `own` by dealing the GPUs of an auction differently."""
 
-    def __init__(self, regions: Regions, before: Placement, own: Placement, auctioned: Sequence[int]) -> None:
+    def __init__(
+        self,
+        regions: Regions,
+        before: Placement,
+        own: Placement,
+        auctioned: Sequence[int],
+        exchange: Literal["auctioned", "restarting"] = "auctioned",
+    ) -> None:
         """`before` and `own`: GPUs by job; `auctioned`: those that were on offer."""
         self.regions = regions
         self.own = own
         given_up = (gpu for name, gpus in before.items() for gpu in gpus if gpu not in own[name])
         open_to_all = {*auctioned, *given_up}
+        moving = {name: gpus for name, gpus in own.items() if gpus and gpus != before.get(name, ())}
+        if exchange == "restarting":
+            open_to_all.update(*moving.values())
+            before = {}
         self.movers = [
             _mover(regions.cluster, name, before.get(name, ()), gpus, open_to_all)
-            for name, gpus in own.items()
-            if gpus and gpus != before.get(name, ())
+            for name, gpus in moving.items()
         ]
         self.spare = open_to_all.difference(*own.values())
         self.racks = sorted({regions.of(gpu)[1] for gpu in open_to_all})

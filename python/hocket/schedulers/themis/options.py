@@ -47,6 +47,13 @@ class Options(Table):
     )
     """What a job that has run may bid for: up to its maximum parallelism, or what it was submitted with."""
 
+    exchange: Literal["auctioned", "restarting"] = default(
+        "auctioned", "NSDI'24 §4.2: candidates differ in who gives up which worker, and who gets it"
+    )
+    """What candidates deal anew: GPUs that were on offer, or all GPUs of jobs that restart for the auction
+    anyway, on lease or not, as that costs them nothing more.
+    """
+
     restart_cost_ps: DurationPs = default(
         parse_duration("30 s"),
         "Pollux (OSDI'21): a restart takes 30 s; Hocket: counted in T_sh, as else jobs resize for nothing",
