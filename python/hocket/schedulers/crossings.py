@@ -16,7 +16,7 @@ class Routes:
         """`jobs` names all jobs of a trace: their places in it decide which ways ECMP gives them."""
         self._fabric = network.fabric
         self._node_of = [network.nodes[host] for host in cluster.hosts]
-        self._label: Mapping[str, int] = {name: number * _LABELS for number, name in enumerate(jobs)}
+        self._labels: Mapping[str, int] = {name: number * _LABELS for number, name in enumerate(jobs)}
         self._crossings: dict[tuple[str, Gpus], Crossings] = {}
         self._inputs: dict[tuple[str, Gpus], Inputs] = {}
 
@@ -25,15 +25,19 @@ class Routes:
         key = (job, gpus)
         if key not in self._crossings:
             nodes = self._nodes(gpus)
-            self._crossings[key] = self._fabric.ring(nodes, self._label[job]) if len(nodes) > 1 else []
+            self._crossings[key] = self._fabric.ring(nodes, self._labels[job]) if len(nodes) > 1 else []
         return self._crossings[key]
 
     def inputs(self, job: str, gpus: Gpus) -> Inputs:
         """The links over which its flows come to those that they cross; none for a host's own link."""
         key = (job, gpus)
         if key not in self._inputs:
-            self._inputs[key] = ring_inputs(self._fabric, self._nodes(gpus), self._label[job])
+            self._inputs[key] = ring_inputs(self._fabric, self._nodes(gpus), self._labels[job])
         return self._inputs[key]
+
+    def label(self, job: str) -> int:
+        """Of the first flow of its ring; the others count on from it."""
+        return self._labels[job]
 
     def _nodes(self, gpus: Gpus) -> list[int]:
         """The hosts of `gpus`, each once."""
