@@ -20,12 +20,12 @@ from hocket.schedulers.cassini.components import Part
 
 _STARTS = 8
 """Relative places that jobs without slots begin at. Hocket: as many as where snapshots are reproduced."""
-_LAPS = 40
+_LAPS = 20
 """Iterations of the longest job from each of these places."""
 _ATTEMPTS = 4
 """How often slots are made longer before a component goes without. Each attempt is as long as the one before
 needed; with more room there is less that collides."""
-_SLACKS = (0.25, 0.5, 1.0, 2.0)
+_SLACKS = (0.5, 1.0, 2.0)
 """Room in a slot for compute times that vary, in multiples of their deviation. Hocket: which is best depends
 on how much an iteration that is late makes others late, so they are tried."""
 
@@ -47,6 +47,9 @@ class _Slots:
 
     offsets_ps: Sequence[int]
     periods_ps: Sequence[int]
+
+    def with_gain(self, gain: float) -> Spacing:
+        return Spacing(tuple(self.periods_ps), tuple(self.offsets_ps), gain)
 
 
 class Prediction:
@@ -70,14 +73,17 @@ class Prediction:
         if perimeter_ps is None:
             return None
         free_ps = self._free_ps()
-        best: Spacing | None = None
-        for slack in _SLACKS if self._jitter else (0.0,):
+        tightest = _laid_out(circle, perimeter_ps)
+        # With jitter, no slots win more than these would without.
+        best = tightest.with_gain(float(np.mean(free_ps / np.array(tightest.periods_ps))))
+        if best.gain <= 1 or self._jitter == 0:
+            return best
+        options = []
+        for slack in _SLACKS:
             slots = _laid_out(circle, _in_steps(circle, perimeter_ps * (1 + slack * self._jitter)))
             taken_ps = self._paid_ps(slots, slots.offsets_ps, _STARTS * _LAPS * max(slots.periods_ps))
-            gain = float(np.mean(free_ps / taken_ps))
-            if best is None or gain > best.gain:
-                best = Spacing(tuple(slots.periods_ps), tuple(slots.offsets_ps), gain)
-        return best
+            options.append(slots.with_gain(float(np.mean(free_ps / taken_ps))))
+        return max(options, key=lambda option: option.gain)
 
     def _lasting_perimeter_ps(self, circle: Circle) -> int | None:
         """The shortest turn found in which all iterations end within their slots, so that turns are alike."""
