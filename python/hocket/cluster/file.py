@@ -15,6 +15,7 @@ from hocket.cluster.submission import Submission
 from hocket.plan.fabric import Fabric
 from hocket.schedulers import Cluster, Gpus
 from hocket.schedulers.cassini import Options as CassiniOptions
+from hocket.schedulers.pollux import Options as PolluxOptions
 from hocket.schedulers.themis import Options as ThemisOptions
 from hocket.schema import Count, Name, Table, TableError, default
 from hocket.units import LARGEST, DurationPs, PositiveDurationPs
@@ -66,6 +67,7 @@ class TraceFile(Table):
     fabric: Fabric
     cluster: Settings = Settings()
     themis: ThemisOptions = ThemisOptions()
+    pollux: PolluxOptions = PolluxOptions()
     cassini: CassiniOptions = CassiniOptions()
     jobs: Annotated[tuple[JobTable, ...], Field(max_length=MAX_JOBS)] = ()
     poisson: Poisson | None = None

@@ -16,6 +16,7 @@ from hocket.plan.plan import defaults_in
 from hocket.plan.reading import parse_as, read_tables
 from hocket.schedulers import Cluster, Gpus, Job
 from hocket.schedulers.cassini import Options as CassiniOptions
+from hocket.schedulers.pollux import Options as PolluxOptions
 from hocket.schedulers.themis import Options as ThemisOptions
 from hocket.sweep.axes import parse_axis, with_setting
 from hocket.units import format_rate, shown
@@ -61,6 +62,11 @@ class Trace:
     def themis(self) -> ThemisOptions:
         """`[themis]`."""
         return self.file.themis
+
+    @property
+    def pollux(self) -> PolluxOptions:
+        """`[pollux]`."""
+        return self.file.pollux
 
     @property
     def cassini(self) -> CassiniOptions:
