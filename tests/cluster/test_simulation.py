@@ -72,7 +72,10 @@ def test_a_grown_job_does_the_same_work_in_fewer_iterations(make_trace: MakeTrac
 def test_jobs_that_swap_gpus_wait_for_each_other(make_trace: MakeTrace, told: MakeTold) -> None:
     # Their iterations end at 5 + 19 × 0.274 = 10.206 s and at 5.1 + 18 × 0.274 = 10.032 s.
     trace = make_trace([{"name": "a"}, {"name": "b", "arrival": "100 ms"}])
-    swap = {0: {"a": (0, 1), "b": (2, 3)}, 10: {"a": (2, 3), "b": (0, 1)}}
+    swap: Mapping[float, Mapping[str, tuple[int, ...]]] = {
+        0: {"a": (0, 1), "b": (2, 3)},
+        10: {"a": (2, 3), "b": (0, 1)},
+    }
     run = simulate(trace, Policy("told", told(swap)))
     (a_first, a_second), (b_first, b_second) = (stints_of(run, job) for job in "ab")
     assert b_first["until_s"] == pytest.approx(10.032)

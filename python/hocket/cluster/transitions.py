@@ -4,7 +4,6 @@ these are free and the price of starting is paid.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from hocket import _hocket
 from hocket.network import Crossings
@@ -12,8 +11,6 @@ from hocket.runner import plain
 from hocket.schedulers import Candidate, Cluster, Gpus, Job, JobState, State
 from hocket.schedulers.cassini import Slot
 from hocket.schedulers.crossings import Routes
-
-Ending = Literal["done", "stopped"]
 
 
 @dataclass(frozen=True)
@@ -160,7 +157,7 @@ class Transitions:
         for name, member in self.active.items():
             self._set_slot(member, slots.get(name))
 
-    def ended(self, endings: Iterable[tuple[int, Ending]]) -> list[str]:
+    def ended(self, endings: Iterable[tuple[int, str]]) -> list[str]:
         """Takes back the GPUs of jobs whose stints are over; returns those that are done."""
         done = []
         for number, ending in endings:

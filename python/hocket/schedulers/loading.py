@@ -41,8 +41,8 @@ def _pollux(policy: str) -> Callable[["Trace"], Scheduler]:
 _BY_NAME: Mapping[str, Callable[["Trace"], Scheduler]] = {
     "themis": lambda trace: Themis(trace.themis, trace.seed),
     "pollux": lambda trace: Pollux(trace.pollux, trace.seed),
-    "pollux-osdi21": _pollux("osdi21"),
-    "pollux-adaptdl": _pollux("adaptdl"),
+    "pollux-osdi21": _pollux("pollux-osdi21"),
+    "pollux-adaptdl": _pollux("pollux-adaptdl"),
     "random": lambda trace: RandomPlacement(trace.seed),
     "ideal": lambda trace: Ideal(),
 }
