@@ -36,7 +36,9 @@ def test_network_time_is_paid_by_several_workers_and_grows_beyond_two() -> None:
     assert iteration_ms(PLAIN, 1, 2, 100) == pytest.approx(140)
     assert iteration_ms(PLAIN, 2, 2, 100) == pytest.approx(200)
     assert iteration_ms(PLAIN, 2, 5, 100) == pytest.approx(230)
-    assert iteration_ms(PLAIN, 5, 5, 100) == pytest.approx(230), "the number of nodes does not matter beyond two"
+    assert iteration_ms(PLAIN, 5, 5, 100) == pytest.approx(230), (
+        "the number of nodes does not matter beyond two"
+    )
 
 
 def test_an_overlap_of_two_adds_compute_and_network_time_like_the_sides_of_a_triangle() -> None:
@@ -83,7 +85,9 @@ def test_compute_time_of_a_profile_that_is_linear_in_the_batch_size_is_found_exa
     assert throughput.compute_per_sample_s == pytest.approx(0.000_25)
 
 
-@pytest.mark.parametrize(("model", "batch_size"), [("VGG16", 1_400), ("BERT", 8), ("GPT1", 32), ("DLRM", 1_000)])
+@pytest.mark.parametrize(
+    ("model", "batch_size"), [("VGG16", 1_400), ("BERT", 8), ("GPT1", 32), ("DLRM", 1_000)]
+)
 def test_the_fitted_model_is_within_a_fifth_of_the_profile(model: str, batch_size: int) -> None:
     sizes = tuple(range(1, 13))
     throughput = fitted_throughput(model, None, batch_size, sizes)
