@@ -72,7 +72,7 @@ def test_all_models_are_equally_likely() -> None:
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**63 - 1), low=st.integers(1, 2), high=st.integers(12, 24))
 def test_jobs_are_what_their_models_run(seed: int, low: int, high: int) -> None:
-    for job in poisson(seed=seed, workers=[low, high], models="model-parallel").jobs:
+    for job in poisson(seed=seed, workers=[low, high], models="model-parallel", batch_sizes="uniform").jobs:
         model = CATALOGUE[job.model]
         smallest, largest = model.batch_sizes.value
         assert smallest <= job.batch_size <= largest
@@ -87,7 +87,7 @@ def test_data_parallel_jobs_may_grow_to_twelve_workers() -> None:
 
 
 def test_reference_batch_sizes_are_those_of_the_catalogue() -> None:
-    trace = poisson(batch_sizes="reference")
+    trace = poisson()
     assert all(job.batch_size == CATALOGUE[job.model].reference[0] for job in trace.jobs)
 
 
