@@ -25,6 +25,11 @@ class Member:
         return self.name, self.gpus, self.batch_size
 
     @cached_property
+    def flows(self) -> Mapping[int, int]:
+        """By link that it crosses."""
+        return dict(self.crossings)
+
+    @cached_property
     def peak_bps(self) -> int:
         """The most that one of its flows asks of a link."""
         return max((phase.rate_bps for phase in self.profile.phases), default=0)
@@ -63,20 +68,30 @@ class Layout:
 
 def layout(members: Sequence[Member], capacities_bps: Sequence[int]) -> Layout:
     """The parts that `members` fall into on links of these capacities."""
-    on_link: dict[int, list[tuple[int, int]]] = {}
-    for number, member in enumerate(members):
-        for link, flows in member.crossings:
-            on_link.setdefault(link, []).append((number, flows))
     roomy = {}
     contended = {}
-    for link, crossing in sorted(on_link.items()):
-        if len(crossing) > 1:
-            peak_bps = sum(members[number].peak_bps * flows for number, flows in crossing)
-            if peak_bps > capacities_bps[link]:
-                contended[link] = crossing
-            else:
-                roomy[link] = tuple(members[number].name for number, _ in crossing)
+    for link, crossing in _shared(members).items():
+        peak_bps = sum(members[number].peak_bps * flows for number, flows in crossing)
+        if peak_bps > capacities_bps[link]:
+            contended[link] = crossing
+        else:
+            roomy[link] = tuple(members[number].name for number, _ in crossing)
     return Layout(tuple(_parts(members, contended)), roomy)
+
+
+def _shared(members: Sequence[Member]) -> dict[int, list[tuple[int, int]]]:
+    """By link that several of `members` cross, ascending, these as (number, flows)."""
+    # Most links are crossed by one job alone; sets find the others many times faster than a loop over all.
+    crossed: set[int] = set()
+    shared: set[int] = set()
+    for member in members:
+        shared |= member.flows.keys() & crossed
+        crossed |= member.flows.keys()
+    found: dict[int, list[tuple[int, int]]] = {link: [] for link in sorted(shared)}
+    for number, member in enumerate(members):
+        for link in member.flows.keys() & shared:
+            found[link].append((number, member.flows[link]))
+    return found
 
 
 def _parts(members: Sequence[Member], contended: Mapping[int, Sequence[tuple[int, int]]]) -> list[Part]:
