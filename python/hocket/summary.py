@@ -83,16 +83,20 @@ def job_summary(run: Run) -> pl.DataFrame:
 
     `training` says whether a job is a program of operations, and not a profile of Up phases; only such have
     `ranks`. `compute_s` and `communication_s` are means and add up to `mean_iteration_s`; of a training job
-    the latter is exposed communication, of a profile the time in Up phases. Times are null where no iteration
-    was finished. `slowest_rank` is the one that computes the longest in the mean, as `RANK (HOST)`, and
-    `imbalance` its time ÷ the mean over ranks. `policy` is the congestion control of the
-    packet engine, whose `policy_acted` counts rate cuts, or the share of the flow engine, whose
-    `policy_acted` counts how often weight or priority decided on a full link; `marks` and `cnps` are of the
-    job's messages on the packet engine, null on the other.
+    the latter is exposed communication, of a profile the time in Up phases. In a cluster, iterations include
+    their wait for a slot, `delayed_s`, besides. Times are null where no iteration was finished.
+    `slowest_rank` is the one that computes the longest in the mean, as `RANK (HOST)`, and `imbalance` its
+    time ÷ the mean over ranks. `policy` is the congestion control of the packet engine, whose `policy_acted`
+    counts rate cuts, or the share of the flow engine, whose `policy_acted` counts how often weight or
+    priority decided on a full link; `marks` and `cnps` are of the job's messages on the packet engine, null
+    on the other.
     """
-    jobs = columns_of(run, "jobs", "job", "iterations", *_TIMES, "policy_acted")
+    jobs = columns_of(run, "jobs", "job", "iterations", *_TIMES)
     if jobs is None:
         return pl.DataFrame(schema=JOB_COLUMNS)
+    acted = columns_of(run, "jobs", "policy_acted")
+    # In a cluster, where no policy acts on links, what a job waits for its slot is part of its iterations.
+    waits = pl.col("mean_delayed_s") if acted is None else 0.0
     names = jobs["job"].to_list()
     policies, training = policies_of(run), _training_jobs(run)
     summary = (
@@ -100,11 +104,12 @@ def job_summary(run: Run) -> pl.DataFrame:
             pl.col(_TIMES).fill_nan(None),
             pl.Series("policy", [policies.get(job) for job in names], dtype=pl.String),
             pl.Series("training", [job in training for job in names], dtype=pl.Boolean),
+            policy_acted=pl.lit(None) if acted is None else acted["policy_acted"],
         )
         .join(_ranks(run), on="job", how="left", maintain_order="left")
         .join(_signals(run), on="job", how="left", maintain_order="left")
         .with_columns(
-            compute_s=pl.col("mean_iteration_s") - pl.col("mean_communication_s"),
+            compute_s=pl.col("mean_iteration_s") - pl.col("mean_communication_s") - waits,
             communication_s="mean_communication_s",
             delayed_s="mean_delayed_s",
         )

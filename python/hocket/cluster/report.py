@@ -16,6 +16,8 @@ from hocket.results import Run
 
 # Links of a large cluster: those printed have the lowest scores, or the largest delays.
 _MOST_LINKS = 24
+# What a job does not feel in an iteration.
+_LEAST_DELAY_S = 1e-4
 _LONGEST_SAID = 100
 
 
@@ -154,11 +156,13 @@ def print_explanation(run: Run, explanation: Explanation) -> None:
 
 def _choice(each: Explanation) -> str:
     if each.score is None:
-        return f"{each.candidates} candidates, the scheduler's own choice was taken"
+        taken = "the scheduler's own choice was taken"
+        shifts = ", without slots: all were discarded" if each.discarded else ""
+        return f"candidates: {each.candidates}; {taken}{shifts}"
     own = "discarded" if each.own_score is None else f"score {each.own_score:.3f}"
     what = "the scheduler's own choice" if each.chosen == 0 else f"candidate {each.chosen}"
     return (
-        f"{each.candidates} candidates, {len(each.discarded)} discarded: took {what} with score "
+        f"candidates: {each.candidates}, {len(each.discarded)} discarded; {what} was taken, with score "
         f"{each.score:.3f}; own choice: {own}"
     )
 
@@ -176,11 +180,11 @@ def _print_links(each: Explanation) -> None:
         return
     lowest = sorted(each.links, key=lambda link: (1.0 if link.after is None else link.after, link.link))
     rows = (
-        (link.link, _number(link.before, 3), _number(link.after, 3), ", ".join(link.jobs))
+        (link.link, ", ".join(link.jobs), _number(link.before, 3), _number(link.after, 3))
         for link in lowest[:_MOST_LINKS]
     )
     out.print()
-    print_table(("shared link", "score before", "after", "jobs on it"), rows)
+    print_table(("shared link", "jobs on it", "score before", "after"), rows, left=2)
     if len(lowest) > _MOST_LINKS:
         out.print(f"… and {len(lowest) - _MOST_LINKS} links more, with higher scores")
 
@@ -204,26 +208,29 @@ def _print_jobs(each: Explanation) -> None:
 
 
 def _print_delays(each: Explanation) -> None:
-    if not each.delays:
+    felt = [delay for delay in each.delays if delay.per_iteration_s >= _LEAST_DELAY_S]
+    if not felt:
         return
     rows = (
         (delay.job, delay.other, delay.link, milliseconds(delay.per_iteration_s))
-        for delay in each.delays[:_MOST_LINKS]
+        for delay in felt[:_MOST_LINKS]
     )
     out.print()
     print_table(("job", "loses to", "on", "ms per iteration"), rows, left=3)
-    if len(each.delays) > _MOST_LINKS:
-        out.print(f"… and {len(each.delays) - _MOST_LINKS} times more, by less")
+    if len(felt) > _MOST_LINKS:
+        out.print(f"… and {len(felt) - _MOST_LINKS} times more, by less")
 
 
 def _print_said(said: Mapping[str, Any]) -> None:
     """What a scheduler said for itself, a line for each thing that it named."""
-    if said:
+    lines = [
+        line for key, value in said.items() if value not in ([], {}, None) for line in _lines(key, value)
+    ]
+    if lines:
         out.print()
         out.print("the scheduler says:")
-    for key, value in said.items():
-        for line in _lines(key, value):
-            out.print(f"  {escape(line)}", style="dim")
+    for line in lines:
+        out.print(f"  {escape(line)}", style="dim")
 
 
 def _lines(key: str, value: Any) -> Iterable[str]:
