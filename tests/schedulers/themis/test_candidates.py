@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hocket.schedulers import Cluster, Decision, Gpus, JobState, State
+from hocket.schedulers import Cluster, Decision, Gpus, JobState, Span, State
 from hocket.schedulers.checks import checked
 from hocket.schedulers.themis import Options, Themis
 from hocket.schedulers.themis.candidates import EqualPlacements
+from hocket.schedulers.themis.fairness import FinishTime, speedup
 from hocket.schedulers.themis.regions import Regions
 
 MakeCluster = Callable[[int, int, int], Cluster]
@@ -27,7 +28,10 @@ MODELS = [("VGG16", 1400), ("WideResNet101", 800), ("BERT", 8), ("DLRM", 512)]
 def equal_placements(
     cluster: Cluster, before: Placement, own: Placement, auctioned: list[int], count: int = 10
 ) -> list[Placement]:
-    return EqualPlacements(Regions(cluster), before, own, auctioned).sample(count, Random(1))
+    """Of GPUs that were auctioned, with jobs whose ρ depends on their span."""
+    widest = {name: cluster.span(gpus) for name, gpus in own.items()}
+    equal = EqualPlacements(Regions(cluster), before, own, auctioned, widest, "auctioned")
+    return equal.sample(count, Random(1))
 
 
 def test_two_losers_give_to_two_winners_in_several_ways(make_cluster: MakeCluster) -> None:
@@ -50,6 +54,32 @@ def test_two_losers_give_to_two_winners_in_several_ways(make_cluster: MakeCluste
         (("j1", "k1"), ("j1", "k2"), ("j2", "k2"), ("j2", "k2")),
         (("j1", "k2"), ("j1", "k2"), ("j2", "k1"), ("j2", "k2")),
     }
+
+
+@pytest.mark.parametrize(("other", "places"), [(("BERT", 8), {True, False}), (("ResNet50", 1600), {False})])
+def test_jobs_change_places_where_no_slowdown_ties_them(
+    make_cluster: MakeCluster, make_job: MakeJob, other: tuple[str, int], places: set[bool]
+) -> None:
+    # Three GPUs of one rack are free, and one of each of three others. DLRM's ρ is the same on either.
+    before = {"busy": (0, 1, 2, 4, 5, 6, 8, 9, 10, 12)}
+    own = {**before, "dlrm": (3, 7, 11), "other": (13, 14, 15)}
+    bound = FinishTime(make_job("other", sizes=(1, 3), model=other), 0, 16, 1.0, Options())
+    widest = {"dlrm": Span.RACKS, "other": bound.widest(3, Span.RACK)}
+    regions, auctioned = Regions(make_cluster(4, 4, 1)), [3, 7, 11, 13, 14, 15]
+    found = EqualPlacements(regions, before, own, auctioned, widest, "auctioned").sample(10, Random(1))
+    assert {placement["dlrm"] == (13, 14, 15) for placement in found} == places
+
+
+def test_jobs_that_restart_anyway_may_be_apart_from_each_other(make_cluster: MakeCluster) -> None:
+    # Both grow from two workers to four, of which each rack has one; in a rack each they share no link.
+    before = {"a": (0, 4), "b": (1, 5)}
+    own = {"a": (0, 2, 4, 6), "b": (1, 3, 5, 7)}
+    widest = dict.fromkeys(own, Span.RACKS)
+    regions = Regions(make_cluster(2, 4, 1))
+    shared = EqualPlacements(regions, before, own, [2, 3, 6, 7], widest, "auctioned").sample(10, Random(1))
+    assert all(placement["a"][0] == 0 and 4 in placement["a"] for placement in shared)
+    free = EqualPlacements(regions, before, own, [2, 3, 6, 7], widest, "restarting").sample(10, Random(1))
+    assert any(regions.cluster.span(placement["a"]) == Span.RACK for placement in free)
 
 
 def test_a_loser_may_give_up_another_worker(make_cluster: MakeCluster) -> None:
@@ -108,7 +138,11 @@ def busy_clusters(draw: st.DrawFn, make_cluster: MakeCluster, make_job: MakeJob)
         )
         jobs.append(job)
     ages = [draw(st.integers(0, 12)) * MINUTE for _ in cluster.gpus]
-    table = {"fairness_knob": draw(st.sampled_from([0, 0.5, 0.8])), "hidden_payment": draw(st.booleans())}
+    table = {
+        "fairness_knob": draw(st.sampled_from([0, 0.5, 0.8])),
+        "hidden_payment": draw(st.booleans()),
+        "exchange": draw(st.sampled_from(["restarting", "auctioned"])),
+    }
     taken = {gpu for each in jobs for gpu in each.gpus}
     given_ps = tuple(now_ps - age if gpu in taken else 0 for gpu, age in enumerate(ages))
     return State(now_ps, cluster, tuple(jobs), given_ps), Options.model_validate(table)
@@ -121,9 +155,9 @@ def clusters(make_cluster: MakeCluster, make_job: MakeJob) -> st.SearchStrategy[
 
 def decided(
     data: st.DataObject, clusters: st.SearchStrategy[tuple[State, Options]]
-) -> tuple[State, Decision]:
+) -> tuple[State, Options, Decision]:
     state, options = data.draw(clusters)
-    return state, Themis(options, 3).schedule(state, 8)
+    return state, options, Themis(options, 3).schedule(state, 8)
 
 
 def leased(state: State, job: JobState) -> set[int]:
@@ -136,26 +170,30 @@ def leased(state: State, job: JobState) -> set[int]:
 def test_every_candidate_can_be_carried_out(
     clusters: st.SearchStrategy[tuple[State, Options]], data: st.DataObject
 ) -> None:
-    state, decision = decided(data, clusters)
+    state, _, decision = decided(data, clusters)
     checked(decision, state)  # no GPU twice, sizes that jobs run on, as many workers in every candidate
 
 
 @settings(max_examples=120, deadline=None)
 @given(st.data())
-def test_candidates_keep_spans_leases_and_who_stays(
+def test_candidates_slow_nobody_down_and_keep_leases_and_who_stays(
     clusters: st.SearchStrategy[tuple[State, Options]], data: st.DataObject
 ) -> None:
-    state, decision = decided(data, clusters)
+    state, options, decision = decided(data, clusters)
     own = decision.candidates[0].placement
     for candidate in decision.candidates:
         for job in state.jobs:
             name, gpus = job.job.name, candidate.placement[job.job.name]
-            assert state.cluster.span(gpus) == state.cluster.span(own[name])
+            speeds = [
+                speedup(job.job, len(each), state.cluster.span(each), "published") if each else 0.0
+                for each in (own[name], gpus)
+            ]
+            assert speeds[1] >= speeds[0]
             if own[name] == job.gpus:
                 assert gpus == job.gpus
-            if leased(state, job) <= set(own[name]):
-                assert leased(state, job) <= set(gpus)
-            assert len(set(gpus) & set(job.gpus)) == len(set(own[name]) & set(job.gpus))
+            if options.exchange == "auctioned":
+                assert set(own[name]) & leased(state, job) <= set(gpus)
+                assert len(set(gpus) & set(job.gpus)) == len(set(own[name]) & set(job.gpus))
 
 
 @settings(max_examples=120, deadline=None)
@@ -163,7 +201,7 @@ def test_candidates_keep_spans_leases_and_who_stays(
 def test_a_lease_is_given_up_only_for_a_size_that_a_job_runs_on(
     clusters: st.SearchStrategy[tuple[State, Options]], data: st.DataObject
 ) -> None:
-    state, decision = decided(data, clusters)
+    state, _, decision = decided(data, clusters)
     for job in state.jobs:
         held = leased(state, job)
         gpus = set(decision.candidates[0].placement[job.job.name])
@@ -177,7 +215,7 @@ def test_a_lease_is_given_up_only_for_a_size_that_a_job_runs_on(
 def test_nobody_waits_while_its_smallest_size_is_free(
     clusters: st.SearchStrategy[tuple[State, Options]], data: st.DataObject
 ) -> None:
-    state, decision = decided(data, clusters)
+    state, _, decision = decided(data, clusters)
     placement = decision.candidates[0].placement
     free = len(state.cluster.gpus) - sum(map(len, placement.values()))
     for job in state.jobs:

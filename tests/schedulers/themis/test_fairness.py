@@ -67,11 +67,10 @@ def test_a_change_costs_a_restart_and_the_first_start_does_not(make_job: MakeJob
 @pytest.mark.parametrize("started", [False, True])
 def test_waiting_is_worse_than_any_bid_and_gets_worse(make_job: MakeJob, started: bool) -> None:
     job = make_job("a", started=started)
-    waits = [finish_time(job, now * S, epoch="1 s").rho(0, Span.SERVER) for now in (0, 60, 3_600)]
-    assert waits == sorted(waits)
-    assert waits[2] - waits[0] == pytest.approx(3_600 / (274 / 4), rel=1e-9)
-    worst = finish_time(job, epoch="1 s").rho(1, Span.RACKS)
-    assert waits[0] > worst
+    waits = [finish_time(job, now * S).rho(0, Span.SERVER) for now in (0, 60, 3_600)]
+    assert waits[0] < waits[1] < waits[2]
+    assert waits[2] - waits[0] == pytest.approx(1_000 * 3_600 / (274 / 4), rel=1e-9)
+    assert waits[0] > max(finish_time(job).rho(workers, Span.RACKS) for workers in (1, 2, 3, 4))
 
 
 def test_models_without_a_published_slowdown_take_that_of_their_profile(
@@ -94,6 +93,12 @@ def test_a_profile_may_replace_what_is_published(make_job: MakeJob) -> None:
 def test_a_job_on_its_only_number_of_workers_has_what_it_can_use(make_job: MakeJob) -> None:
     job = make_job("a", sizes=(2,), model=("GPT2", 48))
     assert finish_time(job).rho(2, Span.RACKS) == pytest.approx(1.0, rel=1e-12)
+
+
+def test_only_a_slowdown_ties_a_job_to_its_span(make_job: MakeJob) -> None:
+    assert finish_time(make_job("a")).widest(4, Span.RACK) == Span.RACK
+    assert finish_time(make_job("a")).widest(1, Span.SERVER) == Span.RACKS
+    assert finish_time(make_job("a", model=("BERT", 8))).widest(4, Span.SERVER) == Span.RACKS
 
 
 def test_competition_is_averaged_over_the_time_that_a_job_is_there(

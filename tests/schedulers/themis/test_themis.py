@@ -92,14 +92,14 @@ def test_what_payments_take_goes_to_those_who_did_not_see_the_offer(
     expected: dict[str, int],
 ) -> None:
     jobs = [make_job("a"), make_job("b"), make_job("c", (4,))]
-    # f = 0.3 shows the offer to two of three; c has GPU 4 on lease.
+    # f = 0.4 shows the offer to two of three; c has GPU 4 on lease.
     state = make_state(0, make_cluster(1, 1, 5), *jobs)
-    decision = ask(state, fairness_knob=0.3, hidden_payment=hidden_payment)
+    decision = ask(state, fairness_knob=0.4, hidden_payment=hidden_payment)
     assert sorted(decision.why["asked"]) == ["a", "b"]
     assert {"c": workers(decision)["c"]} == expected
 
 
-@pytest.mark.parametrize(("knob", "asked"), [(0, 10), (0.5, 5), (0.75, 2), (0.8, 2), (0.95, 1), (1, 1)])
+@pytest.mark.parametrize(("knob", "asked"), [(0, 10), (0.5, 5), (0.75, 3), (0.8, 2), (0.95, 1), (1, 1)])
 def test_the_knob_says_how_many_see_the_offer(
     make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState, knob: float, asked: int
 ) -> None:

@@ -3,7 +3,7 @@ placements that are equally fair.
 """
 
 from fractions import Fraction
-from math import floor
+from math import ceil
 from random import Random
 
 from hocket.errors import InputError
@@ -31,7 +31,7 @@ class Themis:
         self._regions: Regions | None = None
 
     def schedule(self, state: State, candidates: int) -> Decision:
-        """The placement after an auction, and up to `candidates` in all that give every job the same ρ.
+        """The placement after an auction, and up to `candidates` in all that are as fair to every job.
 
         Raises `InputError` if a job fits on no part of the cluster, or `candidates` is below 1.
         """
@@ -49,7 +49,8 @@ class Themis:
         held = {bidder.name: bidder.held for bidder in ranked}
         own = {each.job.name: held[each.job.name] for each in state.jobs}
         before = {each.job.name: each.gpus for each in state.jobs}
-        equal = EqualPlacements(regions, before, own, auctioned, self._options.exchange)
+        widest = {each.name: each.widest for each in ranked}
+        equal = EqualPlacements(regions, before, own, auctioned, widest, self._options.exchange)
         placements = equal.sample(candidates, self._draws)
         why = {"offered": auctioned, "rho": _unfairness(ranked), **auction.explained()}
         return Decision([Candidate(each) for each in placements], self._ask_again_ps(state, own), why)
@@ -99,9 +100,9 @@ class Themis:
         return sorted(shuffled, key=lambda each: (bool(each.former), -each.rho(each.former)))
 
     def _visible(self, jobs: int) -> int:
-        """How many see an offer: 1 − f of `jobs`, rounded down, and at least one."""
+        """How many see an offer: 1 − f of `jobs`, rounded up, and at least one."""
         share = 1 - Fraction(str(self._options.fairness_knob))
-        return max(1, floor(share * jobs))
+        return max(1, ceil(share * jobs))
 
 
 def _unfairness(bidders: list[Bidder]) -> dict[str, float | None]:

@@ -39,9 +39,23 @@ class Bidder:
         """ρ on `gpus`."""
         return self.estimate.rho(len(gpus), self.regions.cluster.span(gpus), in_place=gpus == self.former)
 
+    @property
+    def widest(self) -> Span:
+        """The widest span at which ρ is as good as on what it holds."""
+        return self.estimate.widest(len(self.held), self.regions.cluster.span(self.held))
+
     def usable(self, count: int) -> int:
         """The most workers it can run on with `count` GPUs; 0 if there are too few."""
         return max((size for size in self.estimate.state.job.sizes if size <= count), default=0)
+
+    def affordable(self, bid: Bid, share: float) -> int:
+        """How many workers are left of a `bid` that won with a `share` of its GPUs, after hidden payments.
+
+        Hocket: NSDI'20 shares divisible goods. Here the nearest number of GPUs, half a GPU counting as one,
+        and of these as many as make a size; at least the next size, as else nobody could win few GPUs.
+        """
+        paid = self.usable(len(self.held) + math.floor(share * bid.needed + 0.5))
+        return max(paid, next(size for size in self.sizes if size > len(self.held)))
 
     def reduced(self) -> Gpus:
         """The GPUs it runs on if it wins nothing: what it holds, less those that no size of it can use."""
@@ -180,11 +194,7 @@ def _settle(offer: Offer, bidders: Sequence[Bidder], outcome: Outcome, shares: d
 
 
 def _give(offer: Offer, bidder: Bidder, bid: Bid, region: int, share: float) -> None:
-    # Hocket: NSDI'20 shares divisible goods. Here the nearest number of GPUs, half a GPU counting as one,
-    # and of these as many as make a size that the job can run on.
-    kept = bidder.usable(len(bidder.held) + math.floor(share * bid.needed + 0.5)) - len(bidder.held)
-    if kept <= 0:
-        return
+    kept = bidder.affordable(bid, share) - len(bidder.held)
     if bid.exact:
         lost = Offer(offer.regions, (gpu for gpu in bidder.former if gpu not in bidder.held))
         gpus = lost.pick(kept, offer.regions.whole, bidder.held)

@@ -1,7 +1,7 @@
 """Placements as fair as Themis's own, for CASSINI to choose from (NSDI'24 §4.2, step 1).
 
-Every job keeps its number of workers and its span, so S and ρ stay equal; which loser gives up which worker,
-and which winner gets it, differs. Jobs that stay where they are do so in every candidate.
+Every job keeps its number of workers, and its span where ρ depends on it, so that no ρ is worse; which loser
+gives up which worker, and which winner gets it, differs. Jobs that stay where they are always do so.
 """
 
 from collections import Counter
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
-from hocket.schedulers.state import Cluster, Gpus, Span
+from hocket.schedulers.state import Gpus, Span
 from hocket.schedulers.themis.regions import Regions
 
 Placement = Mapping[str, Gpus]
@@ -37,7 +37,8 @@ class Mover:
     """How many of its former GPUs that were auctioned it keeps."""
     fresh: int
     """How many GPUs it gets that it did not have."""
-    span: Span
+    widest: Span
+    """A wider span would make its ρ worse."""
 
 
 class EqualPlacements:
@@ -49,9 +50,10 @@ class EqualPlacements:
         before: Placement,
         own: Placement,
         auctioned: Sequence[int],
-        exchange: Literal["auctioned", "restarting"] = "auctioned",
+        widest: Mapping[str, Span],
+        exchange: Literal["restarting", "auctioned"] = "restarting",
     ) -> None:
-        """`before` and `own`: GPUs by job; `auctioned`: those that were on offer."""
+        """`before` and `own`: GPUs by job; `auctioned`: those on offer; `widest`: span by job for its ρ."""
         self.regions = regions
         self.own = own
         given_up = (gpu for name, gpus in before.items() for gpu in gpus if gpu not in own[name])
@@ -61,7 +63,7 @@ class EqualPlacements:
             open_to_all.update(*moving.values())
             before = {}
         self.movers = [
-            _mover(regions.cluster, name, before.get(name, ()), gpus, open_to_all)
+            _mover(name, before.get(name, ()), gpus, open_to_all, widest[name])
             for name, gpus in moving.items()
         ]
         self.spare = open_to_all.difference(*own.values())
@@ -119,11 +121,11 @@ class EqualPlacements:
         return tuple(sorted(tuple(sorted(rack)) for rack in racks))
 
 
-def _mover(cluster: Cluster, name: str, former: Gpus, gpus: Gpus, auctioned: set[int]) -> Mover:
+def _mover(name: str, former: Gpus, gpus: Gpus, auctioned: set[int], widest: Span) -> Mover:
     kept = [gpu for gpu in gpus if gpu in former]
     fixed = tuple(gpu for gpu in kept if gpu not in auctioned)
     stay = len(kept) - len(fixed)
-    return Mover(name, former, fixed, stay, len(gpus) - len(kept), cluster.span(gpus))
+    return Mover(name, former, fixed, stay, len(gpus) - len(kept), widest)
 
 
 def _deal(
@@ -138,11 +140,11 @@ def _deal(
         stay = random.sample(own, mover.stay)
         rest.difference_update(stay)
         kept[mover.name] = (*mover.fixed, *stay)
-    for mover in sorted(group, key=lambda each: each.span):  # a narrow one has less to choose from
+    for mover in sorted(group, key=lambda each: each.widest):  # a narrow one has less to choose from
         others = sorted(rest.difference(mover.former))
         fresh = _draw(regions, mover, kept[mover.name], others, random)
         gpus = tuple(sorted((*kept[mover.name], *fresh)))
-        if len(fresh) < mover.fresh or regions.cluster.span(gpus) != mover.span:
+        if len(fresh) < mover.fresh or regions.cluster.span(gpus) > mover.widest:
             return None
         rest.difference_update(fresh)
         found[mover.name] = gpus
@@ -150,12 +152,12 @@ def _deal(
 
 
 def _draw(regions: Regions, mover: Mover, kept: Gpus, gpus: Sequence[int], random: Random) -> Sequence[int]:
-    """The fresh ones for `mover` of `gpus`, in a region as narrow as its span; none where none has enough.
+    """The fresh ones for `mover` of `gpus`, in a region as narrow as it needs; none where none has enough.
 
     Half of the draws scatter them over the region; half fill its servers and racks one after another, those
     first in which the job has some, as it meets fewer others then.
     """
-    allowed = regions.at(mover.span, kept)
+    allowed = regions.at(mover.widest, kept)
     counts = Counter(region for gpu in gpus for region in regions.of(gpu))
     places = [place for place, count in counts.items() if place in allowed and count >= mover.fresh]
     if not places or mover.fresh == 0:

@@ -28,6 +28,12 @@ PUBLISHED_SLOWDOWN: Mapping[str, tuple[float, float, float]] = MappingProxyType(
 """S by `Span` (NSDI'20): throughput relative to as many GPUs in one server. Others are not published."""
 
 
+WITHOUT_GPUS = 1_000
+"""Without GPUs T_sh has no bound, and valuations 1 ÷ ρ need a number. Hocket: one so large that an auction
+serves as many jobs as it can before it gives any of them more, the convention of Nash welfare for valuations
+of zero (Caragiannis et al., EC'16)."""
+
+
 @lru_cache(maxsize=1_024)
 def _published(model: str) -> tuple[float, float, float] | None:
     return PUBLISHED_SLOWDOWN.get(find_model(model).name)
@@ -87,17 +93,20 @@ class FinishTime:
     def rho(self, workers: int, span: Span, in_place: bool = False) -> float:
         """ρ = T_sh ÷ T_id on `workers` GPUs at `span`; `in_place` where the job need not restart for them.
 
-        T_sh = now − arrival + serial time of the work left ÷ (G × S(G)), and the restart. Without GPUs, T_sh
-        has no bound. Hocket: valuations need a number, so a job without GPUs is taken to wait for one epoch
-        more and then to run as slowly as it can; that is worse than all its bids, and grows as it waits.
+        T_sh = now − arrival + serial time of the work left ÷ (G × S(G)), and the restart. Without GPUs, it is
+        `WITHOUT_GPUS` times what it is on the fewest that the job runs on, at the widest span.
         """
-        restarts = self.state.first_start_ps is not None and not (in_place and workers)
-        overhead_ps = self._elapsed_ps + (self.options.restart_cost_ps if restarts else 0)
         if workers == 0:
-            overhead_ps += self.options.epoch_ps
-            workers, span = self.state.job.sizes[0], Span.RACKS
+            return WITHOUT_GPUS * self.rho(self.state.job.sizes[0], Span.RACKS)
+        restarts = self.state.first_start_ps is not None and not in_place
+        overhead_ps = self._elapsed_ps + (self.options.restart_cost_ps if restarts else 0)
         speed = speedup(self.state.job, workers, span, self.options.slowdown)
         return (overhead_ps + self._left_ps / speed) / self._ideal_ps
+
+    def widest(self, workers: int, span: Span) -> Span:
+        """The widest span at which ρ is as good on `workers` GPUs as at `span`."""
+        rho = self.rho(workers, span)
+        return max(each for each in Span if self.rho(workers, each) <= rho)
 
     @property
     def _elapsed_ps(self) -> int:

@@ -47,11 +47,12 @@ class Options(Table):
     )
     """What a job that has run may bid for: up to its maximum parallelism, or what it was submitted with."""
 
-    exchange: Literal["auctioned", "restarting"] = default(
-        "auctioned", "NSDI'24 §4.2: candidates differ in who gives up which worker, and who gets it"
+    exchange: Literal["restarting", "auctioned"] = default(
+        "restarting",
+        "NSDI'24 §4.2 decides how many workers apart from where they are; Hocket: of jobs that restart",
     )
-    """What candidates deal anew: GPUs that were on offer, or all GPUs of jobs that restart for the auction
-    anyway, on lease or not, as that costs them nothing more.
+    """What candidates deal anew: all GPUs of jobs that start or restart for the auction, which costs them the
+    same wherever they are, or only GPUs that were on offer, as in the example of NSDI'24 §4.2.
     """
 
     restart_cost_ps: DurationPs = default(
