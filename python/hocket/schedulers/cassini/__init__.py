@@ -3,7 +3,7 @@
 """
 
 from hocket.schedulers.cassini.cassini import Cassini
-from hocket.schedulers.cassini.chosen import CandidateScore, Chosen, Component, LinkScore, Slot
+from hocket.schedulers.cassini.chosen import CandidateScore, Chosen, Component, LinkScore, OnCircle, Slot
 from hocket.schedulers.cassini.options import Options
 from hocket.schedulers.cassini.theorem import check_relative_shifts
 
@@ -13,6 +13,7 @@ __all__ = [
     "Chosen",
     "Component",
     "LinkScore",
+    "OnCircle",
     "Options",
     "Slot",
     "check_relative_shifts",

@@ -30,11 +30,15 @@ class Circle:
     shifts_ps: tuple[int, ...]
     """Delay of the next iteration, on the circle."""
 
+    @property
+    def periods_ps(self) -> tuple[int, ...]:
+        """On the circle."""
+        return tuple(self.perimeter_ps // rounds for rounds in self.rounds)
+
     def turned(self, reference: int) -> "Circle":
         """The same with all jobs turned alike, so that the one at place `reference` is not delayed."""
         origin_ps = self.shifts_ps[reference]
-        periods_ps = [self.perimeter_ps // rounds for rounds in self.rounds]
-        shifts = zip(self.shifts_ps, periods_ps, strict=True)
+        shifts = zip(self.shifts_ps, self.periods_ps, strict=True)
         shifts_ps = tuple((shift_ps - origin_ps) % period_ps for shift_ps, period_ps in shifts)
         return Circle(self.origin, self.rounds, self.perimeter_ps, self.padded_perimeter_ps, shifts_ps)
 
@@ -168,10 +172,7 @@ class Answers:
 
     def _check(self, part: Part, circle: Circle, first: int, links: "Sequence[_hocket._LinkRow]") -> None:
         """Theorem 1, for a part whose jobs are ranked from number `first` on."""
-        periods_ps = {
-            name: circle.perimeter_ps // rounds
-            for name, rounds in zip(part.names, circle.rounds, strict=True)
-        }
+        periods_ps = dict(zip(part.names, circle.periods_ps, strict=True))
         shifts_ps = dict(zip(part.names, circle.shifts_ps, strict=True))
         for link in links:
             names = [part.names[number - first] for number in link["jobs"]]

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 
 from hocket.errors import InputError
 from hocket.network import Crossings, Network
-from hocket.schedulers.cassini.answers import Answer, Answers, reference
-from hocket.schedulers.cassini.chosen import CandidateScore, Chosen, Component, LinkScore, Slot
+from hocket.schedulers.cassini.answers import Answer, Answers, Circle, reference
+from hocket.schedulers.cassini.chosen import CandidateScore, Chosen, Component, LinkScore, OnCircle, Slot
 from hocket.schedulers.cassini.components import Layout, Member, Part, layout
 from hocket.schedulers.cassini.options import Options
-from hocket.schedulers.cassini.slots import Prediction
+from hocket.schedulers.cassini.slots import Prediction, Spacing
 from hocket.schedulers.state import Candidate, Decision, Gpus, JobState, State
 
 
@@ -152,26 +152,13 @@ class Cassini:
         in_place = {each.job.name for each in state.jobs if _runs_as(each, part)}
         priorities = [1 + (name in has_slot) if name in in_place else 0 for name in part.names]
         first = reference(part, priorities, self._seed)
-        component = Component(
-            jobs=part.names,
-            links=tuple(part.links),
-            reference=part.names[first],
-            score=answer.score,
-            origin=None if answer.circle is None else answer.circle.origin,
-            gain=None,
-            why_none=answer.why_none,
-            kept=False,
-        )
+        component = _component(part, answer, first)
         if answer.circle is None:
             return component, {}
         if answer.score < self._options.shift_threshold:
             limit = self._options.shift_threshold
             return replace(component, why_none=f"a score of {answer.score:.2f} is below {limit:g}"), {}
-        circle = answer.circle.turned(first)
-        prediction = Prediction(
-            self._network.fabric, part, jitter=self._jitter, adjust=self._options.adjust, seed=self._seed
-        )
-        spaced = prediction.spacing(circle)
+        spaced = self._spaced(part, answer.circle.turned(first))
         if spaced is None:
             return replace(component, why_none="jobs that are late make each other later: no slots last"), {}
         component = replace(component, gain=spaced.gain)
@@ -180,32 +167,72 @@ class Cassini:
         origin_ps = _origin_ps(
             state.now_ps, part.names[first], spaced.periods_ps[first], has_slot, started_ps
         )
+        places = zip(part.names, spaced.offsets_ps, spaced.periods_ps, strict=True)
         return component, {
-            name: Slot(origin_ps + offset_ps, period_ps)
-            for name, offset_ps, period_ps in zip(
-                part.names, spaced.offsets_ps, spaced.periods_ps, strict=True
-            )
+            name: Slot(origin_ps + offset_ps, period_ps) for name, offset_ps, period_ps in places
         }
+
+    def _spaced(self, part: Part, circle: Circle) -> Spacing | None:
+        prediction = Prediction(
+            self._network.fabric, part, jitter=self._jitter, adjust=self._options.adjust, seed=self._seed
+        )
+        return prediction.spacing(circle)
 
     def _link_scores(self, own: _Judged, chosen: _Judged, slots: Mapping[str, Slot]) -> list[LinkScore]:
         """Links on which jobs contend under the own choice of the scheduler or under the one chosen."""
         before = {
-            link: (_names(part, link), answer.expected[link])
+            link: (_crossing(part, link), answer.expected[link])
             for part, answer in zip(own.layout.parts, own.answers, strict=True)
             for link in part.links
         }
         after = {
-            link: (_names(part, link), (answer.scores if part.names[0] in slots else answer.expected)[link])
+            link: (
+                _crossing(part, link),
+                (answer.scores if part.names[0] in slots else answer.expected)[link],
+            )
             for part, answer in zip(chosen.layout.parts, chosen.answers, strict=True)
             for link in part.links
         }
         found = []
         for link in sorted(before.keys() | after.keys()):
-            jobs_before, score_before = before.get(link) or _roomy(own.layout, link)
-            jobs, score = after.get(link) or _roomy(chosen.layout, link)
-            name = self._network.links[link][0]
-            found.append(LinkScore(link, name, jobs_before, score_before, jobs, score))
+            were, score_before = before.get(link) or _roomy(own.layout, link)
+            are, score = after.get(link) or _roomy(chosen.layout, link)
+            found.append(
+                LinkScore(
+                    link=link,
+                    name=self._network.links[link][0],
+                    jobs_before=tuple(were),
+                    before=score_before,
+                    jobs=tuple(are),
+                    flows=tuple(are.values()),
+                    after=score,
+                )
+            )
         return found
+
+
+def _component(part: Part, answer: Answer, first: int) -> Component:
+    """A part before anyone has slots, with the job at place `first` as its reference."""
+    component = Component(
+        jobs=part.names,
+        links=tuple(part.links),
+        reference=part.names[first],
+        score=answer.score,
+        origin=None,
+        circle={},
+        gain=None,
+        why_none=answer.why_none,
+        kept=False,
+    )
+    if answer.circle is None:
+        return component
+    circle = answer.circle.turned(first)
+    places = zip(part.names, circle.periods_ps, circle.shifts_ps, strict=True)
+    return replace(
+        component,
+        origin=circle.origin,
+        circle={name: OnCircle(period_ps, shift_ps) for name, period_ps, shift_ps in places},
+    )
 
 
 def _order(judged: _Judged, number: int) -> tuple[bool, float, int, int]:
@@ -218,14 +245,15 @@ def _order(judged: _Judged, number: int) -> tuple[bool, float, int, int]:
     return False, -round(judged.score, 9), judged.moved_jobs, number
 
 
-def _names(part: Part, link: int) -> tuple[str, ...]:
-    return tuple(part.members[place].name for place, _ in part.links[link])
+def _crossing(part: Part, link: int) -> dict[str, int]:
+    """The flows of each job on a link."""
+    return {part.members[place].name: flows for place, flows in part.links[link]}
 
 
-def _roomy(of: Layout, link: int) -> tuple[tuple[str, ...], float | None]:
-    """Jobs and score of a link that carries all its jobs at once; no score if fewer than two cross it."""
-    jobs = of.roomy.get(link, ())
-    return jobs, 1.0 if jobs else None
+def _roomy(of: Layout, link: int) -> tuple[Mapping[str, int], float | None]:
+    """Flows and score of a link that carries all its jobs at once; no score if fewer than two cross it."""
+    crossing = of.roomy.get(link, {})
+    return crossing, 1.0 if crossing else None
 
 
 def _origin_ps(
@@ -259,7 +287,7 @@ def _check_sizes(candidates: Sequence[Candidate]) -> None:
     """That candidates differ in where jobs run and nothing else, so that all else is the scheduler's."""
     own = candidates[0]
     for number, candidate in enumerate(candidates):
-        for name in own.placement.keys() | candidate.placement.keys():
+        for name in sorted(own.placement.keys() | candidate.placement.keys()):
             sizes = [len(each.placement.get(name, ())) for each in (own, candidate)]
             if sizes[0] != sizes[1]:
                 raise InputError(

@@ -48,8 +48,19 @@ class LinkScore:
     """Its expected score there if nobody shifts anything: the mean over all shifts. None if not shared."""
     jobs: tuple[str, ...]
     """Under the choice of CASSINI."""
+    flows: tuple[int, ...]
+    """Of each of `jobs`."""
     after: float | None
     """Its score there, under the shifts of those slots; where jobs get none, the mean over all shifts."""
+
+
+@dataclass(frozen=True)
+class OnCircle:
+    """A job on the unified circle of its component."""
+
+    period_ps: int
+    shift_ps: int
+    """Below the period."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +76,8 @@ class Component:
     """The mean over its links under the best shifts found; where there are none, over all shifts."""
     origin: str | None
     """Where the shifts come from: `loop-free`, `closed loops`, or `joint` for all links at once."""
+    circle: Mapping[str, OnCircle]
+    """Where each job is under the best shifts found; empty where there are none."""
     gain: float | None
     """An iteration without slots, at random starts, ÷ one in slots, mean over jobs; where predicted."""
     why_none: str | None
@@ -104,6 +117,7 @@ class Chosen:
                     "jobs_before": list(each.jobs_before),
                     "before": each.before,
                     "jobs": list(each.jobs),
+                    "flows": list(each.flows),
                     "after": each.after,
                 }
                 for each in self.links
@@ -114,6 +128,10 @@ class Chosen:
                     "reference": each.reference,
                     "score": each.score,
                     "origin": each.origin,
+                    "circle": {
+                        name: {"period_ps": place.period_ps, "shift_ps": place.shift_ps}
+                        for name, place in each.circle.items()
+                    },
                     "gain": each.gain,
                     "why_none": each.why_none,
                     "kept": each.kept,

@@ -60,9 +60,9 @@ class Layout:
 
     parts: tuple[Part, ...]
     """By their first job."""
-    roomy: Mapping[int, tuple[str, ...]]
-    """Jobs on links that several cross and that carry all of them at their peaks: such a link scores 1
-    at any shifts. Hocket: it joins no components, though in NSDI'24 Algorithm 2 every shared link does; what
+    roomy: Mapping[int, Mapping[str, int]]
+    """Flows by job, on links that several cross and that carry all of them at their peaks: such a link scores
+    1 at any shifts. Hocket: it joins no components, though in NSDI'24 Algorithm 2 every shared link does; what
     looks like a loop over it is none."""
 
 
@@ -75,7 +75,7 @@ def layout(members: Sequence[Member], capacities_bps: Sequence[int]) -> Layout:
         if peak_bps > capacities_bps[link]:
             contended[link] = crossing
         else:
-            roomy[link] = tuple(members[number].name for number, _ in crossing)
+            roomy[link] = {members[number].name: flows for number, flows in crossing}
     return Layout(tuple(_parts(members, contended)), roomy)
 
 
