@@ -62,8 +62,8 @@ class Layout:
     """By their first job."""
     roomy: Mapping[int, Mapping[str, int]]
     """Flows by job, on links that several cross and that carry all of them at their peaks: such a link scores
-    1 at any shifts. Hocket: it joins no components, though in NSDI'24 Algorithm 2 every shared link does; what
-    looks like a loop over it is none."""
+    1 at any shifts. Hocket: it joins no components, though in NSDI'24 Algorithm 2 every shared link does;
+    what looks like a loop over it is none."""
 
 
 def layout(members: Sequence[Member], capacities_bps: Sequence[int]) -> Layout:
