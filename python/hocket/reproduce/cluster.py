@@ -1,0 +1,308 @@
+"""What the reproductions of NSDI'24 §5 share: a trace under several schedulers and seeds, what became of its
+iterations, and the rows that say so.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from statistics import mean, stdev
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from hocket.cluster.simulation import simulate
+from hocket.cluster.trace import parse_trace
+from hocket.reproduce.setting import Tables
+from hocket.reproduce.target import Progress, Row
+from hocket.results import Run
+
+SEEDS = (1, 2, 3, 4, 5)
+"""The first five: each draws other jobs, arrivals, ties and jitter."""
+
+# Student's t by degrees of freedom: quantiles of 97.5%, for two-sided intervals of 95%.
+_T_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A scheduler as a figure names it."""
+
+    name: str
+    scheduler: str
+    """As `hocket cluster --scheduler` takes it."""
+    settings: Tables = field(default_factory=dict)
+    """Tables of a trace whose keys go before those of the trace."""
+
+    def trace(self, tables: Tables, seed: int) -> Tables:
+        """The trace in `tables` with this seed and these settings."""
+        changed = {name: {**tables.get(name, {}), **table} for name, table in self.settings.items()}
+        return {**tables, **changed, "seed": seed}
+
+
+_PAPER = {"cassini": {"aggregate": "mean"}}
+
+THEMIS = Contender("Themis", "themis")
+TH_CASSINI = Contender("Th+CASSINI", "themis+cassini", _PAPER)
+"""Ranks candidates as NSDI'24 Algorithm 2 does."""
+TH_HOCKET = Contender("Th+CASSINI, Hocket's ranking", "themis+cassini")
+"""Ranks candidates as Hocket does unless told otherwise."""
+POLLUX = Contender("Pollux", "pollux")
+PO_CASSINI = Contender("Po+CASSINI", "pollux+cassini", _PAPER)
+PO_HOCKET = Contender("Po+CASSINI, Hocket's ranking", "pollux+cassini")
+RANDOM = Contender("Random", "random")
+RANDOM_CASSINI = Contender("Random+CASSINI", "random+cassini", _PAPER)
+RANDOM_HOCKET = Contender("Random+CASSINI, Hocket's ranking", "random+cassini")
+IDEAL = Contender("Ideal", "ideal")
+
+
+class Outcome:
+    """What one run of a trace under one scheduler says, all iterations of all jobs together."""
+
+    def __init__(self, run: Run) -> None:
+        columns = ["job", "model", "count", "start_s", "iteration_s", "ideal_s", "communication_s", "marks"]
+        self.iterations = run.tables["iterations"].select(columns)
+        """Those columns of the run's table of this name."""
+        self.link_scores = run.tables["link_scores"]
+        self.decisions = run.tables["decisions"].select("candidates", "chosen")
+        self.adjustments_per_minute = 60 * run.tables["adjustments"].height / run.manifest["simulated_s"]
+        self.shared = _shared(self.iterations, run.tables["placements"])
+        """The share of iterations that began while another job was placed on a link of the job's."""
+
+    @cached_property
+    def _count(self) -> npt.NDArray[np.int64]:
+        return self.iterations["count"].to_numpy()
+
+    @cached_property
+    def iteration_s(self) -> npt.NDArray[np.float64]:
+        """Each iteration, its wait for a slot included, in seconds."""
+        return np.repeat(self.iterations["iteration_s"].to_numpy(), self._count)
+
+    @cached_property
+    def slowdowns(self) -> npt.NDArray[np.float64]:
+        """Each iteration ÷ the same on as many workers and an idle network."""
+        alone = self.iterations["iteration_s"] / self.iterations["ideal_s"]
+        return np.repeat(alone.to_numpy(), self._count)
+
+    @property
+    def mean_s(self) -> float:
+        """The mean iteration in seconds."""
+        return float(self.iteration_s.mean())
+
+    @property
+    def p99_s(self) -> float:
+        """The 99th percentile of iterations in seconds."""
+        return percentile(self.iteration_s)
+
+    @property
+    def slowdown(self) -> float:
+        """What iterations took in all ÷ what they would have taken on an idle network."""
+        alone_s = (self.iterations["ideal_s"] * self.iterations["count"]).to_numpy()
+        return float(self.iteration_s.sum() / alone_s.sum())
+
+    @property
+    def p99_slowdown(self) -> float:
+        """The 99th percentile of `slowdowns`."""
+        return percentile(self.slowdowns)
+
+    def of_model(self, model: str) -> pl.DataFrame:
+        """The iterations of jobs of `model`."""
+        return self.iterations.filter(pl.col("model") == model)
+
+    def marks(self, model: str | None = None) -> float:
+        """ECN-marked packets per iteration, of jobs of `model` if one is named."""
+        rows = self.iterations if model is None else self.of_model(model)
+        return float(rows["marks"].sum() / rows["count"].sum())
+
+
+Outcomes: TypeAlias = Mapping[str, Sequence[Outcome]]
+"""By the name of the contender, one for each seed in their order."""
+
+
+def outcomes(
+    tables: Tables,
+    contenders: Sequence[Contender],
+    progress: Progress,
+    *,
+    seeds: Sequence[int] = SEEDS,
+    said: str = "",
+) -> dict[str, list[Outcome]]:
+    """Runs the trace in `tables` under all `contenders` with all `seeds`; `said` goes before the progress."""
+    found: dict[str, list[Outcome]] = {contender.name: [] for contender in contenders}
+    for seed in seeds:
+        for contender in contenders:
+            progress(f"{said}{contender.name}, seed {seed}")
+            found[contender.name].append(outcome(tables, contender, seed))
+    return found
+
+
+def outcome(tables: Tables, contender: Contender, seed: int) -> Outcome:
+    """Runs the trace in `tables` under one contender with one seed."""
+    return Outcome(simulate(parse_trace(contender.trace(tables, seed)), contender.scheduler))
+
+
+def percentile(values: npt.NDArray[np.float64], at: float = 99) -> float:
+    """The percentile by nearest rank, which is one of `values`."""
+    return float(np.percentile(values, at, method="inverted_cdf"))
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over seeds, and half of its 95% interval by Student's t."""
+
+    mean: float
+    half: float | None
+    """None for a single seed."""
+    seeds: int
+
+    def __str__(self) -> str:
+        """The interval, for the comment of a row."""
+        if self.half is None:
+            return "one seed"
+        return f"95%: {self.mean - self.half:.3g} to {self.mean + self.half:.3g}"
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """The mean of `values`, one for each of up to ten seeds, with its interval.
+
+    >>> estimate([1.0, 2.0, 3.0])
+    Estimate(mean=2.0, half=2.484338141654774, seeds=3)
+    """
+    count = len(values)
+    half = _T_95[count - 2] * stdev(values) / math.sqrt(count) if count > 1 else None
+    return Estimate(mean(values), half, count)
+
+
+def ratio(
+    over: Sequence[Outcome], under: Sequence[Outcome], quantity: Callable[[Outcome], float]
+) -> Estimate:
+    """How many times larger `quantity` is in `over` than in `under`, for runs of the same seed each."""
+    return estimate([quantity(one) / quantity(other) for one, other in zip(over, under, strict=True)])
+
+
+def row(
+    quantity: str, paper: float | None, ours: Estimate, unit: str = "", why: str = "", scale: float = 1.0
+) -> Row:
+    """A row with an estimate, `scale` times as large; its interval opens the comment."""
+    scaled = Estimate(scale * ours.mean, None if ours.half is None else scale * ours.half, ours.seeds)
+    return Row(quantity, paper, scaled.mean, unit, f"{scaled}; {why}" if why else str(scaled))
+
+
+@dataclass(frozen=True)
+class Published:
+    """How many times faster iterations are than the baseline's, in the mean and at the 99th percentile."""
+
+    mean: float
+    p99: float
+
+
+def factor_rows(
+    found: Outcomes,
+    baseline: Contender,
+    augmented: Contender,
+    published: Published | None = None,
+    why: str = "",
+    here: str = "",
+) -> Iterator[Row]:
+    """How many times faster iterations are: all of them as the paper counts, and each ÷ its idle one.
+
+    `here` goes before the quantities, and `why` into the comments of rows with a value of the paper.
+    """
+    over, under = found[baseline.name], found[augmented.name]
+    pair = f"{here}{baseline.name} ÷ {augmented.name}"
+    rows: tuple[tuple[str, float | None, Callable[[Outcome], float]], ...] = (
+        ("mean iteration", published.mean if published else None, lambda each: each.mean_s),
+        ("99th percentile of iterations", published.p99 if published else None, lambda each: each.p99_s),
+        ("mean iteration ÷ idle", None, lambda each: each.slowdown),
+        ("99th percentile of iterations ÷ idle", None, lambda each: each.p99_slowdown),
+    )
+    for quantity, paper, measured in rows:
+        ours = ratio(over, under, measured)
+        yield row(f"{pair}: {quantity}", paper, ours, "×", why if paper is not None else "")
+
+
+def idle_rows(found: Outcomes, here: str = "") -> Iterator[Row]:
+    """How far each contender is from an idle network, where Ideal is: 1 in the mean."""
+    for name, runs in found.items():
+        tail = estimate([each.p99_slowdown for each in runs])
+        comment = f"99th percentile {tail.mean:.3g}× ({tail}); mean iteration {_mean_ms(runs)} ms"
+        yield row(
+            f"{here}{name}: iteration ÷ idle", None, estimate([each.slowdown for each in runs]), "×", comment
+        )
+
+
+def mechanism_rows(found: Outcomes, augmented: Contender, here: str = "") -> Iterator[Row]:
+    """What CASSINI had to choose from, and what became of the links that jobs shared."""
+    runs = found[augmented.name]
+    name = f"{here}{augmented.name}"
+    for quantity, column in (("before", "before"), ("after", "after")):
+        links = estimate([_per_decision(each, column) for each in runs])
+        yield row(
+            f"{name}: score of shared links, {quantity}",
+            None,
+            estimate([_mean_score(each, column) for each in runs]),
+            "",
+            f"{links.mean:.3g} shared links per decision",
+        )
+    yield row(
+        f"{name}: candidates per decision", None, _mean_of(runs, lambda each: _mean(each, "candidates"))
+    )
+    yield row(
+        f"{name}: decisions for another candidate than the scheduler's own",
+        None,
+        _mean_of(runs, lambda each: each.decisions.select((pl.col("chosen") > 0).mean()).item()),
+        "%",
+        scale=100,
+    )
+    yield row(
+        f"{name}: iterations on shared links", None, _mean_of(runs, lambda each: each.shared), "%", scale=100
+    )
+    yield row(
+        f"{name}: adjustments per minute", None, _mean_of(runs, lambda each: each.adjustments_per_minute)
+    )
+
+
+def _mean_of(runs: Sequence[Outcome], quantity: Callable[[Outcome], float]) -> Estimate:
+    return estimate([quantity(each) for each in runs])
+
+
+def _mean_ms(runs: Sequence[Outcome]) -> str:
+    return f"{1e3 * mean(each.mean_s for each in runs):,.0f}"
+
+
+def _mean(each: Outcome, column: str) -> float:
+    return float(each.decisions.select(pl.col(column).mean()).item())
+
+
+def _mean_score(each: Outcome, column: str) -> float:
+    """Over decisions and links; 1 where no link was ever shared."""
+    scores = each.link_scores[column].drop_nulls()
+    return float(scores.to_numpy().mean()) if scores.len() else 1.0
+
+
+def _per_decision(each: Outcome, column: str) -> float:
+    return each.link_scores[column].drop_nulls().len() / max(1, each.decisions.height)
+
+
+def _shared(iterations: pl.DataFrame, placements: pl.DataFrame) -> float:
+    """The share of iterations that begin while another job is placed on a link of the job's."""
+    by_job: dict[str, list[tuple[float, float]]] = {}
+    stints: list[dict[str, Any]] = placements.to_dicts()
+    for one in stints:
+        for other in stints:
+            begin_s, end_s = max(one["start_s"], other["start_s"]), min(one["until_s"], other["until_s"])
+            if one is not other and begin_s < end_s and not set(one["links"]).isdisjoint(other["links"]):
+                by_job.setdefault(one["job"], []).append((begin_s, end_s))
+    shared = sum(_within(iterations.filter(pl.col("job") == job), spans) for job, spans in by_job.items())
+    return shared / int(iterations["count"].sum())
+
+
+def _within(iterations: pl.DataFrame, spans: Sequence[tuple[float, float]]) -> int:
+    """How many of `iterations` begin in any of `spans`."""
+    starts_s = iterations["start_s"].to_numpy()
+    inside = np.zeros(starts_s.size, dtype=bool)
+    for begin_s, end_s in spans:
+        inside |= (starts_s >= begin_s) & (starts_s < end_s)
+    return int(iterations["count"].to_numpy()[inside].sum())
