@@ -33,9 +33,10 @@ class RunningJob:
 
     job: str
     gpus: tuple[str, ...]
-    iterations: int
+    iterations: float
+    """So many, parts of them counted as such."""
     iteration_s: float | None
-    """What an iteration took, on average; None if none ended."""
+    """What one took, on average; None if it did none."""
     ideal_s: float | None
     """The same on an idle network."""
     slot_s: float | None
@@ -135,15 +136,17 @@ def _in_force(placements: pl.DataFrame, time_s: float, until_s: float) -> pl.Dat
 def _running(
     run: Run, stints: pl.DataFrame, time_s: float, until_s: float, slots: Mapping[str, Mapping[str, int]]
 ) -> Iterator[RunningJob]:
-    count = pl.col("count")
+    begun = pl.max_horizontal("start_s", pl.lit(time_s))
+    ended = pl.min_horizontal("end_s", pl.lit(until_s))
+    part = pl.col("count") * (ended - begun) / (pl.col("end_s") - pl.col("start_s"))
     done = (
         run.tables["iterations"]
-        .filter((pl.col("end_s") > time_s) & (pl.col("end_s") <= until_s))
+        .filter((pl.col("end_s") > time_s) & (pl.col("start_s") < until_s))
         .group_by("job")
         .agg(
-            iterations=count.sum(),
-            iteration_s=(pl.col("iteration_s") * count).sum() / count.sum(),
-            ideal_s=(pl.col("ideal_s") * count).sum() / count.sum(),
+            did=part.sum(),
+            iteration_s=(pl.col("iteration_s") * part).sum() / part.sum(),
+            ideal_s=(pl.col("ideal_s") * part).sum() / part.sum(),
         )
     )
     for row in stints.join(done, on="job", how="left", maintain_order="left").to_dicts():
@@ -151,7 +154,7 @@ def _running(
         yield RunningJob(
             job=name,
             gpus=tuple(row["gpus"]),
-            iterations=row["iterations_right"] or 0,
+            iterations=row["did"] or 0.0,
             iteration_s=row["iteration_s"],
             ideal_s=row["ideal_s"],
             slot_s=slots[name]["period_ps"] / 1e12 if name in slots else None,

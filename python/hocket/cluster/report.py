@@ -194,7 +194,7 @@ def _print_jobs(each: Explanation) -> None:
         (
             job.job,
             str(len(job.gpus)),
-            count(job.iterations),
+            f"{job.iterations:,.0f}",
             milliseconds(job.iteration_s),
             milliseconds(job.ideal_s),
             _slower(job.iteration_s, job.ideal_s),

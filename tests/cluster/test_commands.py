@@ -1,0 +1,197 @@
+"""`hocket cluster`, `hocket explain` and `hocket trace`, as people run them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TRACE = """
+[fabric.clos]
+racks = 2
+servers_per_rack = 3
+gpus_per_server = 1
+spines = 1
+cables_per_spine = 1
+nic = "50 Gbps"
+uplink = "50 Gbps"
+
+[[jobs]]
+name = "first"
+model = "VGG16"
+batch_size = 1400
+workers = 2
+iterations = 200
+placement = ["s0", "s3"]
+
+[[jobs]]
+name = "second"
+model = "VGG16"
+batch_size = 1400
+workers = 2
+iterations = 200
+placement = ["s1", "s4"]
+
+[[jobs]]
+name = "third"
+model = "BERT"
+batch_size = 8
+workers = 2
+iterations = 50
+arrival = "20 s"
+"""
+
+OWN = """
+from hocket.schedulers import Candidate, Decision
+
+class Packed:
+    def __init__(self, seed):
+        pass
+
+    def schedule(self, state, candidates):
+        free = list(range(len(state.cluster.gpus)))
+        return Decision([Candidate({
+            each.job.name: tuple(free.pop(0) for _ in range(each.job.requested)) for each in state.jobs
+        })])
+
+class Greedy(Packed):
+    def schedule(self, state, candidates):
+        return Decision([Candidate({each.job.name: (0, 1) for each in state.jobs})])
+"""
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    path = tmp_path / "two_racks.toml"
+    path.write_text(TRACE, encoding="utf-8")
+    (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
+    return path
+
+
+def test_schedulers_are_compared_with_the_first(hocket: Callable[..., Any], trace: Path) -> None:
+    ran = hocket("cluster", trace, "--scheduler", "random", "--scheduler", "ideal", "--json")
+    assert ran.code == 0
+    random, ideal = ran.json()
+    assert (random["scheduler"], ideal["scheduler"]) == ("random", "ideal")
+    assert (random["mean_factor"], ideal["done"], ideal["slowdown"]) == (1, 3, pytest.approx(1, abs=0.01))
+    assert ideal["mean_factor"] == pytest.approx(random["mean_iteration_s"] / ideal["mean_iteration_s"])
+    manifest = json.loads(Path("hocket-runs/two_racks-ideal/manifest.json").read_text(encoding="utf-8"))
+    assert (manifest["scheduler"], manifest["status"]) == ("ideal", "complete")
+
+
+def test_a_run_is_printed_with_its_tables(hocket: Callable[..., Any], trace: Path) -> None:
+    ran = hocket("cluster", trace, "--scheduler", "own.py:Packed", "--out", "runs")
+    assert ran.code == 0
+    assert "Packed        3 of 3" in ran.out
+    assert "written to runs/two_racks-Packed: manifest.json and Parquet tables iterations (" in ran.out
+
+
+def test_settings_and_seed_change_the_trace(hocket: Callable[..., Any], trace: Path) -> None:
+    ran = hocket("cluster", trace, "--scheduler", "random", "--seed", 5, "--set", "until=10 s", "--json")
+    assert ran.json()[0]["simulated_s"] == 10
+    manifest = json.loads(Path("hocket-runs/two_racks-random/manifest.json").read_text(encoding="utf-8"))
+    assert manifest["seed"] == 5
+
+
+def test_what_ran_before_a_failure_is_printed_and_the_failure_named(
+    hocket: Callable[..., Any], trace: Path
+) -> None:
+    ran = hocket("cluster", trace, "--scheduler", "random", "--scheduler", "own.py:Greedy")
+    assert ran.code == 2
+    assert "random        3 of 3" in ran.out
+    assert (
+        ran.err.strip()
+        == "error: scheduler 'Greedy': at 0.000 s: candidates[0]: GPU s0 is handed out twice: to "
+        "'first' and 'second'"
+    )
+    manifest = json.loads(Path("hocket-runs/two_racks-Greedy/manifest.json").read_text(encoding="utf-8"))
+    assert manifest["status"] == "failed"
+
+
+def test_an_unknown_scheduler_is_named_before_anything_runs(hocket: Callable[..., Any], trace: Path) -> None:
+    ran = hocket("cluster", trace, "--scheduler", "random", "--scheduler", "idael")
+    assert ran.code == 2
+    assert ran.err.strip() == "error: scheduler 'idael': is not known; did you mean 'ideal'?"
+    assert not Path("hocket-runs").exists()
+
+
+def test_a_decision_says_who_slows_whom_where_and_by_how_much(
+    hocket: Callable[..., Any], trace: Path
+) -> None:
+    hocket("cluster", trace, "--scheduler", "random", "--set", "cluster.jitter=0")
+    listed = hocket("explain", "hocket-runs/two_racks-random", "--json").json()
+    assert [each["reason"] for each in listed[:2]] == ["arrival of first, second", "arrival of third"]
+    told = hocket("explain", "hocket-runs/two_racks-random", "--at", "0.2 min", "--json").json()
+    assert (told["decision"], told["time_s"], told["until_s"]) == (0, 0, 20)
+    assert {job["job"]: job["gpus"] for job in told["jobs"]} == {
+        "first": ["s0", "s3"],
+        "second": ["s1", "s4"],
+    }
+    assert {link["link"]: link["jobs"] for link in told["links"]} == {
+        link: ["first", "second"] for link in ("tor0->spine0", "spine0->tor1", "tor1->spine0", "spine0->tor0")
+    }
+    # Each gets 25 of the 29 Gbps that it asks for in 148 ms; what it loses is shared out by link.
+    lost = dict.fromkeys(("first", "second"), 0.0)
+    for delay in told["delays"]:
+        lost[delay["job"]] += delay["per_iteration_s"]
+        assert delay["job"] != delay["other"]
+    assert lost == pytest.approx(dict.fromkeys(lost, 0.148 * 29 / 25 - 0.148), rel=0.02)
+
+
+def test_an_explanation_is_read_by_people(hocket: Callable[..., Any], trace: Path) -> None:
+    hocket("cluster", trace, "--scheduler", "themis+cassini")
+    told = hocket("explain", "hocket-runs/two_racks-themis+cassini", "--at", "10 s")
+    assert told.code == 0
+    assert "themis+cassini: decision 0 at 0.000 s (0.0 min), in force until 20.000 s" in told.out
+    assert "asked on arrival of first, second" in told.out
+    assert "tor0->spine0  first, second" in told.out
+
+
+@pytest.mark.parametrize(
+    ("at", "message"),
+    [
+        ("3 h", "error: explain: the run ended at "),
+        ("soon", "error: --at: "),
+    ],
+)
+def test_a_time_without_a_decision_is_said(
+    hocket: Callable[..., Any], trace: Path, at: str, message: str
+) -> None:
+    hocket("cluster", trace, "--scheduler", "ideal")
+    told = hocket("explain", "hocket-runs/two_racks-ideal", "--at", at)
+    assert told.code == 2
+    assert told.err.startswith(message)
+
+
+def test_only_runs_of_a_cluster_have_decisions(hocket: Callable[..., Any], tmp_path: Path) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        '[link]\ncapacity = "50 Gbps"\n[[jobs]]\nname = "a"\nperiod = "2 ms"\niterations = 2\n'
+        'up = [{ start = "0 ms", duration = "1 ms", rate = "1 Gbps" }]\n',
+        encoding="utf-8",
+    )
+    assert hocket("run", plan).code == 0
+    told = hocket("explain", "hocket-runs/plan")
+    assert told.code == 2
+    assert "it is not one of `hocket cluster`" in told.err
+
+
+def test_a_trace_is_shown_before_it_runs(hocket: Callable[..., Any], trace: Path) -> None:
+    shown = hocket("trace", trace)
+    assert shown.code == 0
+    assert "3 jobs on 6 GPUs in 6 servers and 2 racks" in shown.out
+    assert {row["model"]: row["jobs"] for row in hocket("trace", trace, "--json").json()["models"]} == {
+        "VGG16": 2,
+        "BERT": 1,
+    }
+
+
+def test_runs_under_two_schedulers_compare(hocket: Callable[..., Any], trace: Path) -> None:
+    hocket("cluster", trace, "--scheduler", "random", "--scheduler", "ideal")
+    compared = hocket(
+        "compare", "hocket-runs/two_racks-random", "hocket-runs/two_racks-ideal", "--json"
+    ).json()
+    first = {row["run"]: row for row in compared["jobs"] if row["job"] == "first"}
+    assert first["two_racks-ideal"]["ratio"] < 1
+    assert [each["key"] for each in compared["differences"]] == ["scheduler"]
