@@ -6,9 +6,9 @@ and more.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property
+from itertools import islice
 from random import Random
 from typing import Annotated, Any, Literal
 
@@ -28,6 +28,9 @@ from hocket.workloads import CATALOGUE, MOST_WORKERS, Model, find_model
 
 MAX_JOBS = 100_000
 """The most jobs of a trace: fifty times those of a week on 1,024 GPUs."""
+
+MAX_ITERATIONS = 10**12
+"""The most iterations of a job: a millisecond each they take thirty years."""
 
 LATEST_PS = LARGEST // 2
 """The latest arrival, 53 days: as much time is left to run in before 63 bits are full."""
@@ -78,9 +81,15 @@ Models = Annotated[
     *one_or_several(),
 ]
 WorkerRange = Annotated[tuple[Count, Count], AfterValidator(_rising)]
-CountRange = Annotated[tuple[Count, Count], AfterValidator(_rising)]
+Iterations = Annotated[StrictInt, Field(ge=1, le=MAX_ITERATIONS)]
+IterationRange = Annotated[tuple[Iterations, Iterations], AfterValidator(_rising)]
 DurationRange = Annotated[tuple[PositiveDurationPs, PositiveDurationPs], AfterValidator(_rising)]
 BatchSizes = Literal["uniform", "reference"]
+
+
+def models_field() -> Any:
+    """A key `models`, with its default."""
+    return default(("all",), "NSDI'24 §5.1: all models are equally likely")
 
 
 def batch_sizes_field() -> Any:
@@ -92,64 +101,31 @@ def batch_sizes_field() -> Any:
 
 
 class Mix(Table):
-    """What jobs are drawn from."""
+    """What of a job is drawn, and from what; all draws are uniform."""
 
-    models: Models = default(("all",), "NSDI'24 §5.1: all models are equally likely")
     workers: WorkerRange = default((1, _MOST_ELASTIC), "NSDI'24 §5.1: from 1 to 12 GPUs at random")
     max_workers: Annotated[StrictInt, Field(ge=1, le=MOST_WORKERS.value)] = default(_MOST_ELASTIC, _ELASTIC)
     """What a job that asked for less may grow to, in the sizes that its strategy has."""
-    iterations: CountRange = default((200, 1000), "NSDI'24 §5.1: from 200 to 1,000 iterations at random")
+    iterations: IterationRange = default((200, 1000), "NSDI'24 §5.1: from 200 to 1,000 iterations at random")
     run_time_ps: DurationRange | None = Field(default=None, alias="run_time")
     """Instead of `iterations`: how long a job takes alone, as submitted."""
     batch_sizes: BatchSizes = batch_sizes_field()
 
+    def sizes(self, model: Model, gpus: int) -> tuple[int, ...]:
+        """The numbers of workers that may be drawn for `model` on a cluster of so many GPUs, ascending."""
+        fewest, most = self.workers
+        return sizes_of(model, None, fewest, min(most, gpus))
 
-@dataclass(frozen=True)
-class Population:
-    """Jobs as `mix` has them on a cluster of so many GPUs; all draws are uniform."""
-
-    mix: Mix
-    gpus: int
-
-    @cached_property
-    def sizes(self) -> tuple[tuple[Model, tuple[int, ...]], ...]:
-        """Models, each with the numbers of workers that are drawn for it; there may be none."""
-        fewest, most = self.mix.workers
-        return tuple(
-            (model, sizes_of(model, None, fewest, min(most, self.gpus)))
-            for model in models_in(self.mix.models)
-        )
-
-    def draw(self, random: Random) -> Submission:
-        """A job of any model, at time 0."""
-        model, sizes = random.choice(self.sizes)
-        return self.drawn(random, model, random.choice(sizes))
-
-    def worth(self, random: Random, gpu_ps: Fraction) -> list[Submission]:
-        """The first jobs that are drawn, at least one: so many that their work comes nearest to `gpu_ps`.
-
-        Raises `InputError` if they were more than `MAX_JOBS`.
-        """
-        drawn = [self.draw(random)]
-        total_ps = drawn[0].gpu_ps
-        while total_ps < gpu_ps:
-            if len(drawn) == MAX_JOBS:
-                raise InputError(f"more than {MAX_JOBS:,} jobs are needed for this load")
-            drawn.append(self.draw(random))
-            total_ps += drawn[-1].gpu_ps
-        before_ps = total_ps - drawn[-1].gpu_ps
-        return drawn[:-1] if len(drawn) > 1 and gpu_ps - before_ps < total_ps - gpu_ps else drawn
-
-    def drawn(self, random: Random, model: Model, workers: int, batch_size: int | None = None) -> Submission:
+    def draw(self, random: Random, model: Model, workers: int, batch_size: int | None = None) -> Submission:
         """A job of `model` on `workers` at time 0: its batch size, if not given, and its work are drawn."""
-        batch = drawn_batch_size(random, model, self.mix.batch_sizes) if batch_size is None else batch_size
-        job = Submission(None, model, batch, workers, 0, 1, 1, max(self.mix.max_workers, workers))
+        batch = drawn_batch_size(random, model, self.batch_sizes) if batch_size is None else batch_size
+        job = Submission(None, model, batch, workers, 0, 1, 1, max(self.max_workers, workers))
         return replace(job, iterations=self._iterations(random, job.profile.period_ps))
 
     def _iterations(self, random: Random, period_ps: int) -> int:
-        if self.mix.run_time_ps is None:
-            return random.randint(*self.mix.iterations)
-        return iterations_in(random.randint(*self.mix.run_time_ps), period_ps)
+        if self.run_time_ps is None:
+            return random.randint(*self.iterations)
+        return iterations_in(random.randint(*self.run_time_ps), period_ps)
 
 
 def drawn_batch_size(random: Random, model: Model, how: BatchSizes) -> int:
@@ -178,30 +154,54 @@ class Poisson(Mix):
     """
 
     load: Annotated[Number, Field(gt=0, le=10)]
+    models: Models = models_field()
     duration_ps: PositiveDurationPs | None = Field(default=None, alias="duration")
     jobs: Annotated[StrictInt, Field(ge=1, le=MAX_JOBS)] | None = None
 
     def submissions(self, seed: int, gpus: int) -> list[Submission]:
-        """In order of arrival.
+        """In order of arrival, on a cluster of so many GPUs.
 
         Raises `InputError` if they were more than `MAX_JOBS`, or came later than `LATEST_PS`.
         """
-        population = Population(self, gpus)
-        jobs, arrivals = Random(f"{seed} poisson jobs"), Random(f"{seed} poisson arrivals")
+        jobs = self._jobs(Random(f"{seed} poisson jobs"), gpus)
         served = Fraction(self.load) * gpus
         if self.duration_ps is None:
-            drawn = [population.draw(jobs) for _ in range(self.jobs or 0)]
+            drawn = list(islice(jobs, self.jobs))
             duration_ps = round(sum(job.gpu_ps for job in drawn) / served)
         else:
             duration_ps = self.duration_ps
-            drawn = population.worth(jobs, served * duration_ps)
+            drawn = _worth(jobs, served * duration_ps)
         if duration_ps > LATEST_PS:
             raise InputError(
                 f"jobs arrive over {format_duration(duration_ps)}, "
                 f"and the latest arrival is at {format_duration(LATEST_PS)}"
             )
-        times_ps = sorted(int(arrivals.random() * duration_ps) for _ in drawn)
+        random = Random(f"{seed} poisson arrivals")
+        times_ps = sorted(int(random.random() * duration_ps) for _ in drawn)
         return [replace(job, arrival_ps=time_ps) for job, time_ps in zip(drawn, times_ps, strict=True)]
+
+    def _jobs(self, random: Random, gpus: int) -> Iterator[Submission]:
+        """One after another without end, all at time 0."""
+        offered = [(model, self.sizes(model, gpus)) for model in models_in(self.models)]
+        while True:
+            model, sizes = random.choice(offered)
+            yield self.draw(random, model, random.choice(sizes))
+
+
+def _worth(jobs: Iterator[Submission], gpu_ps: Fraction) -> list[Submission]:
+    """The first of `jobs`, at least one: so many that their work comes nearest to `gpu_ps`.
+
+    Raises `InputError` if they were more than `MAX_JOBS`.
+    """
+    drawn = [next(jobs)]
+    total_ps = drawn[0].gpu_ps
+    while total_ps < gpu_ps:
+        if len(drawn) == MAX_JOBS:
+            raise InputError(f"more than {MAX_JOBS:,} jobs are needed for this load")
+        drawn.append(next(jobs))
+        total_ps += drawn[-1].gpu_ps
+    before_ps = total_ps - drawn[-1].gpu_ps
+    return drawn[:-1] if len(drawn) > 1 and gpu_ps - before_ps < total_ps - gpu_ps else drawn
 
 
 class DynamicJob(Table):
@@ -212,7 +212,7 @@ class DynamicJob(Table):
     count: Annotated[StrictInt, Field(ge=1, le=MAX_JOBS)] = default(1, "Hocket: one job")
     batch_size: Count | None = None
     workers: Count | None = None
-    iterations: Count | None = None
+    iterations: Iterations | None = None
 
 
 class Dynamic(Mix):
@@ -227,18 +227,14 @@ class Dynamic(Mix):
     def submissions(self, seed: int, gpus: int) -> Iterator[Submission]:
         """Those present at the start, then those that arrive, as they are written."""
         random = Random(f"{seed} dynamic")
-        population = Population(self, gpus)
         for jobs, arrival_ps in ((self.running, 0), (self.arriving, self.arrival_ps)):
             for job in jobs:
                 for _ in range(job.count):
-                    yield self._submission(job, population, random, arrival_ps)
+                    yield self._submission(job, random, arrival_ps, gpus)
 
-    def _submission(
-        self, job: DynamicJob, population: Population, random: Random, arrival_ps: int
-    ) -> Submission:
+    def _submission(self, job: DynamicJob, random: Random, arrival_ps: int, gpus: int) -> Submission:
         model = find_model(job.model)
-        sizes = sizes_of(model, None, self.workers[0], min(self.workers[1], population.gpus))
-        workers = random.choice(sizes) if job.workers is None else job.workers
-        drawn = population.drawn(random, model, workers, job.batch_size)
+        workers = random.choice(self.sizes(model, gpus)) if job.workers is None else job.workers
+        drawn = self.draw(random, model, workers, job.batch_size)
         iterations = job.iterations or drawn.iterations
         return replace(drawn, name=job.name, arrival_ps=arrival_ps, iterations=iterations)

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hocket.cluster.arrivals import LATEST_PS, Dynamic, DynamicJob, Mix, Poisson, models_in
-from hocket.cluster.submission import check_cluster, sizes_of
+from hocket.cluster.arrivals import LATEST_PS, MAX_JOBS, Dynamic, DynamicJob, Mix, Poisson, models_in
+from hocket.cluster.submission import check_cluster
 from hocket.errors import InputError
 from hocket.plan.fabric import Fabric, fabric_mistakes
 from hocket.plan.mistakes import Suggestions
@@ -140,7 +140,7 @@ def _drawn_mistakes(mix: Mix, models: Sequence[str], gpus: int) -> Iterator[Mist
     """Models that are asked for and run on no number of workers that may be drawn."""
     fewest, most = mix.workers
     for model in models_in(models):
-        if not sizes_of(model, None, fewest, min(most, gpus)):
+        if not mix.sizes(model, gpus):
             limits = f"{fewest} to {min(most, gpus)} workers, which the key workers and {gpus} GPUs allow"
             yield ("models",), f"{model.name} runs on none of {limits}"
 
@@ -150,6 +150,9 @@ def _dynamic_mistakes(dynamic: Dynamic, gpus: int) -> Iterator[Mistake]:
     if dynamic.arrival_ps > LATEST_PS:
         latest = format_duration(LATEST_PS)
         yield ("dynamic", "arrival"), f"{format_duration(dynamic.arrival_ps)} is after the latest, {latest}"
+    count = sum(job.count for job in (*dynamic.running, *dynamic.arriving))
+    if count > MAX_JOBS:
+        yield ("dynamic",), f"has {count:,} jobs, above the limit of {MAX_JOBS:,}"
     names: set[str] = set()
     for key, jobs in (("running", dynamic.running), ("arriving", dynamic.arriving)):
         for index, job in enumerate(jobs):

@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, PrivateAttr, StrictInt, StrictStr, ValidationInfo, model_validator
 
-from hocket.cluster.arrivals import MAX_JOBS, Dynamic, Poisson
+from hocket.cluster.arrivals import MAX_JOBS, Dynamic, Iterations, Poisson
 from hocket.cluster.checks import trace_mistakes
 from hocket.cluster.gpus import cluster_of
 from hocket.cluster.importers import Import
@@ -31,7 +31,7 @@ class JobTable(Table):
     model: StrictStr
     batch_size: Count
     workers: Count
-    iterations: Count
+    iterations: Iterations
     arrival_ps: DurationPs = default(
         0, "Hocket: all jobs present at the start (NSDI'24 snapshots)", "arrival"
     )

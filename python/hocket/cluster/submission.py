@@ -105,11 +105,10 @@ def _letters(number: int) -> str:
     return text
 
 
-def repeated_name(names: Sequence[str]) -> str | None:
-    """A sentence about the first name that two jobs have, if there is one."""
+def check_names(submissions: Sequence[Submission]) -> None:
+    """Raises `InputError` for a name that two of `submissions` are given."""
     seen: set[str] = set()
-    for name in names:
+    for name in (each.name for each in submissions if each.name is not None):
         if name in seen:
-            return f"{shown(name)} is the name of two jobs"
+            raise InputError(f"{shown(name)} is the name of two jobs")
         seen.add(name)
-    return None

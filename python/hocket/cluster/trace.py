@@ -1,15 +1,16 @@
 """A trace: a cluster, and the jobs that come to it. Text in, checked once; what comes out is valid."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from hocket.cluster.arrivals import MAX_JOBS
 from hocket.cluster.file import TraceFile
 from hocket.cluster.importers import Report, imported
 from hocket.cluster.settings import Settings
-from hocket.cluster.submission import Submission, named, repeated_name
+from hocket.cluster.submission import Submission, check_names, named
 from hocket.errors import InputError, located
 from hocket.network import Network, network_of
 from hocket.plan.plan import defaults_in
@@ -129,18 +130,8 @@ def parse_trace(tables: object, source: str = "trace", directory: str | Path = "
     (560000, 24)
     """
     file = parse_as(TraceFile, tables, source, directory)
-    reports: list[Report] = []
-    submissions = [job.submission() for job in file.jobs]
     with located(source):
-        submissions += _generated(file)
-        for index, table in enumerate(file.imports):
-            with located(f"import[{index}]"):
-                found = imported(table, file.directory, f"{file.seed} import {index}", len(file.gpus.gpus))
-            submissions += found.submissions
-            reports.append(found.report)
-        repeated = repeated_name([each.name for each in submissions if each.name is not None])
-        if repeated is not None:
-            raise InputError(repeated)
+        submissions, reports = _submissions(file)
         jobs = named(submissions, len(file.gpus.gpus))
         _check_rates(jobs, file)
     return Trace(file.name or Path(source).stem, file, jobs, file.placement(), tuple(reports))
@@ -154,13 +145,28 @@ def _with(tables: object, text: str, source: str) -> object:
         return with_setting(tables, axis.key, axis.values[0])
 
 
-def _generated(file: TraceFile) -> Iterator[Submission]:
+def _submissions(file: TraceFile) -> tuple[list[Submission], list[Report]]:
+    """All jobs, wherever they come from, and what became of those in foreign traces.
+
+    Raises `InputError` for foreign traces that cannot be read, names that two jobs have, and too many jobs.
+    """
     gpus = len(file.gpus.gpus)
+    found = [job.submission() for job in file.jobs]
+    reports: list[Report] = []
     if file.poisson is not None:
         with located("poisson"):
-            yield from file.poisson.submissions(file.seed, gpus)
+            found += file.poisson.submissions(file.seed, gpus)
     if file.dynamic is not None:
-        yield from file.dynamic.submissions(file.seed, gpus)
+        found += file.dynamic.submissions(file.seed, gpus)
+    for index, table in enumerate(file.imports):
+        with located(f"import[{index}]"):
+            foreign = imported(table, file.directory, f"{file.seed} import {index}", gpus)
+        found += foreign.submissions
+        reports.append(foreign.report)
+    if len(found) > MAX_JOBS:
+        raise InputError(f"has {len(found):,} jobs, above the limit of {MAX_JOBS:,}")
+    check_names(found)
+    return found, reports
 
 
 def _check_rates(jobs: Sequence[Job], file: TraceFile) -> None:

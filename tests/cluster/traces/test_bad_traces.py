@@ -155,6 +155,19 @@ def with_dynamic(**keys: Any) -> dict[str, Any]:
             "model",
         ),
         (
+            with_dynamic(running=[{"model": "DLRM", "count": 100_000}]),
+            "trace: dynamic: has 100,001 jobs, above the limit of 100,000",
+        ),
+        (
+            with_dynamic(models="all"),
+            "trace: dynamic.models: is not a known key; known are workers, max_workers, iterations, "
+            "run_time, batch_sizes, running, arriving, arrival",
+        ),
+        (
+            with_job(iterations=10**13),
+            "trace: jobs[0].iterations: 10000000000000 is above the largest, 1000000000000",
+        ),
+        (
             {**with_dynamic(running=[{"model": "DLRM", "name": "a"}]), "jobs": [JOB]},
             "trace: 'a' is the name of two jobs",
         ),

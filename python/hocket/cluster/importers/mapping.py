@@ -12,12 +12,14 @@ from pydantic import Field, StrictInt
 
 from hocket.cluster.arrivals import (
     LATEST_PS,
+    MAX_ITERATIONS,
     MAX_JOBS,
     BatchSizes,
     Models,
     batch_sizes_field,
     drawn_batch_size,
     iterations_in,
+    models_field,
     models_in,
 )
 from hocket.cluster.importers import gavel, helios, pai, philly, pollux
@@ -57,7 +59,7 @@ class Import(Table):
     """The most jobs that are taken, the first ones that can be."""
     time_scale: Annotated[Number, Field(gt=0, le=1_000)] = default(1.0, "Hocket: as it was")
     """What times between arrivals and run times are multiplied by, so that the load stays."""
-    models: Models = default(("all",), "NSDI'24 §5.1: all models are equally likely")
+    models: Models = models_field()
     """What jobs train whose application the trace does not name."""
     batch_sizes: BatchSizes = batch_sizes_field()
 
@@ -174,9 +176,7 @@ class _Mapping:
     def submission(self, record: Record, since_ps: int) -> Submission | str:
         """The job of `record`, submitted so long after the first, or why it is none."""
         arrival_ps = round((since_ps - self._table.from_ps) * self._scale)
-        reason = record.refused or self._misfit(record)
-        if reason is None and arrival_ps > LATEST_PS:
-            reason = f"comes later than {format_duration(LATEST_PS)}"
+        reason = record.refused or self._misfit(record, arrival_ps)
         if reason is not None:
             return reason
         offered = self._offered(record)
@@ -188,6 +188,8 @@ class _Mapping:
         iterations = self._iterations(record, period_ps)
         if iterations == 0:
             return "did not run"
+        if iterations > MAX_ITERATIONS:
+            return f"does more than {MAX_ITERATIONS:,} iterations"
         return Submission(
             name=record.name,
             model=model,
@@ -195,12 +197,14 @@ class _Mapping:
             workers=record.gpus,
             arrival_ps=arrival_ps,
             iterations=iterations,
-            # Hocket: the traces' schedulers gave jobs what they asked for; more than that none ever wanted.
+            # Hocket: these clusters gave jobs what they asked for, and no job says that it could use more.
             fewest=1,
             most=record.gpus,
         )
 
-    def _misfit(self, record: Record) -> str | None:
+    def _misfit(self, record: Record, arrival_ps: int) -> str | None:
+        if arrival_ps > LATEST_PS:
+            return f"comes later than {format_duration(LATEST_PS)}"
         if record.gpus == 0:
             return "asks for no GPU"
         if record.gpus > self._gpus:
