@@ -17,6 +17,10 @@ impl Matrix {
         self.workers.len() / self.nodes
     }
 
+    pub(crate) fn nodes(&self) -> usize {
+        self.nodes
+    }
+
     pub(crate) fn row(&self, job: usize) -> &[u8] {
         &self.workers[job * self.nodes..(job + 1) * self.nodes]
     }
@@ -37,14 +41,12 @@ impl Matrix {
     /// Where a job has workers, as (node, workers), by node.
     pub(crate) fn cells(&self, job: usize) -> impl Iterator<Item = (usize, u32)> {
         // Most of a row is empty, and eight nodes are seen at a glance.
-        let eights = self
-            .row(job)
-            .chunks(8)
-            .enumerate()
-            .filter(|(_, eight)| eight.iter().fold(0, |any, workers| any | workers) > 0);
-        eights.flat_map(|(place, eight)| {
-            let cells = eight.iter().enumerate().filter(|(_, workers)| **workers > 0);
-            cells.map(move |(node, workers)| (8 * place + node, u32::from(*workers)))
+        let (eights, rest) = self.row(job).as_chunks::<8>();
+        let used = eights.iter().enumerate().filter(|(_, eight)| **eight != [0; 8]);
+        let used = used.map(|(place, eight)| (8 * place, eight.as_slice()));
+        used.chain([(8 * eights.len(), rest)]).flat_map(|(first, workers)| {
+            let cells = workers.iter().enumerate().filter(|(_, workers)| **workers > 0);
+            cells.map(move |(place, workers)| (first + place, u32::from(*workers)))
         })
     }
 

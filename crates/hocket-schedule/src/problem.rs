@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use crate::matrix::Matrix;
+use crate::repair::Tally;
 
 /// Added to what each job's workers are worth, so that a job that waits (0) leaves a power mean with a negative
 /// exponent above 0. Source: the simulator that the authors of Pollux released with OSDI'21.
@@ -98,9 +99,9 @@ impl Problem {
         Ok(Self { capacities, jobs, base, fitness })
     }
 
-    /// How good an allocation is.
-    pub(crate) fn fitness(&self, matrix: &Matrix) -> f64 {
-        let worths = (0..self.jobs.len()).map(|job| self.worth(job, matrix));
+    /// How good an allocation is, of which `tally` was counted.
+    pub(crate) fn fitness(&self, matrix: &Matrix, tally: &Tally) -> f64 {
+        let worths = (0..self.jobs.len()).map(|job| self.worth(job, matrix, tally));
         match self.fitness {
             Fitness::Sum => worths.sum(),
             Fitness::PowerMean { exponent } => {
@@ -115,20 +116,16 @@ impl Problem {
     }
 
     /// What its workers are worth to a job.
-    pub(crate) fn worth(&self, job: usize, matrix: &Matrix) -> f64 {
-        let (nodes, workers) =
-            matrix.cells(job).fold((0, 0), |(nodes, all), (_, here)| (nodes + 1, all + here));
+    pub(crate) fn worth(&self, job: usize, matrix: &Matrix, tally: &Tally) -> f64 {
         let sizes = &self.jobs[job].sizes;
+        let workers = tally.workers(job);
         let Ok(size) = sizes.binary_search_by_key(&workers, |size| size.workers) else {
             return 0.0;
         };
         let size = &sizes[size];
-        let worth = if nodes > 1 { size.across_nodes } else { size.on_one_node };
-        if matrix.row(job) == self.base.row(job) {
-            worth
-        } else {
-            worth * self.jobs[job].restart_factor
-        }
+        let worth = if tally.distributed(job) { size.across_nodes } else { size.on_one_node };
+        let stays = matrix.row(job) == self.base.row(job);
+        if stays { worth } else { worth * self.jobs[job].restart_factor }
     }
 
     /// The largest size of a job up to so many workers; 0 if it does not run on so few.

@@ -15,7 +15,7 @@ use crate::problem::Problem;
 pub(crate) struct Tally {
     /// Workers by node.
     loads: Vec<u32>,
-    /// Jobs by node, ascending; some may have left.
+    /// Jobs by node, of which some may have left.
     jobs: Vec<Vec<usize>>,
     /// Distributed jobs, those on several nodes, by node.
     distributed: Vec<u32>,
@@ -26,7 +26,24 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    fn count(&mut self, matrix: &Matrix, nodes: usize) {
+    /// How many workers a job has.
+    pub(crate) fn workers(&self, job: usize) -> u32 {
+        self.workers[job]
+    }
+
+    /// Whether a job is on several nodes.
+    pub(crate) fn distributed(&self, job: usize) -> bool {
+        self.spread[job] > 1
+    }
+
+    pub(crate) fn of(matrix: &Matrix) -> Self {
+        let mut tally = Self::default();
+        tally.count(matrix);
+        tally
+    }
+
+    fn count(&mut self, matrix: &Matrix) {
+        let nodes = matrix.nodes();
         self.loads.clear();
         self.loads.resize(nodes, 0);
         self.distributed.clear();
@@ -52,38 +69,54 @@ impl Tally {
     }
 }
 
-/// An allocation under repair.
-struct Repair<'a> {
+/// An allocation under repair, with its tally.
+pub(crate) struct Repair<'a> {
     problem: &'a Problem,
     matrix: &'a mut Matrix,
-    /// A job that others make way for.
+    /// A job that others make way for before it makes way for them.
     first: Option<usize>,
     tally: &'a mut Tally,
     draw: &'a mut Stream,
 }
 
-/// Repairs `matrix`. Jobs make way for `first` before it makes way for them, and for pinned ones always.
-pub(crate) fn repair(
-    problem: &Problem,
-    matrix: &mut Matrix,
-    first: Option<usize>,
-    tally: &mut Tally,
-    draw: &mut Stream,
-) {
-    tally.count(matrix, problem.capacities.len());
-    let mut repair = Repair { problem, matrix, first, tally, draw };
-    for node in 0..problem.capacities.len() {
-        repair.empty_overfull(node);
+impl<'a> Repair<'a> {
+    /// Counts `matrix`. `tally` is of use afterwards.
+    pub(crate) fn new(
+        problem: &'a Problem,
+        matrix: &'a mut Matrix,
+        first: Option<usize>,
+        tally: &'a mut Tally,
+        draw: &'a mut Stream,
+    ) -> Self {
+        tally.count(matrix);
+        Self { problem, matrix, first, tally, draw }
     }
-    for node in 0..problem.capacities.len() {
-        repair.separate_distributed(node);
-    }
-    for job in 0..problem.jobs.len() {
-        repair.take_a_size(job);
-    }
-}
 
-impl Repair<'_> {
+    /// Gives GPUs that are free on a node to a random job, for each node.
+    pub(crate) fn hand_out(&mut self) {
+        for (node, capacity) in self.problem.capacities.iter().enumerate() {
+            let free = u32::from(*capacity).saturating_sub(self.tally.loads[node]);
+            let job = self.draw.random_range(0..self.problem.jobs.len());
+            if free > 0 && !self.problem.jobs[job].pinned {
+                let workers = self.draw.random_range(1..=free);
+                self.give(job, node, workers);
+            }
+        }
+    }
+
+    /// Makes the allocation possible. Pinned jobs never make way.
+    pub(crate) fn repair(mut self) {
+        for node in 0..self.problem.capacities.len() {
+            self.empty_overfull(node);
+        }
+        for node in 0..self.problem.capacities.len() {
+            self.separate_distributed(node);
+        }
+        for job in 0..self.problem.jobs.len() {
+            self.take_a_size(job);
+        }
+    }
+
     /// Random elements of a node's column are decremented until its jobs fit (OSDI'21 section 4.2).
     fn empty_overfull(&mut self, node: usize) {
         let capacity = u32::from(self.problem.capacities[node]);
@@ -184,6 +217,7 @@ impl Repair<'_> {
         self.tally.loads[node] += workers;
         self.tally.workers[job] += workers;
         if came {
+            self.tally.jobs[node].push(job);
             self.tally.spread[job] += 1;
             match self.tally.spread[job] {
                 1 => {}

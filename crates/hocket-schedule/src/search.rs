@@ -8,7 +8,7 @@ use rand::RngExt;
 
 use crate::matrix::Matrix;
 use crate::problem::{Cell, Problem};
-use crate::repair::{Tally, repair};
+use crate::repair::{Repair, Tally};
 
 /// How a search goes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -82,8 +82,8 @@ impl Search {
         }
         let mut tally = Tally::default();
         let repaired = first.into_iter().map(|mut matrix| {
-            repair(problem, &mut matrix, None, &mut tally, draw);
-            individual(problem, matrix)
+            Repair::new(problem, &mut matrix, None, &mut tally, draw).repair();
+            individual(problem, matrix, &tally)
         });
         let mut population: Vec<Individual> = repaired.collect();
         thin_out(&mut population, self.options.population);
@@ -116,8 +116,10 @@ impl Search {
             let (first, second) = (&population[first].matrix, &population[second].matrix);
             let mut child = crossed(first, second, draw);
             let redrawn = mutate(problem, &mut child, draw);
-            repair(problem, &mut child, redrawn, &mut tally, draw);
-            population.push(individual(problem, child));
+            let mut repair = Repair::new(problem, &mut child, redrawn, &mut tally, draw);
+            repair.hand_out();
+            repair.repair();
+            population.push(individual(problem, child, &tally));
         }
         thin_out(population, self.options.population);
     }
@@ -133,7 +135,7 @@ fn crossed(first: &Matrix, second: &Matrix, draw: &mut Stream) -> Matrix {
 }
 
 /// Changes a child: half of the time each, a job goes back to where it runs, one gives up workers, and one is redrawn as
-/// a whole; then GPUs that are free go to random jobs. Returns the job that was redrawn.
+/// a whole. Returns the job that was redrawn. GPUs that are free then go to random jobs.
 ///
 /// Source: the simulator that the authors of Pollux released with OSDI'21, which resets rows, empties elements and raises
 /// elements on nodes with free GPUs. A whole row is redrawn for jobs that run on some numbers of workers only.
@@ -146,7 +148,6 @@ fn mutate(problem: &Problem, matrix: &mut Matrix, draw: &mut Stream) -> Option<u
             *workers = draw.random_range(0..=*workers);
         }
     }
-    hand_out(problem, matrix, draw);
     let redrawn = one_in_two(problem, draw);
     if let Some(job) = redrawn {
         redraw(problem, matrix, job, draw);
@@ -158,23 +159,6 @@ fn mutate(problem: &Problem, matrix: &mut Matrix, draw: &mut Stream) -> Option<u
 fn one_in_two(problem: &Problem, draw: &mut Stream) -> Option<usize> {
     let job = draw.random_range(0..problem.jobs.len());
     (draw.random_bool(0.5) && !problem.jobs[job].pinned).then_some(job)
-}
-
-/// Gives GPUs that are free to random jobs.
-fn hand_out(problem: &Problem, matrix: &mut Matrix, draw: &mut Stream) {
-    let mut loads = vec![0; problem.capacities.len()];
-    for (node, workers) in (0..matrix.jobs()).flat_map(|job| matrix.cells(job)) {
-        loads[node] += workers;
-    }
-    for (node, (capacity, load)) in problem.capacities.iter().zip(loads).enumerate() {
-        // Parents together may have more workers on a node than it holds.
-        let free = u32::from(*capacity).saturating_sub(load);
-        let job = draw.random_range(0..matrix.jobs());
-        if free > 0 && !problem.jobs[job].pinned {
-            let more = draw.random_range(1..=free);
-            matrix.row_mut(job)[node] += u8::try_from(more).expect("no more than the node has");
-        }
-    }
 }
 
 /// Gives a job as many workers as one of its sizes, on nodes in random order.
@@ -192,8 +176,8 @@ fn redraw(problem: &Problem, matrix: &mut Matrix, job: usize, draw: &mut Stream)
     }
 }
 
-fn individual(problem: &Problem, matrix: Matrix) -> Individual {
-    let (fitness, fingerprint) = (problem.fitness(&matrix), matrix.fingerprint());
+fn individual(problem: &Problem, matrix: Matrix, tally: &Tally) -> Individual {
+    let (fitness, fingerprint) = (problem.fitness(&matrix, tally), matrix.fingerprint());
     Individual { matrix, fitness, fingerprint }
 }
 
@@ -215,10 +199,11 @@ fn thin_out(population: &mut Vec<Individual>, size: usize) {
 
 fn round(problem: &Problem, best: &Individual) -> Round {
     let jobs = 0..problem.jobs.len();
+    let tally = Tally::of(&best.matrix);
     Round {
         rows: jobs.clone().map(|job| best.matrix.cells(job).collect()).collect(),
-        worths: jobs.map(|job| problem.worth(job, &best.matrix)).collect(),
+        worths: jobs.map(|job| problem.worth(job, &best.matrix, &tally)).collect(),
         fitness: best.fitness,
-        fitness_before: problem.fitness(&problem.base),
+        fitness_before: problem.fitness(&problem.base, &Tally::of(&problem.base)),
     }
 }
