@@ -119,7 +119,16 @@ class Mix(Table):
     def draw(self, random: Random, model: Model, workers: int, batch_size: int | None = None) -> Submission:
         """A job of `model` on `workers` at time 0: its batch size, if not given, and its work are drawn."""
         batch = drawn_batch_size(random, model, self.batch_sizes) if batch_size is None else batch_size
-        job = Submission(None, model, batch, workers, 0, 1, 1, max(self.max_workers, workers))
+        job = Submission(
+            name=None,
+            model=model,
+            batch_size=batch,
+            workers=workers,
+            arrival_ps=0,
+            iterations=1,
+            fewest=1,
+            most=max(self.max_workers, workers),
+        )
         return replace(job, iterations=self._iterations(random, job.profile.period_ps))
 
     def _iterations(self, random: Random, period_ps: int) -> int:
