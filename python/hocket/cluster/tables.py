@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 
 from hocket import _hocket
@@ -29,6 +30,8 @@ from hocket.results import frame
 from hocket.schedulers import Decision
 from hocket.schedulers.cassini import Chosen
 
+_Columns = Mapping[str, "_hocket._Column"]
+
 # So many decisions, and what happened between them, are handed on together.
 _DECISIONS_AT_ONCE = 64
 
@@ -41,6 +44,9 @@ _INTEGERS = (
     "communication_ps",
     "delayed_ps",
 )
+# A number of 64 bits.
+_BYTES_PER_DELAY = 8
+
 _OF_STINTS = pl.Schema(
     {
         "job": pl.String,
@@ -75,14 +81,14 @@ class Tables:
         self._sink = sink
         self._engine = engine
         self._network = trace.network
-        self._shown = trace.network.display_names()
         self._gpus = trace.cluster.gpus
         # The engine numbers jobs as they arrive, which is the order of the trace.
-        self._jobs = pl.Series("job", [job.name for job in trace.jobs], dtype=pl.String)
+        jobs = [job.name for job in trace.jobs]
+        self._names = {"job": jobs, "other": jobs, "link": [name for name, _ in trace.network.links]}
         self._counts_marks = counts_marks
         self._stints: list[Stint] = []
         self._verdicts: list[Verdict] = []
-        self._delays: list[pl.DataFrame] = []
+        self._delays: list[tuple[int, _Columns]] = []
         self._measured = Measured()
         self._rows: Counter[str] = Counter()
         for name, schema in STREAMED.items():
@@ -113,10 +119,8 @@ class Tables:
 
     def _take_delays(self) -> None:
         """What jobs did to each other since the last decision, which is the one that held."""
-        rows = self._frame(self._engine.take_delays())
-        decision = pl.lit(self._rows["decisions"] + len(self._verdicts) - 1).alias("decision")
-        others = self._jobs.gather(rows["other"])
-        self._delays.append(rows.with_columns(decision, other=others).select(DELAYS.names()).cast(DELAYS))
+        held = self._rows["decisions"] + len(self._verdicts) - 1
+        self._delays.append((held, self._engine.take_delays()))
 
     def _hand_on(self, running: Iterable[Stint] = ()) -> None:
         """Hands all rows on that there are by now."""
@@ -125,20 +129,37 @@ class Tables:
         self._measured.add(iterations, taken["adjustments"])
         self._add("iterations", _iterations(iterations))
         self._add("adjustments", _adjustments(taken["adjustments"]))
-        self._add("delays", pl.concat([pl.DataFrame(schema=DELAYS), *self._delays]))
+        self._add("delays", self._joined_delays())
         self._add("placements", _placements(self._stints, self._gpus, self._network))
         self._add("link_scores", _link_scores(self._verdicts, self._rows["decisions"]))
         self._add("decisions", _decisions(self._verdicts, self._rows["decisions"]))
         for taken_over in (self._stints, self._verdicts, self._delays):
             taken_over.clear()
 
-    def _frame(self, columns: Mapping[str, "_hocket._Column"]) -> pl.DataFrame:
+    def _joined_delays(self) -> pl.DataFrame:
+        """Those of several decisions as one table, which is quicker than a table for each."""
+        if not self._delays:
+            return pl.DataFrame(schema=DELAYS)
+        first = self._delays[0][1]
+        joined = {
+            name: (first[name][0], b"".join(columns[name][1] for _, columns in self._delays))
+            for name in first
+        }
+        counts = [len(columns["delay_s"][1]) // _BYTES_PER_DELAY for _, columns in self._delays]
+        decisions = np.repeat([held for held, _ in self._delays], counts)
+        return self._frame(joined).with_columns(decision=decisions).select(DELAYS.names()).cast(DELAYS)
+
+    def _frame(self, columns: _Columns) -> pl.DataFrame:
         """Rows of the engine, with the names that jobs and links are shown by."""
-        rows = frame(columns)
-        rows = rows.with_columns(job=self._jobs.gather(rows["job"]))
+        rows = frame(
+            {
+                name: (*column[:2], self._names[name]) if name in self._names else column
+                for name, column in columns.items()
+            }
+        )
         if "marks" in rows.columns and not self._counts_marks:
-            rows = rows.with_columns(marks=pl.lit(None, dtype=pl.Float64))
-        return rows.with_columns(pl.col("link").replace(self._shown)) if "link" in rows.columns else rows
+            return rows.with_columns(marks=pl.lit(None, dtype=pl.Float64))
+        return rows
 
     def _add(self, name: str, rows: pl.DataFrame) -> None:
         self._rows[name] += rows.height
