@@ -71,17 +71,20 @@ def compatibility_figure(result: Compatibility) -> Figure:
         raise InputError("no link is shared: there is no circle to draw")
     if result.candidates:
         result = result.on_link(min(result.links, key=lambda link: link.score))
+    return circles_figure(result.jobs, result.capacity_bps, _title(result))
+
+
+def circles_figure(jobs: Sequence[CircleJob], capacity_bps: int, title: str) -> Figure:
+    """The circles of `jobs` on a link as `compatibility_figure` has them."""
     figure = new_figure(10.5, 6.8)
     axes = [figure.add_subplot(1, 2, column, projection="polar") for column in (1, 2)]
-    outcomes = [demand(result.jobs, shifted=shifted) for shifted in (False, True)]
+    outcomes = [demand(jobs, shifted=shifted) for shifted in (False, True)]
     highest_bps = max(int(each.rates_bps.sum(axis=0).max()) for each in outcomes)
-    for polar, each, title in zip(axes, outcomes, ("as they are", "rotated"), strict=True):
+    for polar, each, which in zip(axes, outcomes, ("as they are", "rotated"), strict=True):
         assert isinstance(polar, PolarAxes), "the projection asked for is polar"
-        _draw(polar, each, result, highest_bps)
-        polar.set_title(
-            f"{title}: mean excess {_mean_excess(each, result.capacity_bps):.1%} of the link", pad=14
-        )
-    figure.suptitle(_title(result))
+        _draw(polar, each, jobs, capacity_bps, highest_bps)
+        polar.set_title(f"{which}: mean excess {_mean_excess(each, capacity_bps):.1%} of the link", pad=14)
+    figure.suptitle(title)
     handles, labels = axes[0].get_legend_handles_labels()
     # An excess may show on one side only, and is explained once.
     for handle, text in zip(*axes[1].get_legend_handles_labels(), strict=True):
@@ -123,11 +126,12 @@ def _title(result: Compatibility) -> str:
     )
 
 
-def _draw(axes: PolarAxes, each: Demand, result: Compatibility, highest_bps: int) -> None:
+def _draw(
+    axes: PolarAxes, each: Demand, jobs: Sequence[CircleJob], capacity_bps: int, highest_bps: int
+) -> None:
     perimeter_ps = int(each.edges_ps[-1])
-    capacity_bps = result.capacity_bps
     base = _HOLE
-    for index, job in enumerate(result.jobs):
+    for index, job in enumerate(jobs):
         rates = each.rates_bps[index] / capacity_bps
         label = f"{job.name}: {job.profile.period_ps / PS_PER_MS:.6g} ms"
         _fill(axes, each.edges_ps, base, rates, job_colour(index), label)

@@ -1,0 +1,142 @@
+"""Runs of a cluster under several schedulers, in the manner of NSDI'24 Figures 11 to 14, 16 and 19; and the
+circle of a link that jobs share there.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from hocket.compatibility import CircleJob
+from hocket.errors import InputError
+from hocket.figures.circles import circles_figure
+from hocket.figures.style import BPS_PER_GBPS, PS_PER_MS, job_colour, label, legend_above, new_figure
+from hocket.schedulers.cassini import Component, LinkScore
+from hocket.solving import on_circle
+from hocket.workloads import WorkloadProfile
+
+Quantity = Literal["iteration", "marks"]
+"""The time of an iteration with the wait before it, or the packets of it that links marked."""
+
+_LABELS: Mapping[Quantity, str] = {"iteration": "iteration time (ms)", "marks": "ECN marks per iteration"}
+_LINES = ("-", "--", ":", "-.")
+
+
+def over_time_figure(
+    runs: Mapping[str, pl.DataFrame],
+    quantity: Quantity,
+    models: Sequence[str] = (),
+    every_s: float = 60.0,
+    title: str = "",
+) -> Figure:
+    """The mean over all iterations that begin in each `every_s` seconds, of each run by its name.
+
+    `runs` are tables of iterations. Each of `models` has a panel of its own; without, all jobs share one.
+    Raises `InputError` for a model of which no run has an iteration, and for marks that a run did not count.
+    """
+    figure, panels = _panels(runs, quantity, models, title)
+    for axes, tables, name in panels:
+        for index, (run, rows) in enumerate(tables.items()):
+            means = (
+                rows.group_by((pl.col("start_s") / every_s).floor().alias("window"))
+                .agg((pl.col("value") * pl.col("count")).sum() / pl.col("count").sum())
+                .sort("window")
+            )
+            axes.plot(
+                (means["window"] + 0.5) * every_s / 60,
+                means["value"],
+                label=run,
+                color=job_colour(index),
+                linestyle=_LINES[index % len(_LINES)],
+            )
+        label(axes, "time (min)", _LABELS[quantity], name)
+        axes.set_ylim(bottom=0)
+        legend_above(axes)
+    return figure
+
+
+def distribution_figure(
+    runs: Mapping[str, pl.DataFrame], quantity: Quantity, models: Sequence[str] = (), title: str = ""
+) -> Figure:
+    """The share of iterations up to each value, of each run by its name; otherwise as `over_time_figure`."""
+    figure, panels = _panels(runs, quantity, models, title)
+    for axes, tables, name in panels:
+        for index, (run, rows) in enumerate(tables.items()):
+            axes.ecdf(
+                rows["value"].to_numpy(),
+                weights=rows["count"].to_numpy().astype(float),
+                label=run,
+                color=job_colour(index),
+                linestyle=_LINES[index % len(_LINES)],
+                linewidth=1.8,
+            )
+        label(axes, _LABELS[quantity], "share of iterations", name)
+        axes.set_ylim(0, 1.02)
+        legend_above(axes)
+    return figure
+
+
+def link_circle_figure(
+    component: Component, link: LinkScore, profiles: Mapping[str, WorkloadProfile], capacity_bps: int
+) -> Figure:
+    """The circle of a link of `component`, without shifts and with the best that were found.
+
+    `profiles` are those of one flow of each job. Raises `InputError` if the periods of the component have no
+    circle, or the link is none of its links.
+    """
+    if not component.circle:
+        raise InputError(f"link {link.name!r}: there is no circle to draw: {component.why_none}")
+    if not set(link.jobs) <= component.circle.keys():
+        raise InputError(f"link {link.name!r}: its jobs {', '.join(link.jobs)} are not of the component")
+    perimeter_ps = math.lcm(*(component.circle[name].period_ps for name in link.jobs))
+    jobs = []
+    for name, flows in zip(link.jobs, link.flows, strict=True):
+        place = component.circle[name]
+        asked = _times(profiles[name], flows)
+        (profile,) = on_circle([asked], [place.period_ps])
+        rounds = perimeter_ps // place.period_ps
+        jobs.append(CircleJob(name, asked, profile, rounds, place.shift_ps, batch_size=None))
+    shifts = ", ".join(f"{job.name} {job.time_shift_ps / PS_PER_MS:.4g} ms" for job in jobs)
+    return circles_figure(
+        jobs, capacity_bps, f"{link.name}, {capacity_bps / BPS_PER_GBPS:g} Gbps\ntime-shifts: {shifts}"
+    )
+
+
+def _times(profile: WorkloadProfile, flows: int) -> WorkloadProfile:
+    """What so many flows ask for together."""
+    phases = (replace(phase, rate_bps=phase.rate_bps * flows) for phase in profile.phases)
+    return replace(profile, phases=tuple(phases))
+
+
+def _panels(
+    runs: Mapping[str, pl.DataFrame], quantity: Quantity, models: Sequence[str], title: str
+) -> tuple[Figure, list[tuple[Axes, dict[str, pl.DataFrame], str]]]:
+    """A figure with axes for each model side by side, what runs have of it, and its name."""
+    tables = {run: _with_value(run, table, quantity) for run, table in runs.items()}
+    names = list(models) or [""]
+    figure = new_figure(4.8 * len(names), 3.7)
+    if title:
+        figure.suptitle(title)
+    panels = []
+    for place, model in enumerate(names):
+        of_model = {
+            run: rows.filter(pl.col("model") == model) if model else rows for run, rows in tables.items()
+        }
+        shown = {run: rows for run, rows in of_model.items() if rows.height}
+        if not shown:
+            raise InputError(f"a figure: no run has an iteration of {model or 'any job'}")
+        panels.append((figure.add_subplot(1, len(names), place + 1), shown, model))
+    return figure, panels
+
+
+def _with_value(run: str, iterations: pl.DataFrame, quantity: Quantity) -> pl.DataFrame:
+    """Rows of iterations with the quantity of one of them as `value`."""
+    if quantity == "iteration":
+        return iterations.with_columns(value=1e3 * pl.col("iteration_s"))
+    if iterations["marks"].null_count():
+        raise InputError(f"marks: run {run!r} did not count them")
+    return iterations.with_columns(value=pl.col("marks") / pl.col("count"))
