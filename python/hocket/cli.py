@@ -35,7 +35,7 @@ from hocket.plan import Plan
 from hocket.results import Run
 from hocket.runner import as_plan, simulate
 from hocket.trace import perfetto
-from hocket.units import parse_duration
+from hocket.units import format_duration, parse_duration
 
 WRONG = 1
 INPUT_ERROR = 2
@@ -329,6 +329,54 @@ def explain_command(
         print_json(asdict(explanation))
     else:
         report.print_explanation(run, explanation)
+
+
+@app.command("replay")
+def replay_command(
+    directory: Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a cluster run.")],
+    at: Annotated[str, typer.Option("--at", metavar="TIME", help='When it starts, such as "72 min".')],
+    length: Annotated[str, typer.Option("--for", metavar="TIME", help='How long it is, such as "2 s".')],
+    engine: Annotated[Literal["flow", "packet"], typer.Option("--engine", help="What runs it.")] = "packet",
+    scheduler: Annotated[
+        str | None,
+        typer.Option("--scheduler", metavar="FILE.py:Class", help="Of a run under a class of one's own."),
+    ] = None,
+    out_directory: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Where to write the plan and its run; RUN/replay-TIME."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Run a window of a cluster run packet by packet, from the state that it was in; compare the two."""
+    from hocket.cluster import report
+    from hocket.cluster.replay import replay
+
+    times_ps = []
+    for option, text in (("--at", at), ("--for", length)):
+        with located(option):
+            times_ps.append(parse_duration(text))
+    where = out_directory or directory / f"replay-{format_duration(times_ps[0]).replace(' ', '-')}"
+    with progress_bar() as progress:
+        task = progress.add_task("replaying", total=None)
+
+        def tell(time_s: float, _: int, __: int | None) -> None:
+            progress.update(task, description=f"replayed {time_s:,.3f} s")
+
+        with located(directory):
+            replayed = replay(
+                Run.read(directory),
+                times_ps[0],
+                times_ps[1],
+                engine=engine,
+                scheduler=scheduler,
+                directory=where,
+                progress=tell,
+            )
+    if as_json:
+        print_json(report.replay_as_json(replayed))
+    else:
+        report.print_replay(replayed, where)
+    _end_interrupted(replayed.run)
 
 
 @app.command("trace")

@@ -1,4 +1,4 @@
-"""What `hocket trace`, `hocket cluster` and `hocket explain` print."""
+"""What `hocket trace`, `hocket cluster`, `hocket explain` and `hocket replay` print."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -10,9 +10,11 @@ from rich.markup import escape
 from hocket.cluster.description import by_model, headline, jobs_frame, load_over_time
 from hocket.cluster.explain import Explanation
 from hocket.cluster.overview import overviews
+from hocket.cluster.replay import PLAN, Replay
 from hocket.cluster.trace import Trace
 from hocket.console import count, milliseconds, out, print_table
 from hocket.results import Run
+from hocket.units import format_duration
 
 # Links of a large cluster: those printed have the lowest scores, or the largest delays.
 _MOST_LINKS = 24
@@ -152,6 +154,51 @@ def print_explanation(run: Run, explanation: Explanation) -> None:
     _print_jobs(each)
     _print_delays(each)
     _print_said(each.said)
+
+
+def print_replay(replay: Replay, directory: Path) -> None:
+    """A window of a cluster run beside its replay, job by job."""
+    window, engine = replay.window, replay.run.manifest["engine"]
+    for_s = (window.until_ps - window.at_ps) / 1e12
+    cut = "; the scheduler decides then, and the window ends" if window.ended_early else ""
+    out.print(f"[bold]{for_s:,.3f} s from {format_duration(window.at_ps)} on[/bold]{cut}")
+    rows = (
+        (
+            row["job"],
+            count(row["iterations"]),
+            count(row["iterations_replayed"]),
+            milliseconds(row["iteration_s"]),
+            milliseconds(row["iteration_s_replayed"]),
+            _number(row["marks"], 0),
+            _number(row["marks_replayed"], 0),
+        )
+        for row in replay.comparison().to_dicts()
+    )
+    header = (
+        "job",
+        "iterations",
+        f"{engine}s",
+        "mean (ms)",
+        f"{engine}s",
+        "marks/iteration",
+        f"{engine}s",
+    )
+    print_table(header, rows)
+    out.print(f"PAUSE frames: {count(replay.pauses)}")
+    out.print(f"written to {escape(str(directory))}: {PLAN}, and what hocket run writes")
+
+
+def replay_as_json(replay: Replay) -> dict[str, Any]:
+    """The same for programs."""
+    window = replay.window
+    return {
+        "at_s": window.at_ps / 1e12,
+        "until_s": window.until_ps / 1e12,
+        "ended_early": window.ended_early,
+        "engine": replay.run.manifest["engine"],
+        "jobs": replay.comparison().to_dicts(),
+        "pauses": replay.pauses,
+    }
 
 
 def _choice(each: Explanation) -> str:

@@ -1,0 +1,263 @@
+"""A window of a cluster run on either engine: the run is done again up to a time, what its jobs are at then
+becomes a plan, and the plan runs.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import tomli_w
+
+from hocket import _hocket
+from hocket.cluster.marks import CONGESTION, SWITCH, marks_for
+from hocket.cluster.simulation import reached
+from hocket.cluster.trace import Trace, parse_trace
+from hocket.cluster.transitions import Stint, Transitions
+from hocket.errors import InputError
+from hocket.plan import Engine
+from hocket.results import Run, frame
+from hocket.runner import Progress, plain, simulate
+from hocket.schedulers.loading import Policy, load_policy
+from hocket.units import format_duration, format_rate
+
+PLAN = "plan.toml"
+"""The plan's name in the directory of a replay."""
+
+MEANS = pl.Schema(
+    {"job": pl.String(), "iterations": pl.Int64(), "iteration_s": pl.Float64(), "marks": pl.Float64()}
+)
+"""A row per job: how many iterations it began and finished within the window, how long they took on average,
+and how many of their packets were marked; null without iterations, and where marks are not counted."""
+
+_PS_PER_S = 10**12
+
+
+@dataclass(frozen=True)
+class Window:
+    """What a cluster is at `at_ps`, and what it does until `until_ps`."""
+
+    at_ps: int
+    until_ps: int
+    ended_early: bool
+    """By a decision of the scheduler: what it decides is not in the plan."""
+    plan: Mapping[str, Any]
+    """The jobs that run then, in a network whose time begins then."""
+    means: pl.DataFrame
+    """What the cluster run did; `MEANS` says of what."""
+
+    def write(self, directory: str | Path) -> Path:
+        """Writes the plan into `directory`, made if need be; returns its path.
+
+        Raises `InputError` if it cannot be written.
+        """
+        path = Path(directory) / PLAN
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(tomli_w.dumps(self.plan), encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+        return path
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A window, and its plan on an engine."""
+
+    window: Window
+    run: Run
+
+    def comparison(self) -> pl.DataFrame:
+        """The cluster run's means, and beside them, ending in `_replayed`, those of the replay."""
+        replayed = means_of(self.run)
+        return self.window.means.join(
+            replayed, on="job", how="left", suffix="_replayed", maintain_order="left"
+        )
+
+    @property
+    def pauses(self) -> int | None:
+        """PAUSE frames in the replay; None on the flow engine, which has none."""
+        ports = self.run.tables.get("ports")
+        return None if ports is None else int(ports["pauses"].sum())
+
+
+def replay(
+    run: Run,
+    at_ps: int,
+    for_ps: int,
+    *,
+    engine: Engine = "packet",
+    scheduler: str | None = None,
+    directory: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Replay:
+    """Replays `for_ps` of a cluster run from `at_ps` on; with a `directory`, plan and run are written there.
+
+    Jobs run where they ran, on the same ways, each with the rest of the iteration that it was in, and in its
+    slots. Jitter is drawn anew. Where the scheduler decides within the window, it ends there. `scheduler`
+    names the policy again if it was a class of one's own.
+
+    Raises `InputError` as `window` does and as `hocket.simulate` does.
+    """
+    found = window(run, at_ps, for_ps, scheduler=scheduler)
+    ran = simulate(found.plan, engine=engine, directory=directory, progress=progress)
+    if directory is not None:
+        found.write(directory)
+    return Replay(found, ran)
+
+
+def window(run: Run, at_ps: int, for_ps: int, *, scheduler: str | None = None) -> Window:
+    """What a cluster run was at `at_ps`, as a plan, and what it did in the `for_ps` after that.
+
+    Raises `InputError` if it is not of a cluster, was made by another version, was over by then, or had no
+    job that ran, if its jobs shared no network, and as `load_policy` does.
+    """
+    trace = _trace_of(run)
+    policy = _sharing(load_policy(scheduler or run.manifest["scheduler"], trace))
+    ended_ps = round(run.manifest["simulated_s"] * _PS_PER_S)
+    if at_ps >= ended_ps:
+        over, at = format_duration(ended_ps), format_duration(at_ps)
+        raise InputError(f"a window starts before the run is over, which is at {over}: got {at}")
+    asked_ps = min(at_ps + for_ps, ended_ps)
+    until_ps = min([asked_ps, *(time_ps for time_ps in _decisions_ps(run) if time_ps > at_ps)])
+    transitions = reached(trace, policy, at_ps)
+    stints = {
+        member.number: member.stint for member in transitions.active.values() if member.stint is not None
+    }
+    if not stints:
+        raise InputError(f"no job runs at {format_duration(at_ps)}")
+    plan = _plan(trace, transitions, stints, at_ps, until_ps)
+    means = _means_until(transitions.engine, stints, at_ps, until_ps)
+    if not _counts_marks(trace):
+        means = means.with_columns(marks=pl.lit(None, dtype=pl.Float64))
+    return Window(at_ps, until_ps, until_ps < asked_ps, plan, means)
+
+
+def means_of(run: Run) -> pl.DataFrame:
+    """`MEANS` of a replay. The iteration that was under way at its start does not count."""
+    whole = run.tables["iterations"].filter(pl.col("iteration") > 0)
+    flows = run.tables.get("flows")
+    rows = []
+    for job in run.tables["jobs"]["job"]:
+        its = whole.filter(pl.col("job") == job)
+        marks = None
+        if flows is not None and its.height > 0:
+            sent = pl.col("start_ps").is_between(its["start_ps"].min(), its["end_ps"].max(), closed="left")
+            marks = float(flows.filter((pl.col("job") == job) & sent)["marks"].sum())
+        rows.append(_means(job, its.height, float(its["iteration_s"].sum()), marks))
+    return pl.DataFrame(rows, schema=MEANS, orient="row")
+
+
+def _means(job: str, count: int, length_s: float, marks: float | None) -> tuple[Any, ...]:
+    """A row of `MEANS` from sums over `count` iterations."""
+    if count == 0:
+        return job, 0, None, None
+    return job, count, length_s / count, None if marks is None else marks / count
+
+
+def _trace_of(run: Run) -> Trace:
+    manifest = run.manifest
+    if "scheduler" not in manifest:
+        raise InputError("it is not the run of a cluster: its manifest names no scheduler")
+    made_by, ours = manifest["hocket_version"], version("hocket")
+    if made_by != ours:
+        raise InputError(
+            f"it was made by Hocket {made_by}, and this is {ours}, which may decide otherwise: run it again"
+        )
+    return parse_trace(manifest["plan"]["given"], source="the trace in its manifest")
+
+
+def _sharing(policy: Policy) -> Policy:
+    if getattr(policy.scheduler, "dedicated", False):
+        raise InputError(f"scheduler {policy.title!r}: each of its jobs has a network of its own to replay")
+    return policy
+
+
+def _decisions_ps(run: Run) -> Iterator[int]:
+    """When the scheduler was asked, ascending."""
+    return (round(time_s * _PS_PER_S) for time_s in run.tables["decisions"]["time_s"])
+
+
+def _counts_marks(trace: Trace) -> bool:
+    return trace.settings.marks and marks_for(trace.network) is not None
+
+
+def _plan(
+    trace: Trace, transitions: Transitions, stints: Mapping[int, Stint], at_ps: int, until_ps: int
+) -> dict[str, Any]:
+    fitted = marks_for(trace.network) is not None
+    policy = {"jitter": trace.settings.jitter, **({"congestion": CONGESTION} if fitted else {})}
+    return {
+        "name": f"{trace.name} at {format_duration(at_ps)}",
+        "seed": trace.seed,
+        "fabric": trace.file.fabric.model_dump(mode="json", by_alias=True, exclude_unset=True),
+        "switch": SWITCH if fitted else {},
+        "run": {"until": format_duration(until_ps - at_ps)},
+        "jobs": [
+            {
+                **_job(stints[rest["job"]], rest, at_ps),
+                "placement": _hosts(trace, stints[rest["job"]]),
+                "label": transitions.routes.label(stints[rest["job"]].job.name),
+                **policy,
+            }
+            for rest in transitions.engine.rests()
+        ],
+    }
+
+
+def _hosts(trace: Trace, stint: Stint) -> list[str]:
+    """In the order of the ring, each once."""
+    return list(dict.fromkeys(trace.cluster.hosts[gpu] for gpu in stint.gpus))
+
+
+def _job(stint: Stint, rest: "_hocket._Rest", at_ps: int) -> dict[str, Any]:
+    """What a job has still to do, and when."""
+    profile = plain(stint.job.profile(len(stint.gpus), stint.batch_size))
+    job = {"name": stint.job.name, **_written(profile), "iterations": rest["iterations"]}
+    if rest["rest"] is not None:
+        job["first"] = _written(rest["rest"])
+        # The rest of a wait counts as an iteration, but is none of those that are left.
+        job["iterations"] += rest["waits"]
+    if rest["slots"] is not None:
+        origin_ps, period_ps, readjusts = rest["slots"]
+        shift_ps = (origin_ps - at_ps) % period_ps
+        # A plan has no slots shorter than an iteration, and a shift delays an iteration that begins now.
+        if period_ps >= profile[0] and (rest["rest"] is not None or shift_ps == 0):
+            slots = {"time_shift": format_duration(shift_ps), "pad_to": format_duration(period_ps)}
+            job |= {**slots, "readjust": readjusts}
+    return job
+
+
+def _written(profile: "_hocket._Profile") -> dict[str, Any]:
+    period_ps, phases = profile
+    up = [
+        {
+            "start": format_duration(start_ps),
+            "duration": format_duration(duration_ps),
+            "rate": format_rate(rate_bps),
+        }
+        for start_ps, duration_ps, rate_bps in phases
+    ]
+    return {"period": format_duration(period_ps), "up": up}
+
+
+def _means_until(
+    engine: _hocket.ClusterRun, stints: Mapping[int, Stint], at_ps: int, until_ps: int
+) -> pl.DataFrame:
+    """Runs a cluster on until `until_ps` as it is; `MEANS` of the jobs in `stints`."""
+    engine.take_tables()
+    while engine.now_ps < until_ps:
+        engine.advance(until_ps)
+    rows = frame(engine.take_tables()["iterations"])
+    found = []
+    for number, stint in stints.items():
+        its = rows.filter(pl.col("job") == number)
+        # Of equal iterations in a row, the first may have begun before.
+        begun = its["count"] - (its["start_ps"] <= at_ps).cast(pl.UInt64)
+        part = begun / its["count"]
+        length_s = float((its["duration_ps"] * part).sum()) / _PS_PER_S
+        marks = float((its["marks"] * part).sum())
+        found.append(_means(stint.job.name, int(begun.sum()), length_s, marks))
+    return pl.DataFrame(found, schema=MEANS, orient="row")

@@ -1,0 +1,121 @@
+"""A window of a cluster run, run again from the state that it was in."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from hocket import InputError, Run, load_plan
+from hocket import simulate as simulate_plan
+from hocket.cluster.replay import PLAN, replay, window
+from hocket.cluster.simulation import simulate
+from hocket.cluster.trace import Trace
+
+S = 10**12
+
+TWO_RACKS = [
+    # They meet on the uplinks of racks 0 and 1; the third has rack 2 to itself.
+    {"name": "a", "placement": ["s0", "s2"]},
+    {"name": "b", "placement": ["s1", "s3"], "model": "VGG19"},
+    {"name": "c", "placement": ["s4", "s5"], "model": "BERT", "batch_size": 8},
+]
+
+
+@pytest.fixture(params=["random", "random+cassini"])
+def run(request: pytest.FixtureRequest, make_trace: Callable[..., Trace]) -> Run:
+    return simulate(make_trace(TWO_RACKS), request.param)
+
+
+@pytest.mark.parametrize("at_ps", [7 * S + 123, 9 * S + 71_000_000_007, 12 * S + 500_000_000_000])
+def test_on_the_flow_engine_a_window_is_what_the_cluster_did(run: Run, at_ps: int) -> None:
+    means = replay(run, at_ps, 3 * S, engine="flow").comparison()
+    assert min(means["iterations"].to_list()) > 5
+    assert means["iterations"].to_list() == means["iterations_replayed"].to_list()
+    # What is left of a phase is rounded up to the next picosecond.
+    for row in means.to_dicts():
+        assert row["iteration_s_replayed"] == pytest.approx(row["iteration_s"], abs=1e-10)
+
+
+def test_on_packets_iterations_take_about_as_long_and_marks_are_of_the_same_size(
+    make_trace: Callable[..., Trace],
+) -> None:
+    run = simulate(make_trace(TWO_RACKS), "random")
+    replayed = replay(run, 10 * S, 2 * S)
+    means = replayed.comparison()
+    a, b, c = means.to_dicts()
+    # X1: up to 7% for jobs that DCQCN slows down; X3: marks to a factor of about two.
+    for row in (a, b):
+        assert row["iteration_s_replayed"] == pytest.approx(row["iteration_s"], rel=0.1)
+        assert row["marks"] / 2 < row["marks_replayed"] < 2.5 * row["marks"]
+    assert c["iteration_s_replayed"] == pytest.approx(c["iteration_s"], rel=1e-3)
+    assert (c["marks"], c["marks_replayed"]) == (0, 0)
+    assert replayed.pauses == 0
+
+
+def test_the_plan_that_is_written_runs_by_itself(run: Run, tmp_path: Path) -> None:
+    replayed = replay(run, 10 * S, S, engine="flow", directory=tmp_path)
+    again = simulate_plan(load_plan(tmp_path / PLAN))
+    assert again.tables["iterations"].equals(replayed.run.tables["iterations"])
+    assert Run.read(tmp_path).tables["iterations"].equals(replayed.run.tables["iterations"])
+
+
+def test_a_window_ends_where_the_scheduler_decides(make_trace: Callable[..., Trace]) -> None:
+    late = {"name": "late", "arrival": "11 s"}
+    found = window(simulate(make_trace([*TWO_RACKS, late]), "random"), 10 * S, 2 * S)
+    assert (found.until_ps, found.ended_early) == (11 * S, True)
+    assert found.plan["run"] == {"until": "1 s"}
+
+
+def test_a_job_that_pays_for_its_start_waits_in_the_plan_too(make_trace: Callable[..., Trace]) -> None:
+    run = simulate(make_trace(TWO_RACKS, cluster={"start_cost": "5 s"}), "random")
+    replayed = replay(run, 4 * S, 3 * S, engine="flow")
+    first = replayed.run.tables["iterations"].filter(pl.col("iteration") == 0)
+    assert first["end_ps"].to_list() == [S] * 3, "the second that they still wait"
+    means = replayed.comparison()
+    assert means["iterations"].to_list() == means["iterations_replayed"].to_list()
+
+
+@pytest.mark.parametrize(
+    ("at_s", "policy", "changes", "message"),
+    [
+        (10_000, "random", {}, r"a window starts before the run is over, which is at .* s: got 10000 s"),
+        (10, "ideal", {}, "scheduler 'ideal': each of its jobs has a network of its own to replay"),
+        (10, "random", {"hocket_version": "0.0.1"}, "it was made by Hocket 0.0.1, and this is "),
+    ],
+)
+def test_what_cannot_be_replayed_is_refused(
+    make_trace: Callable[..., Trace], at_s: int, policy: str, changes: dict[str, Any], message: str
+) -> None:
+    run = simulate(make_trace(TWO_RACKS), policy)
+    with pytest.raises(InputError, match=message):
+        window(Run(run.tables, {**run.manifest, **changes}), at_s * S, S)
+
+
+def test_a_run_of_a_plan_has_nothing_to_replay() -> None:
+    job = {"name": "a", "period": "100 ms", "up": []}
+    run = simulate_plan({"link": {"capacity": "50 Gbps"}, "run": {"iterations": 2}, "jobs": [job]})
+    with pytest.raises(InputError, match="it is not the run of a cluster"):
+        window(run, 0, S)
+
+
+def test_a_window_is_replayed_from_the_command_line(
+    hocket: Callable[..., Any], make_trace: Callable[..., Trace], tmp_path: Path
+) -> None:
+    simulate(make_trace(TWO_RACKS), "random", directory=tmp_path / "run")
+    window_of_2_s = ("replay", "run", "--at", "10 s", "--for", "2 s", "--engine", "flow")
+    printed = hocket(*window_of_2_s)
+    assert printed.code == 0
+    assert "2.000 s from 10 s on" in printed.out
+    assert "written to run/replay-10-s: plan.toml, and what hocket run writes" in printed.out
+    told = hocket(*window_of_2_s, "--out", "again", "--json").json()
+    assert [job["job"] for job in told["jobs"]] == ["a", "b", "c"]
+    assert (told["until_s"], told["ended_early"], told["pauses"]) == (12, False, None)
+    assert (tmp_path / "again" / PLAN).read_bytes() == (tmp_path / "run/replay-10-s" / PLAN).read_bytes()
+
+
+def test_a_time_without_a_unit_is_named_by_its_option(hocket: Callable[..., Any]) -> None:
+    refused = hocket("replay", "run", "--at", "10 s", "--for", "2")
+    assert refused.code == 2
+    assert refused.err.startswith("error: --for: a duration needs a unit such as ms: got '2'")
