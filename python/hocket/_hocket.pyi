@@ -58,12 +58,6 @@ class _Fitted(TypedDict):
     holds_for_ps: int | None
     padded_periods_ps: list[int]
 
-class _Marks(TypedDict):
-    per_second: Sequence[float]
-    per_join: Sequence[float]
-    settling_ps: int
-    recovery_ps: int
-
 class _RankOptions(TypedDict):
     aggregate: str
     solve_loops: bool
