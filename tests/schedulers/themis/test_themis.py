@@ -99,6 +99,26 @@ def test_what_payments_take_goes_to_those_who_did_not_see_the_offer(
     assert {"c": workers(decision)["c"]} == expected
 
 
+def test_everybody_gets_one_before_anybody_gets_two(
+    make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState
+) -> None:
+    jobs = [make_job(f"j{number}") for number in range(4)]
+    decision = ask(make_state(0, make_cluster(1, 1, 5), *jobs), fairness_knob=0)
+    assert sorted(workers(decision).values()) == [1, 1, 1, 2]
+
+
+def test_a_winner_of_one_gpu_keeps_it_although_the_other_goes_without(
+    make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState
+) -> None:
+    # What a winner costs the other is nearly all that the other has: nothing to thousandths of its valuation.
+    jobs = [make_job("a"), make_job("b"), make_job("c", (1,))]
+    decision = ask(make_state(0, make_cluster(1, 1, 2), *jobs), fairness_knob=0.4)
+    (winner,) = decision.why["won"]
+    assert decision.why["won"][winner] == {"bid": "1 racks", "share": 0.001}
+    assert workers(decision)[winner] == 1
+    assert decision.why["leftovers"] == {}
+
+
 @pytest.mark.parametrize(("knob", "asked"), [(0, 10), (0.5, 5), (0.75, 3), (0.8, 2), (0.95, 1), (1, 1)])
 def test_the_knob_says_how_many_see_the_offer(
     make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState, knob: float, asked: int

@@ -55,7 +55,7 @@ class Bidder:
         and of these as many as make a size; at least the next size, as else nobody could win few GPUs.
         """
         paid = self.usable(len(self.held) + math.floor(share * bid.needed + 0.5))
-        return max(paid, next(size for size in self.sizes if size > len(self.held)))
+        return max(paid, min(size for size in self.estimate.state.job.sizes if size > len(self.held)))
 
     def reduced(self) -> Gpus:
         """The GPUs it runs on if it wins nothing: what it holds, less those that no size of it can use."""
@@ -105,6 +105,7 @@ class Auction:
     """What was offered, what was bid for, and who got what, by job in the order in which it happened."""
 
     offer: Offer
+    """What nobody has so far."""
     asked: list[str] = field(default_factory=list)
     """Who saw the offer, worst off first."""
     tables: dict[str, list[Bid]] = field(default_factory=dict)

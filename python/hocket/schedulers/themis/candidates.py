@@ -75,7 +75,9 @@ class EqualPlacements:
         servers in a rack, or GPUs in a server.
         """
         found, seen = [self.own], {self._shape(self.own)}
-        for _ in range(ATTEMPTS * (count - 1) if self.movers else 0):
+        # One job and nothing to spare: there is no other way.
+        attempts = ATTEMPTS * (count - 1) if len(self.movers) + bool(self.spare) > 1 else 0
+        for _ in range(attempts):
             if len(found) == count:
                 break
             placement = self._dealt_again(random)
