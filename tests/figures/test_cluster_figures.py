@@ -6,8 +6,6 @@ import pytest
 
 from hocket.errors import InputError
 from hocket.figures.cluster import distribution_figure, link_circle_figure, over_time_figure
-from hocket.schedulers.cassini import Component, LinkScore
-from hocket.schedulers.cassini.chosen import OnCircle
 from hocket.workloads import PhaseSpec, WorkloadProfile
 
 MS = 10**9
@@ -26,18 +24,14 @@ ITERATIONS = pl.DataFrame(
 )
 
 HALF = WorkloadProfile(100 * MS, (PhaseSpec(0, 50 * MS, 40 * GBPS),), ())
-LINK = LinkScore(0, "tor0->spine0", ("a", "b"), 0.85, ("a", "b"), (1, 1), 1.0)
-COMPONENT = Component(
-    jobs=("a", "b"),
-    links=(0,),
-    reference="a",
-    score=1.0,
-    origin="loop-free",
-    circle={"a": OnCircle(100 * MS, 0), "b": OnCircle(200 * MS, 50 * MS)},
-    gain=None,
-    why_none=None,
-    kept=False,
-)
+PROFILES = {"a": HALF, "b": WorkloadProfile(200 * MS, (PhaseSpec(0, 50 * MS, 40 * GBPS),), ()), "c": HALF}
+CAPACITIES_BPS = {"up": 50 * GBPS, "down": 50 * GBPS}
+LINKS = [
+    {"link": "up", "jobs": ["a", "b"], "flows": [1, 1], "after": 1.0},
+    {"link": "down", "jobs": ["b", "c"], "flows": [1, 1], "after": 0.85},
+]
+ON_CIRCLE = {"a": {"period_ps": 100 * MS, "shift_ps": 0}, "b": {"period_ps": 200 * MS, "shift_ps": 50 * MS}}
+WHY = {"links": LINKS, "components": [{"circle": ON_CIRCLE}, {"circle": {}}]}
 
 
 def test_means_over_time_count_every_iteration_once() -> None:
@@ -70,26 +64,36 @@ def test_what_was_not_recorded_cannot_be_drawn() -> None:
 
 
 def test_the_circle_of_a_link_shows_shifts_and_what_they_leave() -> None:
-    profiles = {"a": HALF, "b": WorkloadProfile(200 * MS, (PhaseSpec(0, 50 * MS, 40 * GBPS),), ())}
-    figure = link_circle_figure(COMPONENT, LINK, profiles, 50 * GBPS)
+    figure = link_circle_figure(WHY, PROFILES, CAPACITIES_BPS)
     before, after = (axes.get_title() for axes in figure.axes)
     # Both start at once: 30 of 50 Gbps too much for 50 of 200 ms.
     assert "mean excess 15.0% of the link" in before
     assert "mean excess 0.0% of the link" in after
+    assert "up, 50 Gbps" in figure.get_suptitle()
     assert "b 50 ms" in figure.get_suptitle()
 
 
-def test_a_link_without_a_circle_says_why() -> None:
-    alone = Component(
-        jobs=("a", "b"),
-        links=(0,),
-        reference="a",
-        score=0.9,
-        origin=None,
-        circle={},
-        gain=None,
-        why_none="periods have no common multiple",
-        kept=False,
-    )
-    with pytest.raises(InputError, match="no common multiple"):
-        link_circle_figure(alone, LINK, {"a": HALF, "b": HALF}, 50 * GBPS)
+def test_flows_of_a_job_on_a_link_add_up_on_its_circle() -> None:
+    twice = {**WHY, "links": [{"link": "up", "jobs": ["a", "b"], "flows": [2, 1], "after": 0.7}]}
+    figure = link_circle_figure(twice, PROFILES, CAPACITIES_BPS, "up")
+    # Two flows of a ask for 80 of 50 Gbps half of the time, and beside b for 120 a quarter of the time.
+    before, after = (axes.get_title() for axes in figure.axes)
+    assert "mean excess 50.0% of the link" in before
+    assert "mean excess 30.0% of the link" in after
+
+
+@pytest.mark.parametrize(
+    ("link", "message"),
+    [
+        ("down", "link 'down': the periods of b, c fit on no circle"),
+        ("side", "link 'side': no jobs contend for it; links with contention: up, down"),
+    ],
+)
+def test_a_link_without_a_circle_says_why(link: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        link_circle_figure(WHY, PROFILES, CAPACITIES_BPS, link)
+
+
+def test_a_decision_without_contention_has_no_circle_to_draw() -> None:
+    with pytest.raises(InputError, match="no link is shared by jobs that fit"):
+        link_circle_figure({"links": [], "components": []}, PROFILES, CAPACITIES_BPS)

@@ -5,7 +5,7 @@ circle of a link that jobs share there.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import polars as pl
 from matplotlib.axes import Axes
@@ -15,7 +15,6 @@ from hocket.compatibility import CircleJob
 from hocket.errors import InputError
 from hocket.figures.circles import circles_figure
 from hocket.figures.style import BPS_PER_GBPS, PS_PER_MS, job_colour, label, legend_above, new_figure
-from hocket.schedulers.cassini import Component, LinkScore
 from hocket.solving import on_circle
 from hocket.workloads import WorkloadProfile
 
@@ -81,29 +80,54 @@ def distribution_figure(
 
 
 def link_circle_figure(
-    component: Component, link: LinkScore, profiles: Mapping[str, WorkloadProfile], capacity_bps: int
+    why: Mapping[str, Any],
+    profiles: Mapping[str, WorkloadProfile],
+    capacities_bps: Mapping[str, int],
+    link: str | None = None,
 ) -> Figure:
-    """The circle of a link of `component`, without shifts and with the best that were found.
+    """The circle of a link under a decision, without shifts and with the best that were found.
 
-    `profiles` are those of one flow of each job. Raises `InputError` if the periods of the component have no
-    circle, or the link is none of its links.
+    `why` is that of `hocket.schedulers.cassini.Chosen`, `profiles` are those of one flow of each job, and
+    links go by their names. Without a `link`, the one with the lowest score that has a circle. Raises
+    `InputError` if there is none, or the periods of its jobs fit on none.
     """
-    if not component.circle:
-        raise InputError(f"link {link.name!r}: there is no circle to draw: {component.why_none}")
-    if not set(link.jobs) <= component.circle.keys():
-        raise InputError(f"link {link.name!r}: its jobs {', '.join(link.jobs)} are not of the component")
-    perimeter_ps = math.lcm(*(component.circle[name].period_ps for name in link.jobs))
-    jobs = []
-    for name, flows in zip(link.jobs, link.flows, strict=True):
-        place = component.circle[name]
-        asked = _times(profiles[name], flows)
-        (profile,) = on_circle([asked], [place.period_ps])
-        rounds = perimeter_ps // place.period_ps
-        jobs.append(CircleJob(name, asked, profile, rounds, place.shift_ps, batch_size=None))
+    circles = {name: place for each in why["components"] for name, place in each["circle"].items()}
+    shared = [row for row in why["links"] if row["after"] is not None]
+    if link is None:
+        drawable = [row for row in shared if circles.keys() >= set(row["jobs"])]
+        if not drawable:
+            raise InputError("a figure: under this decision no link is shared by jobs that fit on a circle")
+        row = min(drawable, key=lambda row: float(row["after"]))
+    else:
+        row = next((row for row in shared if row["link"] == link), None)
+        if row is None:
+            names = ", ".join(row["link"] for row in shared)
+            raise InputError(
+                f"link {link!r}: no jobs contend for it; links with contention: {names or 'none'}"
+            )
+        if not circles.keys() >= set(row["jobs"]):
+            raise InputError(f"link {link!r}: the periods of {', '.join(row['jobs'])} fit on no circle")
+    jobs = _circle_jobs(row, circles, profiles)
+    capacity_bps = capacities_bps[row["link"]]
     shifts = ", ".join(f"{job.name} {job.time_shift_ps / PS_PER_MS:.4g} ms" for job in jobs)
-    return circles_figure(
-        jobs, capacity_bps, f"{link.name}, {capacity_bps / BPS_PER_GBPS:g} Gbps\ntime-shifts: {shifts}"
-    )
+    title = f"{row['link']}, {capacity_bps / BPS_PER_GBPS:g} Gbps\ntime-shifts: {shifts}"
+    return circles_figure(jobs, capacity_bps, title)
+
+
+def _circle_jobs(
+    row: Mapping[str, Any],
+    circles: Mapping[str, Mapping[str, int]],
+    profiles: Mapping[str, WorkloadProfile],
+) -> list[CircleJob]:
+    """The jobs of a link on its circle, which is a part of that of their component."""
+    places = [circles[name] for name in row["jobs"]]
+    perimeter_ps = math.lcm(*(place["period_ps"] for place in places))
+    asked = [_times(profiles[name], flows) for name, flows in zip(row["jobs"], row["flows"], strict=True)]
+    on_it = on_circle(asked, [place["period_ps"] for place in places])
+    return [
+        CircleJob(name, given, profile, perimeter_ps // profile.period_ps, place["shift_ps"], batch_size=None)
+        for name, given, profile, place in zip(row["jobs"], asked, on_it, places, strict=True)
+    ]
 
 
 def _times(profile: WorkloadProfile, flows: int) -> WorkloadProfile:
