@@ -185,6 +185,19 @@ def test_candidates_are_ranked_by_the_aggregate_asked_for(
     assert chosen.candidates[0].score == pytest.approx(expected, abs=0.001)
 
 
+def test_over_the_fabric_fewer_shared_links_count(
+    make_cassini: MakeCassini, make_state: MakeState, make_decision: MakeDecision
+) -> None:
+    # R and S share two racks' cables, or one rack's; no shifts keep them apart.
+    two_racks, one_rack = {"R": (0, 2), "S": (1, 3)}, {"R": (0, 2), "S": (1, 4)}
+    state = make_state(R=(), S=())
+    mean = choose(make_cassini(), state, make_decision(two_racks, one_rack))
+    fabric = choose(make_cassini(aggregate="fabric"), state, make_decision(two_racks, one_rack))
+    assert mean.candidates[0].score == mean.candidates[1].score
+    assert mean.candidate == 0
+    assert fabric.candidate == 1
+
+
 def test_candidates_of_other_sizes_are_refused(
     make_cassini: MakeCassini, make_state: MakeState, make_decision: MakeDecision
 ) -> None:

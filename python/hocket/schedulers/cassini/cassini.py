@@ -115,9 +115,11 @@ class Cassini:
         """The aggregate over all links that several jobs cross; 1 if there are none."""
         if any(answer.discards for answer in answers):
             return None
-        scores = sorted(score for answer in answers for score in answer.scores.values())
-        scores += [1.0] * len(of.roomy)
-        scores.sort()
+        scores = [score for answer in answers for score in answer.scores.values()]
+        if self._options.aggregate == "fabric":
+            # Hocket: a mean over shared links alone may rise because more links are shared.
+            return 1 - sum(1 - score for score in scores) / len(self._capacities_bps)
+        scores = sorted([*scores, *[1.0] * len(of.roomy)])
         if not scores:
             return 1.0
         if self._options.aggregate == "mean":

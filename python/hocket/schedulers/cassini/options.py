@@ -13,7 +13,7 @@ class Options(Table):
     """How CASSINI chooses among candidates."""
 
     candidates: Annotated[StrictInt, Field(ge=1, le=1_000)] = default(10, "NSDI'24 §5.1: up to 10 candidates")
-    aggregate: Literal["mean", "min", "tail"] = default("mean", "NSDI'24 Algorithm 2, line 24")
+    aggregate: Literal["mean", "min", "tail", "fabric"] = default("mean", "NSDI'24 Algorithm 2, line 24")
     loops: Literal["discard", "solve"] = default("discard", "NSDI'24 Algorithm 2, line 15")
     precision_deg: PrecisionDeg = default(5.0, "NSDI'24 §5.1 and Fig 18")
     tolerance: Annotated[Number, Field(ge=0, le=0.5)] = default(

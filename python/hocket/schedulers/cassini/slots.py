@@ -20,8 +20,10 @@ from hocket.schedulers.cassini.components import Part
 
 _STARTS = 8
 """Relative places that jobs without slots begin at. Hocket: as many as where snapshots are reproduced."""
-_LAPS = 20
-"""Iterations of the longest job from each of these places."""
+_LAPS = (3, 20)
+"""Iterations of the longest job from each of these places: the fewest and the most. Between these, as many as
+fit into `_ITERATIONS` of the shortest."""
+_ITERATIONS = 1_000
 _ATTEMPTS = 4
 """How often slots are made longer before a component goes without. Each attempt is as long as the one before
 needed; with more room there is less that collides."""
@@ -81,7 +83,8 @@ class Prediction:
         options = []
         for slack in _SLACKS:
             slots = _laid_out(circle, _in_steps(circle, perimeter_ps * (1 + slack * self._jitter)))
-            taken_ps = self._paid_ps(slots, slots.offsets_ps, _STARTS * _LAPS * max(slots.periods_ps))
+            until_ps = _STARTS * self._laps() * max(slots.periods_ps)
+            taken_ps = self._paid_ps(slots, slots.offsets_ps, until_ps)
             options.append(slots.with_gain(float(np.mean(free_ps / taken_ps))))
         return max(options, key=lambda option: option.gain)
 
@@ -110,10 +113,14 @@ class Prediction:
     def _free_ps(self) -> npt.NDArray[np.float64]:
         """By place, the mean iteration without slots, over random relative places."""
         draws = Random(f"{self._seed} starts of {' '.join(self._part.names)}")
-        until_ps = _LAPS * max(self._periods_ps)
+        until_ps = self._laps() * max(self._periods_ps)
         starts = [[draws.randrange(period_ps) for period_ps in self._periods_ps] for _ in range(_STARTS)]
         free_ps = [self._paid_ps(None, each, until_ps) for each in starts]
         return np.asarray(np.mean(free_ps, axis=0), dtype=np.float64)
+
+    def _laps(self) -> int:
+        fewest, most = _LAPS
+        return max(fewest, min(most, _ITERATIONS * min(self._periods_ps) // max(self._periods_ps)))
 
     def _paid_ps(
         self, slots: _Slots | None, starts_ps: Sequence[int], until_ps: int
