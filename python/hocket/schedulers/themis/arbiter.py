@@ -9,12 +9,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from hocket.schedulers.state import Span
 from hocket.schedulers.themis.regions import Offer
 
 Demand = tuple[tuple[int, int], ...]
 """(region, how many GPUs in it)."""
+
+_Row = npt.NDArray[np.float64]
+_Name = tuple[object, ...]
 
 MOST_STEPS = 2_000
 """Hocket: visible jobs are few and an optimum is mostly proven within hundreds of steps; where it is not, the
@@ -59,9 +63,12 @@ def best_outcome(tables: Sequence[Sequence[Bid]], offer: Offer) -> Outcome:
     The 0/1 program of NSDI'20, solved exactly where `MOST_STEPS` are enough. Equal products are settled by
     the order of tables and bids.
     """
-    search = _Search(tables, offer, MOST_STEPS)
+    jobs, bidding = _bidding(tables)
+    bounds = _bounds(bidding, np.zeros(offer.total + 1))
+    search = _Search(bidding, offer, bounds, _interchangeable(bidding, offer), MOST_STEPS)
     search.run()
-    return Outcome(dict(sorted(search.best.items())), search.best_gain, search.steps < search.most_steps)
+    wins = {jobs[index]: win for index, win in sorted(search.best.items())}
+    return Outcome(wins, search.best_gain, search.steps < search.most_steps)
 
 
 def payments(tables: Sequence[Sequence[Bid]], offer: Offer, outcome: Outcome) -> dict[int, float]:
@@ -70,13 +77,21 @@ def payments(tables: Sequence[Sequence[Bid]], offer: Offer, outcome: Outcome) ->
     It is 1 where a winner is in nobody's way. The searches share `MOST_STEPS`; one cut short can only find
     that a winner costs the others less than it does.
     """
+    jobs, bidding = _bidding(tables)
+    bounds = _bounds(bidding, np.zeros(offer.total + 1))
+    names = _interchangeable(bidding, offer)
     shares = {}
-    for winner, (bid, _) in outcome.wins.items():
-        others = [() if index == winner else table for index, table in enumerate(tables)]
-        search = _Search(others, offer, MOST_STEPS // len(outcome.wins))
-        search.best_gain = outcome.gain - bid.gain  # at least what they get now
+    for index, winner in enumerate(jobs):
+        if winner not in outcome.wins:
+            continue
+        others = [*bidding[:index], *bidding[index + 1 :]]
+        before = _bounds(bidding[:index], bounds[index + 1])[:-1]
+        most_steps = MOST_STEPS // len(outcome.wins)
+        search = _Search(others, offer, [*before, *bounds[index + 1 :]], names, most_steps)
+        theirs = outcome.gain - outcome.wins[winner][0].gain
+        search.best_gain = theirs  # they get at least that without it
         search.run()
-        shares[winner] = math.exp(outcome.gain - bid.gain - search.best_gain)
+        shares[winner] = math.exp(theirs - search.best_gain)
     return shares
 
 
@@ -86,18 +101,25 @@ class _Search:
     Bounded by the same problem without regions: per job and number of GPUs the best bid there is.
     """
 
-    def __init__(self, tables: Sequence[Sequence[Bid]], offer: Offer, most_steps: int) -> None:
-        self.jobs = [job for job, table in enumerate(tables) if table]
-        self.tables = [tables[job] for job in self.jobs]
+    def __init__(
+        self,
+        tables: Sequence[Sequence[Bid]],
+        offer: Offer,
+        bounds: Sequence[_Row],
+        names: Sequence[_Name],
+        most_steps: int,
+    ) -> None:
+        """`bounds` as `_bounds` makes them of `tables`, `names` as `_interchangeable` does."""
+        self.tables = tables
         self.offer = offer
+        self.bounds = bounds
+        self.names = names
         self.rest = list(offer.counts)
-        self.bounds = _bounds(self.tables, offer.total)
-        self.names = _interchangeable(self.tables, offer)
         self.chosen: dict[int, tuple[Bid, Demand]] = {}
         self.best: dict[int, tuple[Bid, Demand]] = {}
         self.best_gain = 0.0
         self.steps = 0
-        self.most_steps = len(self.jobs) + most_steps  # the first way through all jobs comes to its end
+        self.most_steps = len(tables) + most_steps  # the first way through all jobs comes to its end
 
     def run(self) -> None:
         """Goes through the choices of all jobs; not recursive, as a queue of jobs may be long."""
@@ -116,7 +138,7 @@ class _Search:
 
         Yields the gain with each, and takes it back when resumed.
         """
-        if depth == len(self.jobs):
+        if depth == len(self.tables):
             return
         self.steps += 1
         for promise, bid in self._promising(depth):
@@ -127,9 +149,9 @@ class _Search:
                     yield gain
                     continue
                 self._take(demand, 1)
-                self.chosen[self.jobs[depth]] = bid, demand
+                self.chosen[depth] = bid, demand
                 yield gain + bid.gain
-                del self.chosen[self.jobs[depth]]
+                del self.chosen[depth]
                 self._take(demand, -1)
 
     def _promising(self, depth: int) -> list[tuple[float, Bid | None]]:
@@ -169,7 +191,7 @@ class _Search:
             for around in self.offer.regions.around[region]:
                 self.rest[around] -= sign * count
 
-    def _name(self, region: int) -> tuple[object, ...]:
+    def _name(self, region: int) -> _Name:
         """The same for regions that are alike at the start and of which nothing was taken since."""
         around = self.offer.regions.around[region]
         return tuple(
@@ -177,27 +199,36 @@ class _Search:
         )
 
 
-def _bounds(tables: Sequence[Sequence[Bid]], total: int) -> list[list[float]]:
-    """By job and GPUs left: the most that this job and later ones gain, wherever the GPUs are."""
-    rows = [np.zeros(total + 1)]
+def _bidding(tables: Sequence[Sequence[Bid]]) -> tuple[list[int], list[Sequence[Bid]]]:
+    """The jobs that bid, by number, and their tables."""
+    jobs = [job for job, table in enumerate(tables) if table]
+    return jobs, [tables[job] for job in jobs]
+
+
+def _bounds(tables: Sequence[Sequence[Bid]], last: _Row) -> list[_Row]:
+    """By job, the most that it and later ones gain, wherever the GPUs are; by number of GPUs left.
+
+    `last` is that of the jobs after `tables`, and ends the list.
+    """
+    rows = [last]
     for table in reversed(tables):
         row = rows[-1].copy()
         for bid in table:
-            if bid.needed <= total:
-                with_bid = rows[-1][: total + 1 - bid.needed] + bid.gain
+            if bid.needed < len(row):
+                with_bid = rows[-1][: len(row) - bid.needed] + bid.gain
                 np.maximum(row[bid.needed :], with_bid, out=row[bid.needed :])
         rows.append(row)
-    return [row.tolist() for row in reversed(rows)]
+    return rows[::-1]
 
 
-def _interchangeable(tables: Sequence[Sequence[Bid]], offer: Offer) -> list[tuple[object, ...]]:
+def _interchangeable(tables: Sequence[Sequence[Bid]], offer: Offer) -> list[_Name]:
     """By region: a name that regions share if no bid tells them apart."""
     regions = offer.regions
     named: set[int] = set()
     for bid in (bid for table in tables for bid in table):
         told = [region for region, _ in bid.exact] or (bid.regions if len(bid.regions) == 1 else ())
         named.update(around for region in told for around in regions.around[region])
-    names: list[tuple[object, ...]] = []
+    names: list[_Name] = []
     for region, count in enumerate(offer.counts):
         if region in named:
             names.append(("named", region))
