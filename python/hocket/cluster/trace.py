@@ -14,7 +14,7 @@ from hocket.cluster.submission import Submission, check_names, named
 from hocket.errors import InputError, located
 from hocket.network import Network, network_of
 from hocket.plan.plan import defaults_in
-from hocket.plan.reading import parse_as, read_tables
+from hocket.plan.reading import parse_as, read_tables, schema_of
 from hocket.schedulers import Cluster, Gpus, Job
 from hocket.schedulers.cassini import Options as CassiniOptions
 from hocket.schedulers.pollux import Options as PolluxOptions
@@ -135,6 +135,15 @@ def parse_trace(tables: object, source: str = "trace", directory: str | Path = "
         jobs = named(submissions, len(file.gpus.gpus))
         _check_rates(jobs, file)
     return Trace(file.name or Path(source).stem, file, jobs, file.placement(), tuple(reports))
+
+
+def trace_schema() -> dict[str, Any]:
+    """The JSON Schema of a trace, for editors.
+
+    >>> trace_schema()["required"]
+    ['fabric']
+    """
+    return schema_of(TraceFile)
 
 
 def _with(tables: object, text: str, source: str) -> object:

@@ -92,7 +92,12 @@ def plan_schema() -> dict[str, Any]:
     >>> sorted(plan_schema()["required"])
     ['jobs']
     """
-    schema = Plan.model_json_schema(by_alias=True, mode="validation")
+    return schema_of(Plan)
+
+
+def schema_of(kind: type[Table]) -> dict[str, Any]:
+    """The JSON Schema of a file of this `kind`."""
+    schema = kind.model_json_schema(by_alias=True, mode="validation")
     for table in (schema, *schema["$defs"].values()):
         for key in table.get("properties", {}).values():
             # Inside, quantities are whole numbers; what a plan spells is text.
