@@ -224,8 +224,17 @@ impl PyClusterRun {
         Ok(JobId::new(job))
     }
 
+    // Names of only those links that are named: there are thousands, and few rows.
     fn link_column(&self, links: impl Iterator<Item = LinkId>) -> Column {
-        Column::Str { codes: links.map(LinkId::code).collect(), dictionary: self.links.clone() }
+        let links: Vec<LinkId> = links.collect();
+        let mut named = links.clone();
+        named.sort_unstable();
+        named.dedup();
+        let code = |link| named.binary_search(link).expect("it was collected") as u32;
+        Column::Str {
+            codes: links.iter().map(code).collect(),
+            dictionary: named.iter().map(|link| self.links[link.index()].clone()).collect(),
+        }
     }
 
     fn iterations(&mut self) -> Table {
