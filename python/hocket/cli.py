@@ -268,6 +268,10 @@ def cluster_command(
         int | None,
         typer.Option("--seed", metavar="N", help="The seed instead of the one in the file.", min=0),
     ] = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option("--figure", metavar="FILE.svg|png", help="Draw how long iterations take, as CDFs."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
 ) -> None:
     """Run a trace of jobs under schedulers; write the tables of each and put them side by side."""
@@ -276,6 +280,10 @@ def cluster_command(
     from hocket.cluster.trace import load_trace
     from hocket.schedulers.loading import load_policy
 
+    if figure is not None:
+        from hocket.figures import check_format
+
+        check_format(figure)
     given = [*(settings or []), *([] if seed is None else [f"seed={seed}"])]
     checked = load_trace(trace, given)
     policies = [load_policy(title, checked) for title in dict.fromkeys(schedulers)]
@@ -300,6 +308,13 @@ def cluster_command(
             print_json(report.as_json(runs.values()))
         elif runs:
             report.print_runs(checked.name, runs)
+    if figure is not None:
+        from hocket.figures import save
+        from hocket.figures.cluster import distribution_figure
+
+        tables = {run.manifest["scheduler"]: run.tables["iterations"] for run in runs.values()}
+        save(distribution_figure(tables, "iteration"), figure)
+        err.print(f"figure: {figure}")
 
 
 @app.command("explain")
@@ -309,14 +324,27 @@ def explain_command(
         str | None,
         typer.Option("--at", metavar="TIME", help='The decision in force then, such as "72 min".'),
     ] = None,
+    figure: Annotated[
+        Path | None, typer.Option("--figure", metavar="FILE.svg|png", help="With --at: draw a link's circle.")
+    ] = None,
+    link: Annotated[
+        str | None,
+        typer.Option("--link", metavar="NAME", help="The link to draw; the one with the lowest score."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the decisions of a cluster run, or explain one: scores, candidates, who slows whom, how much."""
     from hocket.cluster import report
-    from hocket.cluster.explain import decisions_of, explain
+    from hocket.cluster.explain import circle_of, decisions_of, explain
 
+    if figure is not None:
+        from hocket.figures import check_format
+
+        check_format(figure)
     run = Run.read(directory)
     if at is None:
+        if figure is not None or link is not None:
+            raise InputError("explain: --figure and --link are for one decision; say which with --at")
         if as_json:
             print_json(decisions_of(run).to_dicts())
         else:
@@ -329,6 +357,11 @@ def explain_command(
         print_json(asdict(explanation))
     else:
         report.print_explanation(run, explanation)
+    if figure is not None:
+        from hocket.figures import save
+
+        save(circle_of(run, explanation, link), figure)
+        err.print(f"figure: {figure}")
 
 
 @app.command("replay")

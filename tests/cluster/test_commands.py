@@ -148,6 +148,34 @@ def test_an_explanation_is_read_by_people(hocket: Callable[..., Any], trace: Pat
     assert "tor0->spine0  first, second" in told.out
 
 
+def test_a_decision_of_cassini_is_drawn(hocket: Callable[..., Any], trace: Path) -> None:
+    hocket("cluster", trace, "--scheduler", "random+cassini", "--figure", "times.svg")
+    assert "random+cassini" in Path("times.svg").read_text(encoding="utf-8")
+    run = "hocket-runs/two_racks-random+cassini"
+    drawn = hocket("explain", run, "--at", "10 s", "--figure", "circle.svg", "--link", "tor0->spine0")
+    assert drawn.code == 0
+    assert "tor0-&gt;spine0, 50 Gbps" in Path("circle.svg").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--figure", "c.svg"), "explain: --figure and --link are for one decision; say which with --at"),
+        (
+            ("--at", "1 s", "--figure", "c.svg"),
+            "a figure: the run is without CASSINI, which finds the circles",
+        ),
+    ],
+)
+def test_what_cannot_be_drawn_is_said(
+    hocket: Callable[..., Any], trace: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    hocket("cluster", trace, "--scheduler", "random")
+    told = hocket("explain", "hocket-runs/two_racks-random", *arguments)
+    assert told.code == 2
+    assert message in told.err
+
+
 @pytest.mark.parametrize(
     ("at", "message"),
     [

@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
+from matplotlib.figure import Figure
 
 from hocket.errors import InputError
+from hocket.figures.cluster import link_circle_figure
 from hocket.results import Run
+from hocket.workloads import WorkloadProfile, profile
 
 
 @dataclass(frozen=True)
@@ -124,6 +127,26 @@ def explain(run: Run, at_s: float) -> Explanation:
         delays=tuple(_delays(run, running, number)),
         said=why["scheduler"],
     )
+
+
+def circle_of(run: Run, explanation: Explanation, link: str | None = None) -> Figure:
+    """The circle of `link` under a decision, or of the shared link with the lowest score.
+
+    Raises `InputError` if CASSINI did not choose, or no link or not this one is shared by jobs on a circle.
+    """
+    cassini = json.loads(decisions_of(run)["why"][explanation.decision])["cassini"]
+    if cassini is None:
+        raise InputError("a figure: the run is without CASSINI, which finds the circles of links")
+    rates_bps = run.tables["links"].select("link", "rate_bps").unique()
+    return link_circle_figure(cassini, dict(_profiles(run, explanation)), dict(rates_bps.rows()), link)
+
+
+def _profiles(run: Run, explanation: Explanation) -> Iterator[tuple[str, WorkloadProfile]]:
+    """What each job does in an iteration while the decision holds."""
+    stints = _in_force(run.tables["placements"], explanation.time_s, explanation.until_s)
+    jobs = run.tables["jobs"].select("job", "model", "strategy")
+    for row in stints.join(jobs, on="job", maintain_order="left").to_dicts():
+        yield row["job"], profile(row["model"], row["batch_size"], row["workers"], row["strategy"])
 
 
 def _in_force(placements: pl.DataFrame, time_s: float, until_s: float) -> pl.DataFrame:

@@ -36,10 +36,9 @@ def overviews(runs: Iterable[Run]) -> pl.DataFrame:
     """A row per run with the columns `OVERVIEW`; factors are to the first."""
     rows = [_row(run) for run in runs]
     for name in ("mean", "p99"):
-        first = rows[0][f"{name}_iteration_s"] if rows else None
-        for row in rows:
-            own = row[f"{name}_iteration_s"]
-            row[f"{name}_factor"] = first / own if first and own else None
+        times = [row.get(f"{name}_iteration_s") for row in rows]
+        for row, own in zip(rows, times, strict=True):
+            row[f"{name}_factor"] = times[0] / own if times[0] and own else None
     return pl.DataFrame(rows, schema=OVERVIEW)
 
 

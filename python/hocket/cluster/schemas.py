@@ -126,6 +126,7 @@ that the job would have taken alone, on the workers that it was submitted with."
 LINKS = pl.Schema(
     {
         "link": pl.String,
+        "rate_bps": pl.Int64,
         "job": pl.String,
         "bytes": pl.Int64,
         "utilisation": pl.Float64,

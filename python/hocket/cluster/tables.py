@@ -297,6 +297,7 @@ def _links(rows: pl.DataFrame, network: Network, ended_ps: int) -> pl.DataFrame:
         rows.join(rates, on="link", how="left", maintain_order="left")
         .select(
             "link",
+            "rate_bps",
             "job",
             "bytes",
             share.alias("utilisation"),
