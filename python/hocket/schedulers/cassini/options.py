@@ -20,7 +20,7 @@ class Options(Table):
         0.01, "Hocket: measured iteration times vary by about 1%"
     )
     step_limit: Annotated[StrictInt, Field(ge=1, le=LARGEST)] = default(
-        30_000, "Hocket: a component takes milliseconds, and its score is that of 300 times as many steps"
+        10_000, "Hocket: a component takes milliseconds, and scores as after 1,000 times as many to 1e-5"
     )
     shift_threshold: Number = default(0.6, "NSDI'24 §5.5: with a score of 0.6 the gain is gone")
     adjust: StrictBool = default(True, "NSDI'24 §5.7: a job that drifts by 5% goes back to its slot")

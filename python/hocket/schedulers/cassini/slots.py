@@ -20,10 +20,10 @@ from hocket.schedulers.cassini.components import Part
 
 _STARTS = 8
 """Relative places that jobs without slots begin at. Hocket: as many as where snapshots are reproduced."""
-_LAPS = (3, 20)
+_LAPS = (3, 12)
 """Iterations of the longest job from each of these places: the fewest and the most. Between these, as many as
 fit into `_ITERATIONS` of the shortest."""
-_ITERATIONS = 1_000
+_ITERATIONS = 500
 _ATTEMPTS = 4
 """How often slots are made longer before a component goes without. Each attempt is as long as the one before
 needed; with more room there is less that collides."""
