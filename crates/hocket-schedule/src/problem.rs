@@ -86,6 +86,7 @@ impl Problem {
         jobs: Vec<Job>,
         fitness: Fitness,
     ) -> Result<Self, ScheduleError> {
+        assert!(!capacities.is_empty(), "a cluster has a node");
         let capacity = |(node, workers): (usize, &u32)| {
             let large = ScheduleError::LargeNode { node, workers: *workers };
             u8::try_from(*workers).map_err(|_| large)

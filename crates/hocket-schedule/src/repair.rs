@@ -26,6 +26,12 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
+    pub(crate) fn of(matrix: &Matrix) -> Self {
+        let mut tally = Self::default();
+        tally.count(matrix);
+        tally
+    }
+
     /// How many workers a job has.
     pub(crate) fn workers(&self, job: usize) -> u32 {
         self.workers[job]
@@ -34,12 +40,6 @@ impl Tally {
     /// Whether a job is on several nodes.
     pub(crate) fn distributed(&self, job: usize) -> bool {
         self.spread[job] > 1
-    }
-
-    pub(crate) fn of(matrix: &Matrix) -> Self {
-        let mut tally = Self::default();
-        tally.count(matrix);
-        tally
     }
 
     fn count(&mut self, matrix: &Matrix) {

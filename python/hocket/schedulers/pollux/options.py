@@ -18,7 +18,7 @@ class Options(Table):
     older a job is. `pollux-adaptdl`: the sum of speedups over one worker, times 0.9 where a job restarts."""
 
     period_ps: PositiveDurationPs = default(
-        parse_duration("60 s"), "OSDI'21 §5: jobs are reallocated every 60 s", "period"
+        parse_duration("60 s"), "OSDI'21: jobs are reallocated every 60 s", "period"
     )
 
     restart_delay_ps: DurationPs = default(
@@ -51,6 +51,6 @@ class Options(Table):
     """The gradient noise scale in samples: a batch of so many is half as efficient per sample as a small one.
     """
 
-    population: Annotated[StrictInt, Field(ge=2, le=100_000)] = default(100, "OSDI'21 §5: 100 allocations")
+    population: Annotated[StrictInt, Field(ge=2, le=100_000)] = default(100, "OSDI'21: 100 allocations")
 
-    generations: Count = default(100, "OSDI'21 §5: 100 generations in a round")
+    generations: Count = default(100, "OSDI'21: 100 generations in a round")

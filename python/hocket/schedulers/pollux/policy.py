@@ -8,7 +8,7 @@ from hocket.errors import InputError, located
 from hocket.schedulers.pollux.allocation import Row, gpus_by_job, row_of
 from hocket.schedulers.pollux.candidates import EqualAllocations
 from hocket.schedulers.pollux.options import Options
-from hocket.schedulers.pollux.speedups import Goodputs, goodputs
+from hocket.schedulers.pollux.speedups import Best, Goodputs, goodputs
 from hocket.schedulers.state import Candidate, Cluster, Decision, Job, JobState, State
 
 # What a restart leaves of a job's speedup in adaptdl 0.2.11.
@@ -44,28 +44,28 @@ class Pollux:
             _check_fit(each.job, state.cluster)
             most = self._most_workers.get(each.job.name, 0)
             self._most_workers[each.job.name] = max(most, len(each.gpus))
-        in_round = state.now_ps >= self._next_round_ps
-        if in_round:
+        is_round = state.now_ps >= self._next_round_ps
+        if is_round:
             self._next_round_ps = state.now_ps + self._options.period_ps
         if not state.jobs:
             return Decision([Candidate({})])
         jobs = [_Contender(each, state, self._options) for each in state.jobs]
-        found = self._round(state, jobs, in_round)
-        return self._decision(state, jobs, found, candidates)
+        found = self._found(state.cluster, jobs, is_round)
+        return self._decision(state.cluster, jobs, found, candidates)
 
-    def _round(self, state: State, jobs: list["_Contender"], in_round: bool) -> "_hocket._PolluxRound":
+    def _found(self, cluster: Cluster, jobs: list["_Contender"], is_round: bool) -> "_hocket._PolluxRound":
         specs: list[_hocket._PolluxJob] = [
             {
                 "key": self._numbers.setdefault(job.name, len(self._numbers)),
                 "sizes": job.sizes(self._largest(job)),
                 "cells": job.row,
                 "restart_factor": job.restart_factor,
-                "pinned": not in_round and bool(job.row),
+                "pinned": not is_round and bool(job.row),
             }
             for job in jobs
         ]
         osdi21 = self._options.policy == "pollux-osdi21"
-        gpus = [len(server) for server in state.cluster.gpus_of]
+        gpus = [len(server) for server in cluster.gpus_of]
         with located(None):
             return self._search.round(gpus, specs, self._options.fairness if osdi21 else None)
 
@@ -76,14 +76,14 @@ class Pollux:
         return max(2 * self._most_workers[job.name], job.state.job.sizes[0])
 
     def _decision(
-        self, state: State, jobs: list["_Contender"], found: "_hocket._PolluxRound", candidates: int
+        self, cluster: Cluster, jobs: list["_Contender"], found: "_hocket._PolluxRound", candidates: int
     ) -> Decision:
         before = {job.name: job.row for job in jobs}
         after = {job.name: tuple(row) for job, row in zip(jobs, found["rows"], strict=True)}
-        equal = EqualAllocations(state.cluster, before, after).sample(candidates, self._draw)
+        equal = EqualAllocations(cluster, before, after).sample(candidates, self._draw)
         gpus = {job.name: job.state.gpus for job in jobs}
         batch_sizes = _batch_sizes(jobs, after)
-        placed = [Candidate(gpus_by_job(state.cluster, gpus, rows), batch_sizes) for rows in equal]
+        placed = [Candidate(gpus_by_job(cluster, gpus, rows), batch_sizes) for rows in equal]
         why: dict[str, Any] = {
             "fitness": found["fitness"],
             "fitness_before": found["fitness_before"],
@@ -123,16 +123,19 @@ class _Contender:
     def _speedup(self, workers: int, servers: int) -> float:
         return self.goodputs.on(workers, servers).goodput / self._unit
 
+    def best(self, row: Row) -> Best:
+        """The best that the job can do on the workers of a row."""
+        return self.goodputs.on(sum(workers for _, workers in row), len(row))
+
     def explained(self, row: Row, worth: float) -> dict[str, Any]:
         """What the job gets, and what that is worth to it with the factor of a restart."""
-        workers = sum(here for _, here in row)
         if not row:
             return {"workers": 0}
         return {
-            "workers": workers,
+            "workers": sum(workers for _, workers in row),
             "servers": len(row),
-            "goodput": self.goodputs.on(workers, len(row)).goodput,
-            "speedup": self._speedup(workers, len(row)),
+            "goodput": self.best(row).goodput,
+            "speedup": self.best(row).goodput / self._unit,
             "worth": worth,
             "restarts": bool(self.row) and row != self.row,
         }
@@ -173,15 +176,6 @@ def _restart_factor(state: JobState, now_ps: int, delay_ps: int) -> float:
 
 def _batch_sizes(jobs: list[_Contender], rows: dict[str, Row]) -> dict[str, int]:
     """Batch sizes of placed jobs, where they change."""
-    chosen = {
-        job.name: job.goodputs.on(
-            sum(workers for _, workers in rows[job.name]), len(rows[job.name])
-        ).batch_size
-        for job in jobs
-        if rows[job.name]
-    }
-    return {
-        job.name: chosen[job.name]
-        for job in jobs
-        if chosen.get(job.name, job.state.batch_size) != job.state.batch_size
-    }
+    found = {job.name: job.best(rows[job.name]).batch_size for job in jobs if rows[job.name]}
+    before = {job.name: job.state.batch_size for job in jobs}
+    return {name: batch_size for name, batch_size in found.items() if batch_size != before[name]}
