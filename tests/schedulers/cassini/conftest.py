@@ -22,6 +22,7 @@ MakeDecision = Callable[..., Decision]
 MODELS: Models = {
     "W": ("WideResNet101", 800),
     "V": ("VGG16", 1400),
+    "U": ("VGG16", 1400),
     "R": ("RoBERTa", 12),
     "S": ("RoBERTa", 12),
     "T": ("RoBERTa", 12),

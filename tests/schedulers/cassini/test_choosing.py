@@ -143,6 +143,19 @@ def test_what_stays_as_it_was_keeps_its_slots(
     assert second.released == ()
 
 
+def test_a_job_in_a_slot_is_not_delayed_for_the_sake_of_one_that_joins(
+    make_cassini: MakeCassini, make_state: MakeState, make_decision: MakeDecision
+) -> None:
+    # W was in slots with V; of W and U, which takes the place of V, only U has to find its place.
+    cassini = make_cassini()
+    choose(cassini, make_state(W=(), V=()), make_decision(W_AND_V))
+    later = make_state(now_ps=9 * 10**12, W=(0, 2), U=())
+    chosen = cassini.choose(later, make_decision({"W": (0, 2), "U": (1, 3)}), {"W": 8 * 10**12}.get)
+    assert chosen.components[0].reference == "W"
+    assert chosen.slots["W"].origin_ps == 8 * 10**12
+    assert chosen.slots.keys() == {"W", "U"}
+
+
 def test_a_job_that_is_left_alone_loses_its_slot(
     make_cassini: MakeCassini, make_state: MakeState, make_decision: MakeDecision
 ) -> None:

@@ -121,6 +121,16 @@ def test_periods_without_a_circle_are_left_to_chance_and_discard_nothing() -> No
     assert "common multiple" in answer.why_none
 
 
+def test_a_part_is_solved_once_while_it_is_there() -> None:
+    answers = Answers(Options(), one_network(1), seed=0)
+    (part,) = layout([member("a", HALF, 0), member("b", HALF, 0)], [50 * GBPS] * 2).parts
+    (other,) = layout([member("a", HALF, 0), member("c", HALF, 0)], [50 * GBPS] * 2).parts
+    (first,) = answers.of([part])
+    assert answers.of([part, other, part])[0] is first
+    answers.of([other])
+    assert answers.of([part])[0] is not first
+
+
 def test_the_reference_has_the_highest_priority_and_then_the_seed_decides() -> None:
     (part,) = layout([member(name, HALF, 0) for name in "abcd"], [50 * GBPS]).parts
     assert reference(part, [0, 2, 1, 1], seed=5) == 1

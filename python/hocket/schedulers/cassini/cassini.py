@@ -166,9 +166,8 @@ class Cassini:
         component = replace(component, gain=spaced.gain)
         if spaced.gain <= 1:
             return replace(component, why_none="slots are predicted to win nothing"), {}
-        origin_ps = _origin_ps(
-            state.now_ps, part.names[first], spaced.periods_ps[first], has_slot, started_ps
-        )
+        name = part.names[first]
+        origin_ps = _origin_ps(state.now_ps, started_ps(name), has_slot.get(name))
         places = zip(part.names, spaced.offsets_ps, spaced.periods_ps, strict=True)
         return component, {
             name: Slot(origin_ps + offset_ps, period_ps) for name, offset_ps, period_ps in places
@@ -258,18 +257,8 @@ def _roomy(of: Layout, link: int) -> tuple[Mapping[str, int], float | None]:
     return crossing, 1.0 if crossing else None
 
 
-def _origin_ps(
-    now_ps: int,
-    name: str,
-    period_ps: int,
-    has_slot: Mapping[str, Slot],
-    started_ps: Callable[[str], int | None],
-) -> int:
-    """A slot of the reference: one that it has, if as far apart, else where its iteration began, else now."""
-    slot = has_slot.get(name)
-    if slot is not None and slot.period_ps == period_ps:
-        return slot.origin_ps
-    began_ps = started_ps(name)
+def _origin_ps(now_ps: int, began_ps: int | None, slot: Slot | None) -> int:
+    """Where the reference goes on undelayed: from its iteration under way, else from the slot that it waits for."""
     if began_ps is not None:
         return began_ps
     return now_ps if slot is None else slot.next_ps(now_ps)
