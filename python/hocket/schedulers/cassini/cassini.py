@@ -258,7 +258,7 @@ def _roomy(of: Layout, link: int) -> tuple[Mapping[str, int], float | None]:
 
 
 def _origin_ps(now_ps: int, began_ps: int | None, slot: Slot | None) -> int:
-    """Where the reference goes on undelayed: from its iteration under way, else from the slot that it waits for."""
+    """Where the reference goes on undelayed: from its iteration under way, else from its next slot."""
     if began_ps is not None:
         return began_ps
     return now_ps if slot is None else slot.next_ps(now_ps)
