@@ -60,11 +60,10 @@ def shown_commands() -> Iterator[Shown]:
 
 
 def reads_run_of(command: str, other: Shown) -> bool:
-    """Whether `command` compares what `other` writes."""
-    directory = re.search(r"^written to (\S+):", other.output, re.MULTILINE)
-    return (
-        command.startswith("hocket compare ") and directory is not None and directory[1] in command.split(" ")
-    )
+    """Whether `command` compares or explains what `other` writes."""
+    directories = re.findall(r"^written to (\S+):", other.output, re.MULTILINE)
+    reads = command.startswith(("hocket compare ", "hocket explain "))
+    return reads and not set(directories).isdisjoint(command.split(" "))
 
 
 def without_measurements(text: str) -> list[str]:

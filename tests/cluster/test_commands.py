@@ -87,6 +87,16 @@ def test_a_run_is_printed_with_its_tables(hocket: Callable[..., Any], trace: Pat
     assert "written to runs/two_racks-Packed: manifest.json and Parquet tables iterations (" in ran.out
 
 
+def test_the_example_of_a_scheduler_of_ones_own_runs_with_cassini(hocket: Callable[..., Any]) -> None:
+    examples = Path(__file__).parents[2] / "examples/cluster"
+    own = f"{examples / 'first_fit.py'}:FirstFit+cassini"
+    ran = hocket("cluster", examples / "snapshot.toml", "--scheduler", own, "--scheduler", "ideal", "--json")
+    assert ran.code == 0
+    first_fit, ideal = ran.json()
+    assert (first_fit["done"], ideal["done"]) == (3, 3)
+    assert 1 <= first_fit["slowdown"] < 1.05
+
+
 def test_settings_and_seed_change_the_trace(hocket: Callable[..., Any], trace: Path) -> None:
     ran = hocket("cluster", trace, "--scheduler", "random", "--seed", 5, "--set", "until=10 s", "--json")
     assert ran.json()[0]["simulated_s"] == 10

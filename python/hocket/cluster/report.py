@@ -39,7 +39,6 @@ def print_runs(title: str, runs: Mapping[Path, Run]) -> None:
         "restarts",
         "marks/iteration",
         "adjustments/min",
-        "took (s)",
     )
     print_table(header, rows)
     for run in runs.values():
@@ -48,6 +47,8 @@ def print_runs(title: str, runs: Mapping[Path, Run]) -> None:
     out.print()
     for directory, run in runs.items():
         tables = ", ".join(f"{name} ({table.height:,})" for name, table in run.tables.items())
+        took = f"simulated {run.manifest['simulated_s']:,.3f} s in {run.manifest['run_s']:.3f} s"
+        out.print(f"{escape(run.manifest['scheduler'])}: {took}")
         out.print(f"written to {escape(str(directory))}: manifest.json and Parquet tables {tables}")
 
 
@@ -64,7 +65,6 @@ def _overview_row(row: Mapping[str, Any]) -> tuple[str, ...]:
         count(row["restarts"]),
         _number(row["marks_per_iteration"], 1),
         _number(row["adjustments_per_minute"], 2),
-        _number(row["run_s"], 2),
     )
 
 
