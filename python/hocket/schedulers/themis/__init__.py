@@ -38,13 +38,15 @@ class Themis:
         if candidates < 1:
             raise InputError(f"candidates: {candidates} is below 1")
         self._competition.observe(state)
-        expired = self._expired(state)
+        ends_ps = self._lease_ends_ps(state)
+        expired = {gpu for gpu, end_ps in ends_ps.items() if end_ps <= state.now_ps}
         auctioned = sorted({*state.free, *expired})
         regions = self._regions_of(state.cluster)
         ranked = self._worst_first([self._bidder(state, each, regions, expired) for each in state.jobs])
         offer = Offer(regions, auctioned, claimed=frozenset(expired))
         auction = hold(ranked, offer, self._visible(len(ranked)), self._options.hidden_payment)
         self._auctioned_ps |= dict.fromkeys(auctioned, state.now_ps)
+        ends_ps |= dict.fromkeys(auctioned, state.now_ps + self._options.lease_ps)
 
         held = {bidder.name: bidder.held for bidder in ranked}
         own = {each.job.name: held[each.job.name] for each in state.jobs}
@@ -53,28 +55,31 @@ class Themis:
         equal = EqualPlacements(regions, before, own, auctioned, widest, self._options.exchange)
         placements = equal.sample(candidates, self._draws)
         why = {"offered": auctioned, "rho": _unfairness(ranked), **auction.explained()}
-        return Decision([Candidate(each) for each in placements], self._ask_again_ps(state, own), why)
+        return Decision(
+            [Candidate(each) for each in placements], self._ask_again_ps(state, own, ends_ps), why
+        )
 
     def _regions_of(self, cluster: Cluster) -> Regions:
         if self._regions is None or self._regions.cluster is not cluster:
             self._regions = Regions(cluster)
         return self._regions
 
-    def _expired(self, state: State) -> set[int]:
+    def _lease_ends_ps(self, state: State) -> dict[int, int]:
+        """By GPU that a job has, which has it since before an auction in which it won it again."""
+        auctioned_ps, lease_ps = self._auctioned_ps, self._options.lease_ps
         return {
-            gpu for each in state.jobs for gpu in each.gpus if self._lease_end_ps(state, gpu) <= state.now_ps
+            gpu: max(state.given_ps[gpu], auctioned_ps.get(gpu, 0)) + lease_ps
+            for each in state.jobs
+            for gpu in each.gpus
         }
 
-    def _lease_end_ps(self, state: State, gpu: int) -> int:
-        # A job that wins its GPU again has it since before the auction that gave it a new lease.
-        return max(state.given_ps[gpu], self._auctioned_ps.get(gpu, 0)) + self._options.lease_ps
-
-    def _ask_again_ps(self, state: State, own: dict[str, Gpus]) -> int | None:
-        ends_ps = [self._lease_end_ps(state, gpu) for gpus in own.values() for gpu in gpus]
-        epoch_ends_ps = state.now_ps + self._options.epoch_ps
+    def _ask_again_ps(self, state: State, own: dict[str, Gpus], ends_ps: dict[int, int]) -> int | None:
+        """When the first lease ends, or the epoch does; never with no job there."""
         if not state.jobs:
             return None
-        return min(min(ends_ps, default=epoch_ends_ps) + self._options.batch_ps, epoch_ends_ps)
+        epoch_ends_ps = state.now_ps + self._options.epoch_ps
+        first_ps = min((ends_ps[gpu] for gpus in own.values() for gpu in gpus), default=epoch_ends_ps)
+        return min(first_ps + self._options.batch_ps, epoch_ends_ps)
 
     def _bidder(self, state: State, job: JobState, regions: Regions, expired: set[int]) -> Bidder:
         cluster_gpus = len(state.cluster.gpus)
@@ -97,7 +102,7 @@ class Themis:
     def _worst_first(self, bidders: list[Bidder]) -> list[Bidder]:
         """By falling ρ, ties shuffled; jobs without GPUs come first, as their T_sh has no bound."""
         shuffled = self._ties.sample(bidders, len(bidders))
-        return sorted(shuffled, key=lambda each: (bool(each.former), -each.rho(each.former)))
+        return sorted(shuffled, key=lambda each: (bool(each.former), -each.rho_now))
 
     def _visible(self, jobs: int) -> int:
         """How many see an offer: 1 − f of `jobs`, rounded up, and at least one."""
@@ -107,4 +112,4 @@ class Themis:
 
 def _unfairness(bidders: list[Bidder]) -> dict[str, float | None]:
     """ρ where each runs as the auction begins, worst first; none for those without GPUs."""
-    return {each.name: rounded(each.rho(each.former)) if each.former else None for each in bidders}
+    return {each.name: rounded(each.rho_now) if each.former else None for each in bidders}

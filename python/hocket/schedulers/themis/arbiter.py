@@ -64,6 +64,8 @@ def best_outcome(tables: Sequence[Sequence[Bid]], offer: Offer) -> Outcome:
     the order of tables and bids.
     """
     jobs, bidding = _bidding(tables)
+    if not jobs:
+        return Outcome({}, 0.0, True)
     bounds = _bounds(bidding, np.zeros(offer.total + 1))
     search = _Search(bidding, offer, bounds, _interchangeable(bidding, offer), MOST_STEPS)
     search.run()
@@ -227,7 +229,9 @@ def _interchangeable(tables: Sequence[Sequence[Bid]], offer: Offer) -> list[_Nam
     named: set[int] = set()
     for bid in (bid for table in tables for bid in table):
         told = [region for region, _ in bid.exact] or (bid.regions if len(bid.regions) == 1 else ())
-        named.update(around for region in told for around in regions.around[region])
+        named.update(
+            around for region in told if region != regions.whole for around in regions.around[region]
+        )
     names: list[_Name] = []
     for region, count in enumerate(offer.counts):
         if region in named:

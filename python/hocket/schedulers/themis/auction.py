@@ -1,9 +1,11 @@
 """One auction: the worst off jobs bid for what is on offer, and what they leave goes to who can use it."""
 
 import math
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from hocket.schedulers.state import Gpus, Span
@@ -35,18 +37,35 @@ class Bidder:
         """Where it runs as the auction begins."""
         return self.estimate.state.gpus
 
+    @cached_property
+    def rho_now(self) -> float:
+        """ρ where it runs as the auction begins."""
+        return self.rho(self.former)
+
     def rho(self, gpus: Gpus) -> float:
         """ρ on `gpus`."""
-        return self.estimate.rho(len(gpus), self.regions.cluster.span(gpus), in_place=gpus == self.former)
+        return self.estimate.rho(len(gpus), self.span(gpus), in_place=gpus == self.former)
 
     @property
     def widest(self) -> Span:
         """The widest span at which ρ is as good as on what it holds."""
-        return self.estimate.widest(len(self.held), self.regions.cluster.span(self.held))
+        return self.estimate.widest(len(self.held), self.span(self.held))
+
+    def span(self, gpus: Gpus) -> Span:
+        """That of `gpus`, remembered, as most of an auction asks for that of the same."""
+        if gpus not in self._spans:
+            self._spans[gpus] = self.regions.cluster.span(gpus)
+        return self._spans[gpus]
+
+    @cached_property
+    def _spans(self) -> dict[Gpus, Span]:
+        return {}
 
     def usable(self, count: int) -> int:
         """The most workers it can run on with `count` GPUs; 0 if there are too few."""
-        return max((size for size in self.estimate.state.job.sizes if size <= count), default=0)
+        sizes = self.estimate.state.job.sizes
+        fitting = bisect_right(sizes, count)
+        return sizes[fitting - 1] if fitting else 0
 
     def affordable(self, bid: Bid, share: float) -> int:
         """How many workers are left of a `bid` that won with a `share` of its GPUs, after hidden payments.
@@ -81,8 +100,9 @@ class Bidder:
         if rho >= without:
             return []
         exact = tuple(sorted(Counter(self.regions.cluster.server_of[gpu] for gpu in lost).items()))
-        span = self.regions.cluster.span(self.former)
-        return [Bid(len(self.former), len(lost), span, rho, math.log(without / rho), (), exact)]
+        return [
+            Bid(len(self.former), len(lost), self.span(self.former), rho, math.log(without / rho), (), exact)
+        ]
 
     def _move(self, offer: Offer, without: float) -> list[Bid]:
         found = []
@@ -142,22 +162,21 @@ def hold(ranked: Sequence[Bidder], offer: Offer, visible: int, hidden_payment: b
     auction = Auction(offer)
     if offer.total == 0:
         return auction
-    last = 0
+    last, given_up = 0, False
     while last < len(ranked) and not auction.won:
         asked, last = ranked[last : last + visible], last + visible
-        _first_round(auction, asked, hidden_payment)
-    asked_names = set(auction.asked)
-    hidden = [bidder for bidder in ranked if bidder.name not in asked_names]
-    groups = hidden, [bidder for bidder in ranked if bidder.name in asked_names]
-    given_up = True
-    while given_up:  # by a job that could not use what it has left: that is left over as well
-        given_up = False
+        given_up |= _first_round(auction, asked, hidden_payment)
+    groups = ranked[last:], ranked[:last]
+    again = given_up or bool(auction.won)
+    while again:  # what a job gave up on the way is left over as well
+        again = False
         for group in groups:
-            given_up |= _hand_out_leftovers(auction, group)
+            again |= _hand_out_leftovers(auction, group)
     return auction
 
 
-def _first_round(auction: Auction, bidders: Sequence[Bidder], hidden_payment: bool) -> None:
+def _first_round(auction: Auction, bidders: Sequence[Bidder], hidden_payment: bool) -> bool:
+    """Returns whether one of `bidders` gave up GPUs that it cannot use without those that it lost."""
     tables = [bidder.bids(auction.offer) for bidder in bidders]
     outcome = best_outcome(tables, auction.offer)
     shares = payments(tables, auction.offer, outcome) if hidden_payment else {}
@@ -167,31 +186,34 @@ def _first_round(auction: Auction, bidders: Sequence[Bidder], hidden_payment: bo
         bidders[index].name: (bid, shares.get(index, 1.0)) for index, (bid, _) in sorted(outcome.wins.items())
     }
     auction.proven = auction.proven and outcome.proven
-    _settle(auction.offer, bidders, outcome, shares)
+    return _settle(auction.offer, bidders, outcome, shares)
 
 
 def _hand_out_leftovers(auction: Auction, bidders: Sequence[Bidder]) -> bool:
-    """Returns whether one of `bidders` gave up GPUs that it cannot use without those that it lost."""
+    """Returns what `_first_round` does."""
     before = {bidder.name: len(bidder.held) for bidder in bidders}
     outcome = best_outcome([bidder.bids(auction.offer) for bidder in bidders], auction.offer)
-    _settle(auction.offer, bidders, outcome, {})
+    given_up = _settle(auction.offer, bidders, outcome, {})
     for bidder in bidders:
         if (more := len(bidder.held) - before[bidder.name]) > 0:
             auction.leftovers[bidder.name] = auction.leftovers.get(bidder.name, 0) + more
-    return any(len(bidder.held) < before[bidder.name] for bidder in bidders)
+    return given_up
 
 
-def _settle(offer: Offer, bidders: Sequence[Bidder], outcome: Outcome, shares: dict[int, float]) -> None:
-    """Gives the winners their GPUs and takes from all what they cannot use."""
+def _settle(offer: Offer, bidders: Sequence[Bidder], outcome: Outcome, shares: dict[int, float]) -> bool:
+    """Gives the winners their GPUs and takes from all what they cannot use; returns whether that is any."""
     # Narrow regions first: wide ones take what is left, as the arbiter counted.
     for index, (bid, demand) in sorted(
         outcome.wins.items(), key=lambda win: (not win[1][0].exact, win[1][0].span, win[0])
     ):
         _give(offer, bidders[index], bid, demand[0][0], shares.get(index, 1.0))
+    given_up = False
     for bidder in bidders:
         kept = bidder.reduced()
-        offer.add(sorted(set(bidder.held) - set(kept)))
-        bidder.held = kept
+        if kept != bidder.held:
+            offer.add(gpu for gpu in bidder.held if gpu not in kept)
+            bidder.held, given_up = kept, True
+    return given_up
 
 
 def _give(offer: Offer, bidder: Bidder, bid: Bid, region: int, share: float) -> None:

@@ -83,23 +83,25 @@ class Offer:
 
     def add(self, gpus: Iterable[int]) -> None:
         """Puts `gpus` on offer."""
-        for gpu in gpus:
+        given = tuple(gpus)
+        for gpu in given:
             server = self.regions.cluster.server_of[gpu]
             assert gpu not in self._gpus[server], "a GPU is offered once"
             self._gpus[server].add(gpu)
-            self._count(gpu, 1)
+        self._count(given, 1)
 
-    def remove(self, gpus: Iterable[int]) -> None:
+    def remove(self, gpus: Gpus) -> None:
         """Takes `gpus` off."""
         for gpu in gpus:
-            server = self.regions.cluster.server_of[gpu]
-            self._gpus[server].remove(gpu)
-            self._count(gpu, -1)
+            self._gpus[self.regions.cluster.server_of[gpu]].remove(gpu)
+        self._count(gpus, -1)
 
-    def _count(self, gpu: int, change: int) -> None:
-        for region in self.regions.of(gpu):
-            self.counts[region] += change
-            self.unclaimed[region] += change * (gpu not in self.claimed)
+    def _count(self, gpus: Gpus, sign: int) -> None:
+        unclaimed = [gpu for gpu in gpus if gpu not in self.claimed]
+        for counts, counted in ((self.counts, gpus), (self.unclaimed, unclaimed)):
+            for server, number in Counter(map(self.regions.cluster.server_of.__getitem__, counted)).items():
+                for region in self.regions.around[server]:
+                    counts[region] += sign * number
 
     def pick(self, needed: int, region: int, held: Gpus = (), former: frozenset[int] = frozenset()) -> Gpus:
         """`needed` GPUs in `region`, ascending, for a job that holds `held` and had `former`.
