@@ -1,11 +1,14 @@
 """Auctions on clusters small enough to follow by hand."""
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from hocket.errors import InputError
 from hocket.schedulers import Cluster, Decision, Gpus, JobState, State
+from hocket.schedulers.checks import checked
 from hocket.schedulers.themis import Options, Themis
 
 MakeCluster = Callable[[int, int, int], Cluster]
@@ -240,6 +243,34 @@ def test_one_gpu_per_server_and_two_are_no_different_to_the_rules(
     assert workers(double) == {"a": 4, "b": 3, "c": 2}
     spans = {name: make_cluster(3, 2, 2).span(gpus).name for name, gpus in placed(double).items()}
     assert spans == {"a": "RACK", "b": "RACK", "c": "SERVER"}
+
+
+def test_a_thousand_gpus_are_auctioned_server_by_server(
+    make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState
+) -> None:
+    cluster = make_cluster(32, 4, 8)
+    jobs = [make_job(f"j{n}", requested=n % 8 + 1, sizes=tuple(range(1, 12))) for n in range(170)]
+    themis = Themis(Options(), 1)
+    fresh = make_state(0, cluster, *jobs)
+    first = checked(themis.schedule(fresh, 10), fresh)
+    # They ask for 759 GPUs of 1,024, none for more than a server has.
+    assert workers(first) == {job.job.name: job.job.requested for job in jobs}
+    assert {cluster.span(gpus).name for gpus in placed(first).values()} == {"SERVER"}
+    running = [replace(job, gpus=placed(first)[job.job.name], first_start_ps=0) for job in jobs]
+    later = make_state(10 * MINUTE, cluster, *running)
+    second = checked(themis.schedule(later, 10), later)
+    assert len(second.why["offered"]) == 1_024
+    # No more in a rack are as fast as eight in a server: 11 × 0.72 = 7.92.
+    assert {workers(second)[name] for name in second.why["won"]} == {8}
+
+
+def test_a_decision_explains_itself_in_json(
+    make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState
+) -> None:
+    jobs = [make_job("a", (0, 1)), make_job("b", requested=2), make_job("c")]
+    why = ask(make_state(10 * MINUTE, make_cluster(2, 2, 1), *jobs), fairness_knob=0.5).why
+    assert json.loads(json.dumps(why, allow_nan=False)) == why
+    assert set(why) == {"offered", "rho", "asked", "bids", "won", "leftovers", "proven"}
 
 
 def test_an_empty_cluster_needs_no_auction(make_cluster: MakeCluster, make_state: MakeState) -> None:
