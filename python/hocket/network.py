@@ -94,6 +94,17 @@ class Network:
             found.append([(*flow, way) for flow, way in zip(ring, ways, strict=True)])
         return found
 
+    def inputs(self, plan: Plan, placement: Mapping[str, Sequence[str]] | None) -> list[Inputs]:
+        """For each job of `plan`, a fabric's, over which links the flows of its ring come to those that they
+        cross.
+
+        Raises `InputError` as `crossings` does.
+        """
+        return [
+            ring_inputs(self.fabric, self._hosts(plan, number, placement), _first_label(number, job))
+            for number, job in enumerate(plan.jobs)
+        ]
+
     def path_bytes(self, flows: Sequence[Flow], packet_bytes: int, answer_bytes: int) -> int:
         """What fills the longest way of `flows`: the rate of its slowest link × its idle round-trip time."""
         most = 0

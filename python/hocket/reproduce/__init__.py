@@ -28,6 +28,7 @@ from hocket.reproduce import (
     r7,
     r8,
     x2,
+    x3,
 )
 from hocket.reproduce.target import Progress, Reproduction, Row, Target
 
@@ -60,6 +61,7 @@ TARGETS: dict[str, Target] = {
         Target("C19", "Precision of the angles: accuracy and execution time", c19.reproduce),
         Target("X1", "Flow engine against packet engine", cross.reproduce),
         Target("X2", "Training jobs: flow engine against packet engine", x2.reproduce, takes_minutes=True),
+        Target("X3", "ECN marks: flow engine against packet engine", x3.reproduce, takes_minutes=True),
     )
 }
 """Every target that can be rerun, in the order of the papers; what no paper shows comes last."""
