@@ -336,6 +336,7 @@ class _PolluxRound(TypedDict):
     worths: list[float]
     fitness: float
     fitness_before: float
+    generations: int
 
 @final
 class PolluxSearch:

@@ -32,6 +32,7 @@ pub(crate) struct Found {
     worths: Vec<f64>,
     fitness: f64,
     fitness_before: f64,
+    generations: usize,
 }
 
 /// A search, with what it keeps from round to round.
@@ -56,7 +57,8 @@ impl PySearch {
         let fitness = exponent.map_or(Fitness::Sum, |exponent| Fitness::PowerMean { exponent });
         let jobs = jobs.into_iter().map(Job::from).collect();
         let problem = Problem::new(&gpus, jobs, fitness).map_err(value_error)?;
-        let Round { rows, worths, fitness, fitness_before } = py.detach(|| self.0.round(&problem));
-        Ok(Found { rows, worths, fitness, fitness_before })
+        let Round { rows, worths, fitness, fitness_before, generations } =
+            py.detach(|| self.0.round(&problem));
+        Ok(Found { rows, worths, fitness, fitness_before, generations })
     }
 }

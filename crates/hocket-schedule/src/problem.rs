@@ -102,7 +102,26 @@ impl Problem {
 
     /// How good an allocation is, of which `tally` was counted.
     pub(crate) fn fitness(&self, matrix: &Matrix, tally: &Tally) -> f64 {
-        let worths = (0..self.jobs.len()).map(|job| self.worth(job, matrix, tally));
+        self.fitness_of((0..self.jobs.len()).map(|job| self.worth(job, matrix, tally)))
+    }
+
+    /// What no allocation exceeds: every job stays, or moves to what is worth most to it.
+    pub(crate) fn bound(&self) -> f64 {
+        let tally = Tally::of(&self.base);
+        let largest = self.capacities.iter().copied().max().map_or(0, u32::from);
+        let moved = |size: &Worth| {
+            let on_one_node = if size.workers <= largest { size.on_one_node } else { 0.0 };
+            let across_nodes = if size.workers > 1 { size.across_nodes } else { 0.0 };
+            on_one_node.max(across_nodes)
+        };
+        self.fitness_of(self.jobs.iter().enumerate().map(|(job, spec)| {
+            let stays = self.worth(job, &self.base, &tally);
+            let sizes = spec.sizes.iter().filter(|_| !spec.pinned);
+            sizes.map(|size| moved(size) * spec.restart_factor).fold(stays, f64::max)
+        }))
+    }
+
+    fn fitness_of(&self, worths: impl Iterator<Item = f64>) -> f64 {
         match self.fitness {
             Fitness::Sum => worths.sum(),
             Fitness::PowerMean { exponent } => {

@@ -92,8 +92,12 @@ impl<'a> Repair<'a> {
         Self { problem, matrix, first, tally, draw }
     }
 
-    /// Gives GPUs that are free on a node to a random job, for each node.
-    pub(crate) fn hand_out(&mut self) {
+    /// Gives GPUs that are free on a node to a random job, for each node; or leaves them free, with equal chance: more
+    /// workers are not always worth more.
+    pub(crate) fn hand_out_or_not(&mut self) {
+        if self.draw.random_bool(0.5) {
+            return;
+        }
         for (node, capacity) in self.problem.capacities.iter().enumerate() {
             let free = u32::from(*capacity).saturating_sub(self.tally.loads[node]);
             let job = self.draw.random_range(0..self.problem.jobs.len());

@@ -42,6 +42,8 @@ pub struct Round {
     pub fitness: f64,
     /// Of the allocation that is in force.
     pub fitness_before: f64,
+    /// How many were bred: fewer than asked for if no allocation can be better.
+    pub generations: usize,
 }
 
 struct Individual {
@@ -63,12 +65,14 @@ impl Search {
         let mut draw = stream(self.seed, "placement", self.rounds);
         self.rounds += 1;
         let mut population = self.first_generation(problem, &mut draw);
-        if problem.jobs.iter().any(|job| !job.pinned) {
-            for _ in 0..self.options.generations {
-                self.next_generation(problem, &mut population, &mut draw);
-            }
+        let bound = problem.bound();
+        let mut generations = 0;
+        // In a quiet cluster there is often nothing that is worth a restart.
+        while generations < self.options.generations && population[0].fitness < bound {
+            self.next_generation(problem, &mut population, &mut draw);
+            generations += 1;
         }
-        let round = round(problem, &population[0]);
+        let round = round(problem, &population[0], generations);
         self.keys = problem.jobs.iter().map(|job| job.key).collect();
         self.nodes = problem.capacities.len();
         self.population = population.into_iter().map(|individual| individual.matrix).collect();
@@ -121,7 +125,7 @@ impl Search {
             let mut child = crossed(first, second, draw);
             let redrawn = mutate(problem, &mut child, draw);
             let mut repair = Repair::new(problem, &mut child, redrawn, &mut tally, draw);
-            repair.hand_out();
+            repair.hand_out_or_not();
             repair.repair();
             population.push(individual(problem, child, &tally));
         }
@@ -139,7 +143,7 @@ fn crossed(first: &Matrix, second: &Matrix, draw: &mut Stream) -> Matrix {
 }
 
 /// Changes a child: half of the time each, a job goes back to where it runs, one gives up workers, and one is redrawn as
-/// a whole. Returns the job that was redrawn. What is free then is handed out.
+/// a whole. Returns the job that was redrawn. What is free then may be handed out.
 ///
 /// The simulator that the authors of Pollux released with OSDI'21 resets rows, empties elements and raises elements on nodes
 /// with free GPUs, each in a tenth of all rows; a change or two in a child finds better allocations where jobs are
@@ -202,7 +206,7 @@ fn thin_out(population: &mut Vec<Individual>, size: usize) {
     population.truncate(size);
 }
 
-fn round(problem: &Problem, best: &Individual) -> Round {
+fn round(problem: &Problem, best: &Individual, generations: usize) -> Round {
     let jobs = 0..problem.jobs.len();
     let tally = Tally::of(&best.matrix);
     Round {
@@ -210,5 +214,6 @@ fn round(problem: &Problem, best: &Individual) -> Round {
         worths: jobs.map(|job| problem.worth(job, &best.matrix, &tally)).collect(),
         fitness: best.fitness,
         fitness_before: problem.fitness(&problem.base, &Tally::of(&problem.base)),
+        generations,
     }
 }

@@ -135,6 +135,16 @@ fn a_job_that_gains_less_than_a_restart_costs_stays() {
 }
 
 #[test]
+fn a_round_ends_when_no_allocation_can_be_better() {
+    let small = job(0, &[1.0, 1.1]);
+    let generations = |job: Job| first_round(&[1, 1], &[job], FAIR).generations;
+    assert_eq!(generations(Job { restart_factor: 0.5, ..running(small.clone(), &[(0, 1)]) }), 0);
+    assert_eq!(generations(Job { pinned: true, ..running(small.clone(), &[(0, 1)]) }), 0);
+    // One worker on one node is worth 1.2, which two nodes are not.
+    assert!((1..100).contains(&generations(small)));
+}
+
+#[test]
 fn pinned_jobs_stay_and_others_take_what_is_left() {
     let pinned = Job { pinned: true, ..running(job(0, &[1.0, 1.9]), &[(0, 1)]) };
     let round = first_round(&[2, 1], &[pinned, job(1, &[1.0, 1.9])], FAIR);
@@ -183,10 +193,11 @@ fn what_does_not_fit_is_refused_with_its_node() {
 }
 
 fn any_job(key: u64, largest: usize) -> impl Strategy<Value = Job> {
-    let gains = prop::collection::vec(0.05..1.0_f64, 1..=largest);
+    // More workers may be worth less.
+    let gains = prop::collection::vec(-0.4..1.0_f64, 1..=largest);
     (gains, prop::bool::weighted(0.3)).prop_map(move |(gains, only_even)| {
         let sums = gains.iter().scan(0.0, |sum, gain| {
-            *sum += gain;
+            *sum = (*sum + gain).max(0.05);
             Some(*sum)
         });
         let mut job = job(key, &sums.collect::<Vec<f64>>());
