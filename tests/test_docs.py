@@ -21,6 +21,7 @@ PAGES = (
     "docs/python.md",
     "docs/plan-format.md",
     "docs/trace-format.md",
+    "docs/cluster.md",
 )
 BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 # Times and memory differ from machine to machine.

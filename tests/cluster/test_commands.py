@@ -146,6 +146,7 @@ def test_a_decision_says_who_slows_whom_where_and_by_how_much(
     for delay in told["delays"]:
         lost[delay["job"]] += delay["per_iteration_s"]
         assert delay["job"] != delay["other"]
+        assert delay["link"] in {link["link"] for link in told["links"]}
     assert lost == pytest.approx(dict.fromkeys(lost, 0.148 * 29 / 25 - 0.148), rel=0.02)
 
 

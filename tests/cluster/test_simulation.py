@@ -23,6 +23,9 @@ from hocket.schedulers import Candidate, Decision, State
 from hocket.schedulers.loading import Policy
 
 MakeTrace = Callable[..., Trace]
+# Between the first two racks.
+LINKS = {"tor0->spine0", "spine0->tor0", "tor1->spine0", "spine0->tor1"}
+
 MakeTold = Callable[[Mapping[float, Mapping[str, tuple[int, ...]]]], Any]
 
 
@@ -117,6 +120,13 @@ def test_two_jobs_on_one_link_slow_each_other_and_it_says_by_how_much(
         assert job["mean_iteration_s"] == pytest.approx(0.126 + 0.17168)
         assert job["slowdown"] == pytest.approx(0.29768 / 0.274)
     delays = run.tables["delays"]
+    used = run.tables["links"].filter(pl.col("job") == "a")
+    # Of a ring of two, each sends all iterations' 148 ms at 29 Gbps to the other.
+    assert set(used["link"]) == {*LINKS, "s0->tor0", "tor0->s0", "s2->tor1", "tor1->s2"}
+    assert used["bytes"].to_list() == [100 * 148 * 29_000_000 // 8] * 8
+    took_s = 5 + 100 * 0.29768
+    assert used["utilisation"].to_list() == pytest.approx([100 * 0.148 * 29 / 50 / took_s] * 8)
+    assert set(delays["link"]) == LINKS
     lost = delays.group_by("job", "other").agg(pl.col("delay_s").sum()).sort("job").rows()
     assert [row[:2] for row in lost] == [("a", "b"), ("b", "a")]
     assert [row[2] for row in lost] == pytest.approx([100 * 0.02368] * 2, rel=1e-6)

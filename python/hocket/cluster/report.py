@@ -226,12 +226,14 @@ def _print_links(each: Explanation) -> None:
     if not each.links:
         return
     lowest = sorted(each.links, key=lambda link: (1.0 if link.after is None else link.after, link.link))
+    # Without CASSINI nobody has scored them.
+    columns = 2 if all(link.before is None and link.after is None for link in lowest) else 4
     rows = (
-        (link.link, ", ".join(link.jobs), _number(link.before, 3), _number(link.after, 3))
+        (link.link, ", ".join(link.jobs), _number(link.before, 3), _number(link.after, 3))[:columns]
         for link in lowest[:_MOST_LINKS]
     )
     out.print()
-    print_table(("shared link", "jobs on it", "score before", "after"), rows, left=2)
+    print_table(("shared link", "jobs on it", "score before", "after")[:columns], rows, left=2)
     if len(lowest) > _MOST_LINKS:
         out.print(f"… and {len(lowest) - _MOST_LINKS} links more, with higher scores")
 

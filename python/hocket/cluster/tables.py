@@ -82,9 +82,9 @@ class Tables:
         self._engine = engine
         self._network = trace.network
         self._gpus = trace.cluster.gpus
+        self._shown = trace.network.display_names()
         # The engine numbers jobs as they arrive, which is the order of the trace.
-        jobs = [job.name for job in trace.jobs]
-        self._names = {"job": jobs, "other": jobs, "link": [name for name, _ in trace.network.links]}
+        self._jobs = [job.name for job in trace.jobs]
         self._counts_marks = counts_marks
         self._stints: list[Stint] = []
         self._verdicts: list[Verdict] = []
@@ -140,30 +140,44 @@ class Tables:
         """Those of several decisions as one table, which is quicker than a table for each."""
         if not self._delays:
             return pl.DataFrame(schema=DELAYS)
-        first = self._delays[0][1]
-        joined = {
-            name: (first[name][0], b"".join(columns[name][1] for _, columns in self._delays))
-            for name in first
-        }
         counts = [len(columns["delay_s"][1]) // _BYTES_PER_DELAY for _, columns in self._delays]
         decisions = np.repeat([held for held, _ in self._delays], counts)
-        return self._frame(joined).with_columns(decision=decisions).select(DELAYS.names()).cast(DELAYS)
+        rows = self._frame(_joined([columns for _, columns in self._delays]))
+        return rows.with_columns(decision=decisions).select(DELAYS.names()).cast(DELAYS)
 
     def _frame(self, columns: _Columns) -> pl.DataFrame:
         """Rows of the engine, with the names that jobs and links are shown by."""
-        rows = frame(
-            {
-                name: (*column[:2], self._names[name]) if name in self._names else column
-                for name, column in columns.items()
-            }
-        )
+        rows = frame({name: self._named(name, column) for name, column in columns.items()})
         if "marks" in rows.columns and not self._counts_marks:
             return rows.with_columns(marks=pl.lit(None, dtype=pl.Float64))
         return rows
 
+    def _named(self, name: str, column: "_hocket._Column") -> "_hocket._Column":
+        if name in ("job", "other"):
+            return (*column[:2], self._jobs)
+        return (*column[:2], [self._shown[link] for link in column[2]]) if len(column) == 3 else column
+
     def _add(self, name: str, rows: pl.DataFrame) -> None:
         self._rows[name] += rows.height
         self._sink.append_frame(name, rows)
+
+
+def _joined(tables: Sequence[_Columns]) -> _Columns:
+    """Rows of `tables` one after another."""
+    return {name: _joined_column([table[name] for table in tables]) for name in tables[0]}
+
+
+def _joined_column(columns: Sequence["_hocket._Column"]) -> "_hocket._Column":
+    """Each column of text has a dictionary of its own, which its codes count from."""
+    dtype = columns[0][0]
+    words: list[str] = []
+    parts = []
+    for column in columns:
+        parts.append(np.frombuffer(column[1], dtype) + np.dtype(dtype).type(len(words)))
+        if len(column) == 3:
+            words.extend(column[2])
+    joined = dtype, np.concatenate(parts).tobytes()
+    return (*joined, words) if len(columns[0]) == 3 else joined
 
 
 def _seconds(column: str) -> pl.Expr:
@@ -292,7 +306,7 @@ def _link_scores(verdicts: Iterable[Verdict], first: int) -> pl.DataFrame:
 def _links(rows: pl.DataFrame, network: Network, ended_ps: int) -> pl.DataFrame:
     """Links under the names that are shown, with how much of their capacity was used."""
     rates = pl.DataFrame(network.links, schema={"link": pl.String, "rate_bps": pl.Int64}, orient="row")
-    share = 8 * pl.col("bytes") / (pl.col("rate_bps") * max(ended_ps, 1) / 1e12)
+    share = 8 * pl.col("bytes") / pl.col("rate_bps") / (max(ended_ps, 1) / 1e12)
     return (
         rows.join(rates, on="link", how="left", maintain_order="left")
         .select(
