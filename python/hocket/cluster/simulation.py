@@ -13,7 +13,7 @@ from hocket.cluster.marks import marks_for
 from hocket.cluster.tables import Tables, Verdict
 from hocket.cluster.trace import Trace
 from hocket.cluster.transitions import Costs, Transitions
-from hocket.errors import InputError
+from hocket.errors import InputError, SelfCheckError
 from hocket.packets import Memory, Sink
 from hocket.results import Run, RunWriter, peak_rss_mb
 from hocket.schedulers import Decision, State
@@ -46,7 +46,8 @@ def simulate(
     marked as interrupted.
 
     Raises `InputError` for an unknown name, and for a scheduler that raises or answers what cannot be carried
-    out: what was recorded until then is in the directory, with the status `failed`.
+    out, and `SelfCheckError` where the engine proves itself wrong: what was recorded until then is in the
+    directory, with the status `failed`.
     """
     if isinstance(policy, str):
         policy = load_policy(policy, trace)
@@ -138,7 +139,7 @@ class _Simulation:
                     if interruption.came:
                         status = {"status": "interrupted"}
                         break
-        except InputError as error:
+        except (InputError, SelfCheckError) as error:
             self._finish({"status": "failed", "failure": str(error)})
             raise
         return self._finish(status)
@@ -153,7 +154,7 @@ class _Simulation:
 
     def step(self) -> None:
         """On to the next time at which something happens, and what follows from it."""
-        departed = self.transitions.ended(self._engine.advance(self._next_ps()))
+        departed = self.transitions.ended(self._advanced())
         arrived = self._arrivals()
         asked_for = self._ask_again_ps is not None and self._ask_again_ps <= self._engine.now_ps
         if departed or arrived or asked_for:
@@ -164,6 +165,13 @@ class _Simulation:
         if self._progress is not None:
             done = len(self.transitions.done)
             self._progress(self._engine.now_ps / 1e12, done, len(self._trace.jobs))
+
+    def _advanced(self) -> list[tuple[int, str]]:
+        """Lets the engine go on; returns the jobs whose stints ended."""
+        try:
+            return self._engine.advance(self._next_ps())
+        except ValueError as error:
+            raise SelfCheckError(str(error)) from None
 
     def _next_ps(self) -> int:
         """Until when the engine can go on, unless a job ends before."""

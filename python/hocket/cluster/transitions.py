@@ -242,7 +242,9 @@ class Transitions:
                 "crossings": crossings,
                 "inputs": [] if self.dedicated else self.routes.inputs(job.name, member.gpus),
                 "at_ps": start_ps,
-                "iterations": -(-(job.samples - member.samples_done) // stint.samples),
+                "iterations": job.iterations(
+                    job.samples - member.samples_done, len(stint.gpus), stint.batch_size
+                ),
                 "share": ("fair", 1.0),
                 "priority": 0,
                 "jitter": self.costs.jitter,
