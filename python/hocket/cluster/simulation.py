@@ -225,7 +225,10 @@ class _Simulation:
         if self._cassini is None:
             return None
         before = time.perf_counter()
-        chosen = self._cassini.choose(state, decision, self.transitions.iteration_start_ps)
+        try:
+            chosen = self._cassini.choose(state, decision, self.transitions.iteration_start_ps)
+        except InputError as error:
+            raise self._blamed(state, str(error)) from None
         self._wall.cassini_s.append(time.perf_counter() - before)
         return chosen
 
