@@ -189,8 +189,7 @@ def test_candidates_slow_nobody_down_and_keep_leases_and_who_stays(
                 for each in (own[name], gpus)
             ]
             assert speeds[1] >= speeds[0]
-            if own[name] == job.gpus:
-                assert gpus == job.gpus
+            assert (gpus == job.gpus) == (own[name] == job.gpus)
             if options.exchange == "auctioned":
                 assert set(own[name]) & leased(state, job) <= set(gpus)
                 assert len(set(gpus) & set(job.gpus)) == len(set(own[name]) & set(job.gpus))

@@ -55,6 +55,7 @@ class EqualPlacements:
     ) -> None:
         """`before` and `own`: GPUs by job; `auctioned`: those on offer; `widest`: span by job for its ρ."""
         self.regions = regions
+        self.before = before
         self.own = own
         given_up = (gpu for name, gpus in before.items() for gpu in gpus if gpu not in own[name])
         open_to_all = {*auctioned, *given_up}
@@ -106,7 +107,8 @@ class EqualPlacements:
             available = spare.union(*(placement[mover.name] for mover in group))
             available.difference_update(*(mover.fixed for mover in group))
             dealt = _deal(self.regions, group, available, random)
-            if dealt is not None:
+            # Back where it runs, a job would not restart, and be better off than in `own`.
+            if dealt and all(gpus != self.before.get(name) for name, gpus in dealt.items()):
                 placement |= dealt
                 spare = available.difference(*dealt.values())
         return placement
