@@ -48,6 +48,16 @@ def test_each_model_has_a_panel_of_its_own() -> None:
     assert dlrm == [0]
 
 
+def test_a_run_keeps_its_colour_in_panels_that_others_are_not_in() -> None:
+    without = ITERATIONS.filter(pl.col("model") != "DLRM")
+    figure = over_time_figure({"pollux": without, "themis": ITERATIONS}, "iteration", ["VGG16", "DLRM"])
+    vgg, dlrm = figure.axes
+    assert [line.get_label() for line in dlrm.lines] == ["themis"]
+    assert vgg.lines[1].get_color() == dlrm.lines[0].get_color()
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["pollux", "themis"]
+
+
 def test_the_distribution_weighs_rows_with_their_iterations() -> None:
     (axes,) = distribution_figure({"themis": ITERATIONS, "themis+cassini": ITERATIONS}, "iteration").axes
     assert [line.get_label() for line in axes.lines] == ["themis", "themis+cassini"]

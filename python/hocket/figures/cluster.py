@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from hocket.compatibility import CircleJob
 from hocket.errors import InputError
 from hocket.figures.circles import circles_figure
-from hocket.figures.style import BPS_PER_GBPS, PS_PER_MS, job_colour, label, legend_above, new_figure
+from hocket.figures.style import BPS_PER_GBPS, PS_PER_MS, job_colour, label, new_figure
 from hocket.solving import on_circle
 from hocket.workloads import WorkloadProfile
 
@@ -38,8 +38,10 @@ def over_time_figure(
     Raises `InputError` for a model of which no run has an iteration, and for marks that a run did not count.
     """
     figure, panels = _panels(runs, quantity, models, title)
+    names = list(runs)
     for axes, tables, name in panels:
-        for index, (run, rows) in enumerate(tables.items()):
+        for run, rows in tables.items():
+            index = names.index(run)
             means = (
                 rows.group_by((pl.col("start_s") / every_s).floor().alias("window"))
                 .agg((pl.col("value") * pl.col("count")).sum() / pl.col("count").sum())
@@ -54,7 +56,7 @@ def over_time_figure(
             )
         label(axes, "time (min)", _LABELS[quantity], name)
         axes.set_ylim(bottom=0)
-        legend_above(axes)
+    _legend_below(figure)
     return figure
 
 
@@ -63,8 +65,10 @@ def distribution_figure(
 ) -> Figure:
     """The share of iterations up to each value, of each run by its name; otherwise as `over_time_figure`."""
     figure, panels = _panels(runs, quantity, models, title)
+    names = list(runs)
     for axes, tables, name in panels:
-        for index, (run, rows) in enumerate(tables.items()):
+        for run, rows in tables.items():
+            index = names.index(run)
             axes.ecdf(
                 rows["value"].to_numpy(),
                 weights=rows["count"].to_numpy().astype(float),
@@ -75,7 +79,7 @@ def distribution_figure(
             )
         label(axes, _LABELS[quantity], "share of iterations", name)
         axes.set_ylim(0, 1.02)
-        legend_above(axes)
+    _legend_below(figure)
     return figure
 
 
@@ -155,6 +159,16 @@ def _panels(
             raise InputError(f"a figure: no run has an iteration of {model or 'any job'}")
         panels.append((figure.add_subplot(1, len(names), place + 1), shown, model))
     return figure, panels
+
+
+def _legend_below(figure: Figure) -> None:
+    """One legend for all panels, with each run once; its colour is the same in those that it is in."""
+    found = {
+        text: handle
+        for axes in figure.axes
+        for handle, text in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(found.values(), found.keys(), loc="outside lower center", ncols=len(found), frameon=False)
 
 
 def _with_value(run: str, iterations: pl.DataFrame, quantity: Quantity) -> pl.DataFrame:
