@@ -1,10 +1,11 @@
-//! A run that periodic jobs join, move in and leave while it goes on, as a scheduler says. Jobs that share a link are run by
-//! the network's events; one that shares none needs no events and is run in a loop of its own.
+//! A run that periodic jobs join, move in and leave while it goes on, as a scheduler says. Jobs on links that can be full are
+//! run by the network's events; one that crosses none needs no events and is run in a loop of its own.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
-use hocket_des::{Bytes, Duration, Rate, Time};
+use hocket_des::{Bytes, Duration, Time};
 use hocket_scenario::closed_loop::{ClosedLoop, Next, Slots, TooLong};
 use hocket_scenario::{
     AdjustmentRow, Crossing, Fabric, IterationRow, Job, JobCounters, JobId, Link, LinkId, Profile,
@@ -52,9 +53,9 @@ pub struct ClusterRun {
     settings: Settings,
     network: Network,
     members: Vec<Member>,
-    /// Who runs over each link.
-    users: Vec<Vec<JobId>>,
-    /// Who runs where has changed, so that jobs may have to be run in the other way.
+    /// By link: what all that runs over it sends at most. A link that carries that is never full.
+    asked_bps: Vec<u128>,
+    /// Who runs where has changed, so that jobs may meet on other links.
     moved: bool,
     records: Records,
     stretches: Vec<Stretch>,
@@ -144,10 +145,13 @@ struct Member {
 struct Running {
     closed_loop: ClosedLoop<'static>,
     stream: usize,
-    /// The end of its wait, or, of a job that shares no link, of what it sends.
+    /// All links that it crosses; its stream has those that can be full.
+    loads: Vec<Load>,
+    inputs: Vec<(usize, usize)>,
+    /// The end of its wait, or, of a job alone, of what it sends.
     wake: Option<Time>,
     shares: bool,
-    /// Of a job that shares no link: when it will end, if that was looked for.
+    /// Of a job alone: when it will end, if that was looked for.
     ends: Option<Time>,
     /// The iterations that it was to do.
     planned: u64,
@@ -185,6 +189,15 @@ impl Start {
     }
 }
 
+impl Running {
+    /// By link, what it sends there at most.
+    fn asks_bps(&self) -> impl Iterator<Item = (usize, u128)> {
+        let most = self.closed_loop.phases().iter().map(|phase| phase.rate.as_bps()).max();
+        let most_bps = u128::from(most.unwrap_or(0));
+        self.loads.iter().map(move |load| (load.link, most_bps * u128::from(load.flows)))
+    }
+}
+
 impl ClusterRun {
     /// A fabric without jobs.
     pub fn new(fabric: &Fabric, settings: Settings) -> Self {
@@ -198,7 +211,7 @@ impl ClusterRun {
             settings,
             network,
             members: Vec::new(),
-            users: vec![Vec::new(); fabric.links().len()],
+            asked_bps: vec![0; fabric.links().len()],
             moved: false,
             records: Records::of_jobs(0),
             stretches: Vec::new(),
@@ -237,10 +250,7 @@ impl ClusterRun {
             link: crossing.link.index(),
             flows: u64::from(crossing.flows),
         };
-        let loads = start.crossings.iter().map(load).collect();
-        for crossing in &start.crossings {
-            self.users[crossing.link.index()].push(id);
-        }
+        let loads: Vec<Load> = start.crossings.iter().map(load).collect();
         let job = Job {
             arrival: start.at,
             jitter: start.jitter,
@@ -252,19 +262,24 @@ impl ClusterRun {
         let closed_loop =
             ClosedLoop::begin(Cow::Owned(job), id, Some(start.iterations), streams, counters)?;
         member.starts += 1;
-        let stream = self.network.add(Owner::Job { job: id.index() }, id, loads, (1, 1));
+        let stream = self.network.add(Owner::Job { job: id.index() }, id, Rc::new([]), (1, 1));
         let input = |(link, before): (LinkId, LinkId)| (link.index(), before.index());
-        self.network.streams[stream].inputs = start.inputs.into_iter().map(input).collect();
-        member.running = Some(Running {
+        let running = Running {
             wake: closed_loop.first_start(),
             closed_loop,
             stream,
+            loads,
+            inputs: start.inputs.into_iter().map(input).collect(),
             shares: false,
             ends: None,
             planned: start.iterations,
             marks_before: 0.0,
             open: None,
-        });
+        };
+        for (link, asked_bps) in running.asks_bps() {
+            self.asked_bps[link] += asked_bps;
+        }
+        member.running = Some(running);
         self.moved = true;
         Ok(())
     }
@@ -410,30 +425,37 @@ impl ClusterRun {
         rests
     }
 
-    // Who shares a link now goes by events, who shares none any more goes alone.
+    // Jobs meet on links that can be full; who crosses none goes alone, who does by events.
     fn choose_ways(&mut self) {
         if !std::mem::take(&mut self.moved) {
             return;
         }
         for job in 0..self.members.len() {
             let Some(running) = &mut self.members[job].running else { continue };
-            let shares = shares_a_link(&self.users, &self.network, running);
-            if shares == running.shares {
+            let (asked_bps, network) = (&self.asked_bps, &self.network);
+            let can_be_full =
+                |link: usize| asked_bps[link] > u128::from(network.capacity_bps(link));
+            let crossed = running.loads.iter().filter(|load| can_be_full(load.link));
+            let loads: Rc<[Load]> = crossed.copied().collect();
+            let inputs = running.inputs.iter().filter(|(link, _)| can_be_full(*link));
+            let inputs = inputs.copied().collect();
+            let (stream, shared) = (running.stream, running.shares);
+            if loads == self.network.streams[stream].loads {
                 continue;
             }
-            (running.shares, running.ends) = (shares, None);
-            let stream = running.stream;
-            if !shares {
+            if shared {
                 self.network.detach(stream);
-                let sender = &mut self.network.streams[stream].sender;
-                if sender.active {
-                    sender.rate = sender.cap;
-                    running.wake = Some(self.network.now + sender.time_at_cap());
-                }
-            } else if self.network.streams[stream].sender.active {
+            }
+            (running.shares, running.ends) = (!loads.is_empty(), None);
+            let state = &mut self.network.streams[stream];
+            (state.loads, state.inputs) = (loads, inputs);
+            if state.sender.active && running.shares {
                 running.wake = None;
                 self.network.attach(stream);
-            } else if let Some(wake) = running.wake {
+            } else if state.sender.active {
+                state.sender.rate = state.sender.cap;
+                running.wake = Some(self.network.now + state.sender.time_at_cap());
+            } else if let Some(wake) = running.wake.filter(|_| running.shares && !shared) {
                 self.network.timers.schedule(wake, Timer::Job { job });
             }
         }
@@ -494,7 +516,7 @@ impl ClusterRun {
         Ok(None)
     }
 
-    // When a job that shares no link will end, as it stands: its random streams are looked into, not drawn from.
+    // When a job alone will end, as it stands: its random streams are looked into, not drawn from.
     fn end_alone(&mut self, job: usize) -> Result<Time, RunError> {
         let running = self.members[job].running.as_mut().expect("it runs");
         if let Some(ends) = running.ends {
@@ -513,7 +535,7 @@ impl ClusterRun {
         Ok(ends)
     }
 
-    // Moves a job that shares no link on to `until`; whether it has ended.
+    // Moves a job alone on to `until`; whether it has ended.
     fn run_alone(&mut self, job: usize, until: Time) -> Result<bool, RunError> {
         let Member { done_before, running, .. } = &mut self.members[job];
         let Running { closed_loop, stream, wake, open, .. } = running.as_mut().expect("it runs");
@@ -534,7 +556,7 @@ impl ClusterRun {
         }
         let Member { done_before, running, .. } = &mut self.members[job];
         let Running { stream, open, marks_before, .. } = running.as_mut().expect("it runs");
-        let marks = self.network.streams[*stream].met.iter().map(|met| met.marks).sum();
+        let marks = self.network.streams[*stream].met.values().map(|met| met.marks).sum();
         for row in self.records.iterations.drain(..) {
             let mut stretch = Stretch::new(&row, *done_before, 1);
             // Of several that end at once, those without length, the first had them all.
@@ -550,11 +572,11 @@ impl ClusterRun {
         let member = &mut self.members[id.index()];
         let running = member.running.take().expect("who leaves was there");
         member.done_before += running.closed_loop.done();
-        self.stretches.extend(running.open);
         self.network.check_sent(running.stream)?;
-        for load in &*self.network.streams[running.stream].loads {
-            self.users[load.link].retain(|&user| user != id);
+        for (link, asked_bps) in running.asks_bps() {
+            self.asked_bps[link] -= asked_bps;
         }
+        self.stretches.extend(running.open);
         self.network.remove(running.stream);
         self.moved = true;
         let is_done = running.closed_loop.done() == running.planned;
@@ -567,12 +589,12 @@ impl ClusterRun {
         let Some(running) = &self.members[job].running else { return };
         let stream = &mut self.network.streams[running.stream];
         stream.sender.advance(self.network.now);
-        for (place, load) in stream.loads.iter().enumerate() {
+        for load in &running.loads {
             let key = (LinkId::from_index(load.link), JobId::from_index(job));
             let total = traffic.entry(key).or_default();
             total.bytes += bytes_of(stream.sender.sent(), load.flows);
             total.busy += stream.sender.busy();
-            if let Some(met) = stream.met.get(place) {
+            if let Some(met) = stream.met.get(&load.link) {
                 total.contended += met.contended;
                 total.marks += met.marks;
             }
@@ -638,14 +660,4 @@ impl Alone<'_> {
             *self.wake = self.wake.map(|wake| wake + span);
         }
     }
-}
-
-// Whether a job meets others on a link, or itself: more of its own flows than the link carries.
-fn shares_a_link(users: &[Vec<JobId>], network: &Network, running: &Running) -> bool {
-    let most = running.closed_loop.phases().iter().map(|phase| phase.rate).max();
-    let most_bps = most.map_or(0, Rate::as_bps);
-    network.streams[running.stream].loads.iter().any(|load| {
-        let asked = u128::from(most_bps) * u128::from(load.flows);
-        users[load.link].len() > 1 || asked > u128::from(network.capacity_bps(load.link))
-    })
 }

@@ -65,8 +65,8 @@ pub(crate) struct Stream {
     counted: u128,
     /// Over which link it comes to each of its links, where that is known: (link, link before).
     pub(crate) inputs: Vec<(usize, usize)>,
-    /// By load, where contention is watched: what it met there.
-    pub(crate) met: Vec<Met>,
+    /// By link, where contention is watched: what it met there.
+    pub(crate) met: BTreeMap<usize, Met>,
 }
 
 /// What the network knows of a job.
@@ -172,7 +172,7 @@ impl Network {
             seen: 0,
             counted: 0,
             inputs: Vec::new(),
-            met: Vec::new(),
+            met: BTreeMap::new(),
         };
         match self.unused.pop() {
             Some(place) => {
@@ -248,9 +248,7 @@ impl Network {
 
     fn enter_links(&mut self, stream: usize) {
         if let Some(contention) = &mut self.contention {
-            let state = &mut self.streams[stream];
-            state.met.resize(state.loads.len(), Met::default());
-            contention.enter(&state.inputs);
+            contention.enter(&self.streams[stream].inputs);
         }
         for load in &*self.streams[stream].loads {
             self.links[load.link].senders.push((stream, load.flows));
@@ -316,9 +314,7 @@ impl Network {
         let Some(contention) = &mut self.contention else { return };
         let streams = &mut self.streams;
         contention.settle(link, self.now, &mut |stream, met| {
-            let state = &mut streams[stream];
-            let place = state.loads.iter().position(|load| load.link == link);
-            let known = &mut state.met[place.expect("who sends over a link loads it")];
+            let known = streams[stream].met.entry(link).or_default();
             known.contended += met.contended;
             known.marks += met.marks;
         });
