@@ -1,5 +1,8 @@
 """What holds under every scheduler: one job alone is as under Ideal, and a run repeats itself to the byte."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,6 +55,23 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, policy: str) -> None
     for directory in (tmp_path / "one", tmp_path / "other"):
         simulate(poisson(7), policy, directory=directory)
         files.append({path.name: path.read_bytes() for path in sorted(directory.glob("*.parquet"))})
+    assert files[0] == files[1]
+    assert len(files[0]) == 8
+
+
+@pytest.mark.parametrize("policy", ["themis+cassini", "pollux+cassini"])
+def test_neither_hashes_nor_threads_reach_the_tables(tmp_path: Path, policy: str) -> None:
+    trace = tmp_path / "trace.toml"
+    trace.write_text(
+        '[fabric]\ntestbed = "cassini"\n[poisson]\nload = 0.9\nduration = "10 min"\n', encoding="utf-8"
+    )
+    files = []
+    for number in ("1", "2"):
+        threads = {"RAYON_NUM_THREADS": number, "POLARS_MAX_THREADS": number, "PYTHONHASHSEED": number}
+        command = [sys.executable, "-m", "hocket", "cluster", str(trace), "--scheduler", policy]
+        subprocess.run([*command, "--out", number], cwd=tmp_path, env=os.environ | threads, check=True)
+        written = sorted((tmp_path / number / f"trace-{policy}").glob("*.parquet"))
+        files.append({path.name: path.read_bytes() for path in written})
     assert files[0] == files[1]
     assert len(files[0]) == 8
 
