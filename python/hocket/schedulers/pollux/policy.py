@@ -87,7 +87,7 @@ class Pollux:
         why: dict[str, Any] = {
             "fitness": found["fitness"],
             "fitness_before": found["fitness_before"],
-            "generations": self._options.generations,
+            "generations": found["generations"],
             "jobs": {
                 job.name: job.explained(after[job.name], worth)
                 for job, worth in zip(jobs, found["worths"], strict=True)
