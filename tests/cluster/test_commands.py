@@ -157,6 +157,7 @@ def test_an_explanation_is_read_by_people(hocket: Callable[..., Any], trace: Pat
     assert "themis+cassini: decision 0 at 0.000 s (0.0 min), in force until 20.000 s" in told.out
     assert "asked on arrival of first, second" in told.out
     assert "tor0->spine0  first, second" in told.out
+    assert "first, second: score " in told.out
 
 
 def test_a_decision_of_cassini_is_drawn(hocket: Callable[..., Any], trace: Path) -> None:

@@ -31,6 +31,19 @@ class SharedLink:
 
 
 @dataclass(frozen=True)
+class SharingJobs:
+    """Jobs that share links with each other, directly or through others, and what CASSINI does for them."""
+
+    jobs: tuple[str, ...]
+    score: float
+    """The mean over their links under the best shifts found."""
+    gain: float | None
+    """Iteration time at random starts ÷ in slots, both predicted; None where nothing was predicted."""
+    why_no_slots: str | None
+    """Why they have no slots, if so."""
+
+
+@dataclass(frozen=True)
 class RunningJob:
     """A job while the decision holds."""
 
@@ -74,6 +87,8 @@ class Explanation:
     moved: tuple[str, ...]
     waiting: tuple[str, ...]
     links: tuple[SharedLink, ...]
+    sharing: tuple[SharingJobs, ...]
+    """None without CASSINI."""
     jobs: tuple[RunningJob, ...]
     delays: tuple[Delay, ...]
     """Who slowed whom where, while it held; the most first."""
@@ -103,7 +118,7 @@ def explain(run: Run, at_s: float) -> Explanation:
     row = decisions.row(number, named=True)
     until_s = decisions["time_s"][number + 1] if number + 1 < decisions.height else ended_s
     why = json.loads(row["why"])
-    cassini = why["cassini"] or {"candidates": [], "slots": {}}
+    cassini = why["cassini"] or {"candidates": [], "components": [], "slots": {}}
     stints = _in_force(run.tables["placements"], row["time_s"], until_s)
     running = tuple(_running(run, stints, row["time_s"], until_s, cassini["slots"]))
     return Explanation(
@@ -123,6 +138,10 @@ def explain(run: Run, at_s: float) -> Explanation:
         moved=tuple(row["moved"]),
         waiting=tuple(_waiting(run, running, row["time_s"])),
         links=tuple(_links(run, stints, number)),
+        sharing=tuple(
+            SharingJobs(tuple(each["jobs"]), each["score"], each["gain"], each["why_none"])
+            for each in cassini["components"]
+        ),
         jobs=running,
         delays=tuple(_delays(run, running, number)),
         said=why["scheduler"],

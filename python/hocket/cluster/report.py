@@ -151,6 +151,7 @@ def print_explanation(run: Run, explanation: Explanation) -> None:
             out.print(f"{title}: {escape(', '.join(jobs))}")
     _print_discarded(each)
     _print_links(each)
+    _print_sharing(each)
     _print_jobs(each)
     _print_delays(each)
     _print_said(each.said)
@@ -236,6 +237,16 @@ def _print_links(each: Explanation) -> None:
     print_table(("shared link", "jobs on it", "score before", "after")[:columns], rows, left=2)
     if len(lowest) > _MOST_LINKS:
         out.print(f"… and {len(lowest) - _MOST_LINKS} links more, with higher scores")
+
+
+def _print_sharing(each: Explanation) -> None:
+    if each.sharing:
+        out.print()
+    for group in each.sharing:
+        slots = f"no slots: {group.why_no_slots}"
+        if group.why_no_slots is None:
+            slots = "slots" if group.gain is None else f"slots, predicted to win {_factor(group.gain)}"
+        out.print(f"{escape(', '.join(group.jobs))}: score {group.score:.3f}, {escape(slots)}")
 
 
 def _print_jobs(each: Explanation) -> None:
