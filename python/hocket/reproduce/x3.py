@@ -58,8 +58,8 @@ _SMALL = (
     "the model shares marks by bytes; on packets a flow that asks for little has more, and phases take longer"
 )
 _TOGETHER = (
-    "three flows that come within a burst of each other share a queue on packets; the model gives each a burst "
-    "of its own"
+    "three flows that come within a burst of each other share a queue on packets; the model gives each a "
+    "burst of its own"
 )
 _WHY = {2: _SMALL, 5: _TOGETHER}
 _EDGES = "on packets each edge of a ring goes at its own rate, on the flow engine all at that of the slowest"
@@ -180,9 +180,7 @@ def cases() -> Iterator[Case]:
         why = _WHY.get(number, _LONGER)
         yield Case(f"snapshot {number}, at once", *_on_a_dumbbell(jobs), why)
         shifts_s = compatibility(link_plan("shifts", jobs)).time_shifts_s
-        yield Case(
-            f"snapshot {number}, shifted", *_on_a_dumbbell(shifted(jobs, shifts_s)), several or _LONGER
-        )
+        yield Case(f"snapshot {number}, shifted", *_on_a_dumbbell(shifted(jobs, shifts_s)), why)
     # By the hash of their labels, the second meets the first between tor0 and agg0, and the third between
     # tor2 and agg0, in both directions.
     placed = zip(
@@ -272,8 +270,8 @@ def reproduce(progress: Progress) -> Reproduction:
             f"The cases were not fitted to: catalogue jobs on two workers, {ITERATIONS} iterations with "
             f"{JITTER:.0%} jitter.",
             "Bursts are those of flows that come back. In an earlier form they were those of flows that come "
-            "for the first time, which are smaller by a third, and the model had 0.5 to 1.0 times the marks of "
-            "the snapshots; what the fit itself shows of flows that come back led to this one.",
+            "for the first time, smaller by a third, and the model had 0.5 to 1.0 times the marks of the "
+            "snapshots; what the fit itself shows of flows that come back led to this one.",
         ),
         columns=("flow engine", "packet engine"),
     )
