@@ -119,3 +119,9 @@ def test_a_time_without_a_unit_is_named_by_its_option(hocket: Callable[..., Any]
     refused = hocket("replay", "run", "--at", "10 s", "--for", "2")
     assert refused.code == 2
     assert refused.err.startswith("error: --for: a duration needs a unit such as ms: got '2'")
+
+
+def test_a_directory_without_a_run_is_named_once(hocket: Callable[..., Any]) -> None:
+    refused = hocket("replay", "nowhere", "--at", "10 s", "--for", "2 s")
+    assert refused.code == 2
+    assert refused.err.startswith("error: nowhere: is not a run: ")

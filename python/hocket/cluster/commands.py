@@ -156,6 +156,7 @@ def replay_command(
     for option, text in (("--at", at), ("--for", length)):
         with located(option):
             times_ps.append(parse_duration(text))
+    run = Run.read(directory)
     where = out_directory or directory / f"replay-{format_duration(times_ps[0]).replace(' ', '-')}"
     with progress_bar() as progress:
         task = progress.add_task("replaying", total=None)
@@ -165,7 +166,7 @@ def replay_command(
 
         with located(directory):
             replayed = replay(
-                Run.read(directory),
+                run,
                 times_ps[0],
                 times_ps[1],
                 engine=engine,
