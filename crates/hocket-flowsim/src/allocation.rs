@@ -27,15 +27,20 @@ pub(crate) struct Claim<'a> {
 pub(crate) struct Allocator {
     links: Vec<LinkState>,
     by_queue: Vec<usize>,
+    /// Claims of the queue that is filled, in ascending order: those that still rise, and those that just stopped.
     rising: Vec<usize>,
     frozen: Vec<usize>,
+    /// Links with claims that still rise.
+    loaded: Vec<usize>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct LinkState {
     capacity_bps: u64,
     available_bps: u64,
     rising_weight: u128,
+    /// Of the queue that is filled.
+    claims: Vec<usize>,
     full: bool,
     sharers: u32,
     first: (u8, u64),
@@ -54,11 +59,17 @@ impl Allocator {
     /// Links of these capacities, named by their place.
     pub(crate) fn new(capacities_bps: impl IntoIterator<Item = u64>) -> Self {
         let links = capacities_bps.into_iter().map(LinkState::idle).collect();
-        Self { links, by_queue: Vec::new(), rising: Vec::new(), frozen: Vec::new() }
+        Self {
+            links,
+            by_queue: Vec::new(),
+            rising: Vec::new(),
+            frozen: Vec::new(),
+            loaded: Vec::new(),
+        }
     }
 
     /// Writes the rate of each claim, in bits per second, in the order of the claims. The rates do
-    /// not depend on that order. Takes time in claims × distinct levels × links per claim.
+    /// not depend on that order. Takes time in the claims' links, and in distinct levels × (claims + links).
     pub(crate) fn allocate(&mut self, claims: &[Claim<'_>], rates_bps: &mut Vec<u64>) {
         rates_bps.clear();
         rates_bps.resize(claims.len(), 0);
@@ -97,7 +108,7 @@ impl Allocator {
 
     fn reset(&mut self, claims: &[Claim<'_>]) {
         for load in claims.iter().flat_map(|claim| claim.loads) {
-            self.links[load.link] = LinkState::idle(self.links[load.link].capacity_bps);
+            self.links[load.link].reset();
         }
         for claim in claims {
             for load in claim.loads {
@@ -108,54 +119,65 @@ impl Allocator {
 
     // One queue: all its claims rise together until a cap or a link stops some of them.
     fn fill(&mut self, claims: &[Claim<'_>], queue: &[usize], rates_bps: &mut [u64]) {
-        for load in queue.iter().flat_map(|&index| claims[index].loads) {
-            self.links[load.link].rising_weight = 0;
-        }
-        for &index in queue {
-            for load in claims[index].loads {
-                self.links[load.link].rising_weight += claims[index].weight_on(load);
-            }
-        }
+        self.load_links(claims, queue);
         self.rising.clear();
         self.rising.extend_from_slice(queue);
         while let Some(level) = self.lowest_level(claims) {
-            self.mark_full(claims, level);
+            self.freeze(claims, level);
             let mut frozen = std::mem::take(&mut self.frozen);
-            frozen.clear();
-            // All claims are judged before any rate is taken off a link: the order cannot matter.
-            frozen
-                .extend(self.rising.iter().copied().filter(|&i| self.stops_at(&claims[i], level)));
-            self.rising.retain(|index| frozen.binary_search(index).is_err());
-            for &index in &frozen {
+            for index in frozen.drain(..) {
                 rates_bps[index] = level.rate_bps(claims[index].weight);
                 self.take(&claims[index], rates_bps[index]);
             }
             self.frozen = frozen;
+            let links = &self.links;
+            self.loaded.retain(|&link| links[link].rising_weight > 0);
+        }
+    }
+
+    fn load_links(&mut self, claims: &[Claim<'_>], queue: &[usize]) {
+        for load in queue.iter().flat_map(|&index| claims[index].loads) {
+            let link = &mut self.links[load.link];
+            link.rising_weight = 0;
+            link.claims.clear();
+        }
+        self.loaded.clear();
+        for &index in queue {
+            for load in claims[index].loads {
+                let link = &mut self.links[load.link];
+                if link.claims.is_empty() {
+                    self.loaded.push(load.link);
+                }
+                link.claims.push(index);
+                link.rising_weight += claims[index].weight_on(load);
+            }
         }
     }
 
     fn lowest_level(&self, claims: &[Claim<'_>]) -> Option<Level> {
-        self.rising
-            .iter()
-            .flat_map(|&index| {
-                let claim = &claims[index];
-                let links = claim.loads.iter().map(|load| self.links[load.link].level());
-                links.chain([claim.cap_level()])
-            })
-            .min_by(|a, b| a.compare(b))
+        let caps = self.rising.iter().map(|&index| claims[index].cap_level());
+        let links = self.loaded.iter().map(|&link| self.links[link].level());
+        caps.chain(links).min_by(Level::compare)
     }
 
-    fn mark_full(&mut self, claims: &[Claim<'_>], level: Level) {
-        for load in self.rising.iter().flat_map(|&index| claims[index].loads) {
-            let link = &mut self.links[load.link];
-            link.full |= link.level().compare(&level).is_eq();
-        }
-    }
-
-    fn stops_at(&self, claim: &Claim<'_>, level: Level) -> bool {
+    // Finds the claims that stop rising at `level`. All are judged before any rate is taken off a link: the order cannot
+    // matter.
+    fn freeze(&mut self, claims: &[Claim<'_>], level: Level) {
         let at_level = |other: Level| other.compare(&level).is_eq();
-        at_level(claim.cap_level())
-            || claim.loads.iter().any(|load| at_level(self.links[load.link].level()))
+        for &link in &self.loaded {
+            let link = &mut self.links[link];
+            if at_level(link.level()) {
+                link.full = true;
+                self.frozen.extend_from_slice(&link.claims);
+            }
+        }
+        let stopped_by_cap = |index: &usize| at_level(claims[*index].cap_level());
+        self.frozen.extend(self.rising.iter().copied().filter(stopped_by_cap));
+        self.frozen.sort_unstable();
+        self.frozen.dedup();
+        // A full link has claims that others stopped before.
+        self.frozen.retain(|index| self.rising.binary_search(index).is_ok());
+        self.rising.retain(|index| self.frozen.binary_search(index).is_err());
     }
 
     fn take(&mut self, claim: &Claim<'_>, rate_bps: u64) {
@@ -173,11 +195,20 @@ impl LinkState {
             capacity_bps,
             available_bps: capacity_bps,
             rising_weight: 0,
+            claims: Vec::new(),
             full: false,
             sharers: 0,
             first: (0, 0),
             mixed: false,
         }
+    }
+
+    fn reset(&mut self) {
+        self.available_bps = self.capacity_bps;
+        self.full = false;
+        self.sharers = 0;
+        self.first = (0, 0);
+        self.mixed = false;
     }
 
     fn note(&mut self, policy: (u8, u64)) {
