@@ -24,7 +24,7 @@ pub(crate) struct Met {
 }
 
 /// A stream that sends over a link.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sending {
     pub(crate) stream: usize,
     pub(crate) job: JobId,
@@ -93,6 +93,11 @@ impl Contention {
                 inputs.swap_remove(place);
             }
         }
+    }
+
+    /// Who meets on a link.
+    pub(crate) fn sending(&self, link: usize) -> &Vec<Sending> {
+        &self.links[link].sending
     }
 
     /// Accounts for a link up to `now`: `met` is told what each stream met there.

@@ -110,6 +110,8 @@ struct LinkState {
     /// Streams that send, and how many flows each has here.
     senders: Vec<(usize, u64)>,
     seen: u64,
+    /// Where that is watched: whether it is full and flows meet there.
+    contended: bool,
 }
 
 impl Network {
@@ -125,6 +127,7 @@ impl Network {
             name: fabric.links()[id.index()].name.clone(),
             senders: Vec::new(),
             seen: 0,
+            contended: false,
         };
         let links: Vec<_> = links.into_iter().map(state).collect();
         let capacity = |link: &LinkState| fabric.links()[link.id.index()].rate.as_bps();
@@ -296,16 +299,22 @@ impl Network {
         Ok(())
     }
 
-    // Who meets on `links` from now on.
+    // Who meets on `links` from now on. Where the same meet at the same rates, nothing has to be accounted for yet.
     fn note_contention(&mut self, links: &[usize]) {
         if self.contention.is_none() {
             return;
         }
         for &link in links {
-            self.settle(link);
+            self.links[link].contended = self.is_contended(link);
+        }
+        for &link in links {
             let sending = self.sending(link);
             let contention = self.contention.as_mut().expect("it was just there");
-            contention.hold(link, self.now, sending);
+            if *contention.sending(link) != sending {
+                self.settle(link);
+                let contention = self.contention.as_mut().expect("it was just there");
+                contention.hold(link, self.now, sending);
+            }
         }
     }
 
@@ -322,12 +331,12 @@ impl Network {
 
     // The streams that meet on a link, which is full.
     fn sending(&self, link: usize) -> Vec<Sending> {
-        if !self.is_contended(link) {
+        if !self.links[link].contended {
             return Vec::new();
         }
         let sending = |&(stream, flows): &(usize, u64)| {
             let state = &self.streams[stream];
-            let full = state.loads.iter().filter(|load| self.is_contended(load.link)).count();
+            let full = state.loads.iter().filter(|load| self.links[load.link].contended).count();
             Sending {
                 stream,
                 job: state.job,
