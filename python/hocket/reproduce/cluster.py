@@ -2,6 +2,7 @@
 iterations, and the rows that say so.
 """
 
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,23 +39,36 @@ class Contender:
 
     def trace(self, tables: Tables, seed: int) -> Tables:
         """The trace in `tables` with this seed and these settings."""
-        changed = {name: {**tables.get(name, {}), **table} for name, table in self.settings.items()}
-        return {**tables, **changed, "seed": seed}
+        return {**overlaid(tables, self.settings), "seed": seed}
 
 
-_PAPER = {"cassini": {"aggregate": "mean"}}
+def overlaid(tables: Tables, changes: Tables) -> Tables:
+    """A trace with the keys of the tables in `changes` before its own; another fabric replaces all of it.
+
+    >>> overlaid({"poisson": {"load": 0.9, "jobs": 5}}, {"poisson": {"load": 1.0}})
+    {'poisson': {'load': 1.0, 'jobs': 5}}
+    """
+    changed = {
+        name: table if name == "fabric" else {**tables.get(name, {}), **table}
+        for name, table in changes.items()
+    }
+    return {**tables, **changed}
+
+
+_PAPER: Tables = {"cassini": {"aggregate": "mean", "loops": "discard"}}
+"""NSDI'24 Algorithm 2: the mean over shared links, and no loops (lines 24 and 15)."""
+_FABRIC: Tables = {"cassini": {"aggregate": "fabric", "loops": "solve"}}
+"""Hocket: all links count, those that are not shared as 1, and loops are solved jointly."""
 
 THEMIS = Contender("Themis", "themis")
 TH_CASSINI = Contender("Th+CASSINI", "themis+cassini", _PAPER)
-"""Ranks candidates as NSDI'24 Algorithm 2 does."""
-TH_HOCKET = Contender("Th+CASSINI, Hocket's ranking", "themis+cassini")
-"""Ranks candidates as Hocket does unless told otherwise."""
+TH_FABRIC = Contender("Th+CASSINI (fabric)", "themis+cassini", _FABRIC)
 POLLUX = Contender("Pollux", "pollux")
 PO_CASSINI = Contender("Po+CASSINI", "pollux+cassini", _PAPER)
-PO_HOCKET = Contender("Po+CASSINI, Hocket's ranking", "pollux+cassini")
+PO_FABRIC = Contender("Po+CASSINI (fabric)", "pollux+cassini", _FABRIC)
 RANDOM = Contender("Random", "random")
 RANDOM_CASSINI = Contender("Random+CASSINI", "random+cassini", _PAPER)
-RANDOM_HOCKET = Contender("Random+CASSINI, Hocket's ranking", "random+cassini")
+RANDOM_FABRIC = Contender("Random+CASSINI (fabric)", "random+cassini", _FABRIC)
 IDEAL = Contender("Ideal", "ideal")
 
 
@@ -66,7 +80,9 @@ class Outcome:
         self.iterations = run.tables["iterations"].select(columns)
         """Those columns of the run's table of this name."""
         self.link_scores = run.tables["link_scores"]
-        self.decisions = run.tables["decisions"].select("candidates", "chosen")
+        self.decisions = run.tables["decisions"].select("candidates", "chosen", "discarded")
+        self.slotted = _slotted(run.tables["decisions"])
+        """The share that got slots of all sets of jobs that share links with each other."""
         self.adjustments_per_minute = 60 * run.tables["adjustments"].height / run.manifest["simulated_s"]
         self.shared = _shared(self.iterations, run.tables["placements"])
         """The share of iterations that began while another job was placed on a link of the job's."""
@@ -76,6 +92,10 @@ class Outcome:
         return self.iterations["count"].to_numpy()
 
     @cached_property
+    def _ideal_s(self) -> npt.NDArray[np.float64]:
+        return np.repeat(self.iterations["ideal_s"].to_numpy(), self._count)
+
+    @cached_property
     def iteration_s(self) -> npt.NDArray[np.float64]:
         """Each iteration, its wait for a slot included, in seconds."""
         return np.repeat(self.iterations["iteration_s"].to_numpy(), self._count)
@@ -83,8 +103,7 @@ class Outcome:
     @cached_property
     def slowdowns(self) -> npt.NDArray[np.float64]:
         """Each iteration ÷ the same on as many workers and an idle network."""
-        alone = self.iterations["iteration_s"] / self.iterations["ideal_s"]
-        return np.repeat(alone.to_numpy(), self._count)
+        return self.iteration_s / self._ideal_s
 
     @property
     def mean_s(self) -> float:
@@ -99,8 +118,7 @@ class Outcome:
     @property
     def slowdown(self) -> float:
         """What iterations took in all ÷ what they would have taken on an idle network."""
-        alone_s = (self.iterations["ideal_s"] * self.iterations["count"]).to_numpy()
-        return float(self.iteration_s.sum() / alone_s.sum())
+        return float(self.iteration_s.sum() / self._ideal_s.sum())
 
     @property
     def p99_slowdown(self) -> float:
@@ -114,7 +132,7 @@ class Outcome:
     def marks(self, model: str | None = None) -> float:
         """ECN-marked packets per iteration, of jobs of `model` if one is named."""
         rows = self.iterations if model is None else self.of_model(model)
-        return float(rows["marks"].sum() / rows["count"].sum())
+        return float(rows["marks"].sum()) / int(rows["count"].sum())
 
 
 Outcomes: TypeAlias = Mapping[str, Sequence[Outcome]]
@@ -233,6 +251,13 @@ def idle_rows(found: Outcomes, here: str = "") -> Iterator[Row]:
         )
 
 
+def _slotted(decisions: pl.DataFrame) -> float:
+    """Of sets of jobs that share links and were new in a decision, the share that got slots; 0 of none."""
+    said = (json.loads(why)["cassini"] for why in decisions["why"].to_list())
+    parts = [part for each in said if each for part in each["components"] if not part["kept"]]
+    return sum(part["why_none"] is None for part in parts) / max(1, len(parts))
+
+
 def mechanism_rows(found: Outcomes, augmented: Contender, here: str = "") -> Iterator[Row]:
     """What CASSINI had to choose from, and what became of the links that jobs shared."""
     runs = found[augmented.name]
@@ -246,34 +271,35 @@ def mechanism_rows(found: Outcomes, augmented: Contender, here: str = "") -> Ite
             "",
             f"{links.mean:.3g} shared links per decision",
         )
+    discarded = sum(int(each.decisions["discarded"].sum()) for each in runs)
+    offered = sum(int(each.decisions["candidates"].sum()) for each in runs)
     yield row(
-        f"{name}: candidates per decision", None, _mean_of(runs, lambda each: _mean(each, "candidates"))
-    )
-    yield row(
-        f"{name}: decisions for another candidate than the scheduler's own",
+        f"{name}: candidates per decision",
         None,
-        _mean_of(runs, lambda each: each.decisions.select((pl.col("chosen") > 0).mean()).item()),
-        "%",
-        scale=100,
+        estimate([float(each.decisions["candidates"].to_numpy().mean()) for each in runs]),
+        "",
+        f"{discarded / offered:.0%} of them discarded",
     )
+    for quantity, measured in _SHARES.items():
+        yield row(f"{name}: {quantity}", None, estimate([measured(each) for each in runs]), "%", scale=100)
     yield row(
-        f"{name}: iterations on shared links", None, _mean_of(runs, lambda each: each.shared), "%", scale=100
-    )
-    yield row(
-        f"{name}: adjustments per minute", None, _mean_of(runs, lambda each: each.adjustments_per_minute)
+        f"{name}: adjustments per minute", None, estimate([each.adjustments_per_minute for each in runs])
     )
 
 
-def _mean_of(runs: Sequence[Outcome], quantity: Callable[[Outcome], float]) -> Estimate:
-    return estimate([quantity(each) for each in runs])
+def _changed(each: Outcome) -> float:
+    return float((each.decisions["chosen"].to_numpy() > 0).mean())
+
+
+_SHARES: Mapping[str, Callable[[Outcome], float]] = {
+    "decisions for another candidate than the scheduler's own": _changed,
+    "sets of jobs that share links and get slots": lambda each: each.slotted,
+    "iterations on shared links": lambda each: each.shared,
+}
 
 
 def _mean_ms(runs: Sequence[Outcome]) -> str:
     return f"{1e3 * mean(each.mean_s for each in runs):,.0f}"
-
-
-def _mean(each: Outcome, column: str) -> float:
-    return float(each.decisions.select(pl.col(column).mean()).item())
 
 
 def _mean_score(each: Outcome, column: str) -> float:
@@ -306,3 +332,32 @@ def _within(iterations: pl.DataFrame, spans: Sequence[tuple[float, float]]) -> i
     for begin_s, end_s in spans:
         inside |= (starts_s >= begin_s) & (starts_s < end_s)
     return int(iterations["count"].to_numpy()[inside].sum())
+
+
+def over_time(each: Outcome) -> pl.DataFrame:
+    """The mean iteration of each job in every minute, as `hocket.figures.contenders` draws it."""
+    rows = each.iterations.with_columns(minute=(pl.col("start_s") / 60).floor())
+    count = pl.col("count")
+    return (
+        rows.group_by("job", "model", "minute", maintain_order=True)
+        .agg(iteration_s=(pl.col("iteration_s") * count).sum() / count.sum())
+        .sort("job", "minute", maintain_order=True)
+    )
+
+
+def pooled(
+    found: Outcomes,
+    contenders: Sequence[Contender],
+    quantity: Callable[[Outcome], npt.NDArray[np.float64]],
+) -> dict[str, npt.NDArray[np.float64]]:
+    """What `quantity` says of each iteration, of all seeds together, by the name of the contender."""
+    return {each.name: np.concatenate([quantity(run) for run in found[each.name]]) for each in contenders}
+
+
+def scores(found: Outcomes, augmented: Contender) -> dict[str, npt.NDArray[np.float64]]:
+    """Scores of shared links over all decisions and seeds, under the scheduler's own choice and CASSINI's."""
+    tables = [run.link_scores for run in found[augmented.name]]
+    return {
+        name: pl.concat([table[column] for table in tables]).drop_nulls().to_numpy()
+        for name, column in (("its own choice", "before"), ("CASSINI's", "after"))
+    }

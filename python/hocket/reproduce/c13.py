@@ -1,0 +1,265 @@
+"""C13 and C14: jobs that arrive on the testbed, under Themis, Pollux, both with CASSINI, Random and Ideal
+(NSDI'24 Figures 11 and 12).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+from matplotlib.figure import Figure
+
+from hocket.figures.contenders import Distribution, SeriesPanel, contenders_figure
+from hocket.reproduce.cluster import (
+    IDEAL,
+    PO_CASSINI,
+    PO_FABRIC,
+    POLLUX,
+    RANDOM,
+    RANDOM_CASSINI,
+    RANDOM_FABRIC,
+    SEEDS,
+    TH_CASSINI,
+    TH_FABRIC,
+    THEMIS,
+    Contender,
+    Outcome,
+    Outcomes,
+    Published,
+    estimate,
+    factor_rows,
+    idle_rows,
+    mechanism_rows,
+    outcomes,
+    over_time,
+    overlaid,
+    pooled,
+    ratio,
+    row,
+    scores,
+)
+from hocket.reproduce.setting import CONTENDED_CAPACITY, Tables
+from hocket.reproduce.target import Progress, Reproduction, Row
+
+CONTENDERS = (
+    THEMIS,
+    TH_CASSINI,
+    TH_FABRIC,
+    POLLUX,
+    PO_CASSINI,
+    PO_FABRIC,
+    RANDOM,
+    RANDOM_CASSINI,
+    RANDOM_FABRIC,
+    IDEAL,
+)
+_PAIRS = (
+    (THEMIS, TH_CASSINI),
+    (THEMIS, TH_FABRIC),
+    (POLLUX, PO_CASSINI),
+    (POLLUX, PO_FABRIC),
+    (RANDOM, RANDOM_CASSINI),
+    (RANDOM, RANDOM_FABRIC),
+)
+_DRAWN = (THEMIS, TH_CASSINI, POLLUX, PO_CASSINI, RANDOM, IDEAL)
+
+TESTBED: Tables = {"fabric": {"testbed": "cassini"}}
+
+MIXED: Tables = {
+    **TESTBED,
+    "poisson": {
+        "load": 0.9,
+        "duration": "100 min",
+        # NSDI'24 §5.2: DLRM is model parallel, all others are data parallel, which GPT2 and GPT3 cannot be.
+        "models": ["data-parallel", "GPT1", "DLRM"],
+    },
+}
+"""The trace of C13: the middle of the loads of NSDI'24 §5.1, over the minutes that Figure 11 shows."""
+
+MODEL_PARALLEL: Tables = {
+    **TESTBED,
+    "poisson": {"models": "model-parallel", "load": 0.9, "duration": "100 min"},
+}
+"""The trace of C14."""
+
+ONE_WORKER: Tables = {
+    **TESTBED,
+    "poisson": {
+        "load": 0.9,
+        "duration": "10 min",
+        "models": "data-parallel",
+        "workers": [1, 1],
+        "max_workers": 1,
+    },
+}
+"""Jobs that cross no link: CASSINI has nothing to choose."""
+
+_BERT: Tables = {
+    "model": "BERT",
+    "batch_size": 8,
+    "workers": 3,
+    "min_workers": 3,
+    "iterations": 1_000,
+}
+NO_WAY_OUT: Tables = {
+    "fabric": {
+        "clos": {
+            "racks": 3,
+            "servers_per_rack": 2,
+            "gpus_per_server": 1,
+            "spines": 1,
+            "cables_per_spine": 1,
+            "nic": "50 Gbps",
+            "uplink": "50 Gbps",
+        }
+    },
+    "jobs": [{"name": "left", **_BERT}, {"name": "right", **_BERT}],
+}
+"""Two jobs that share an uplink wherever they are, and ask for more than it has nearly all the time."""
+
+_SENSITIVITY_SEEDS = SEEDS[:3]
+
+
+def _tree(uplinks: int, uplink: str) -> Tables:
+    """Racks like those of the testbed below spines, with so many uplinks each."""
+    return {
+        "fabric": {
+            "clos": {
+                "racks": 6,
+                "servers_per_rack": 4,
+                "gpus_per_server": 1,
+                "spines": uplinks,
+                "cables_per_spine": 1,
+                "nic": "50 Gbps",
+                "uplink": uplink,
+            }
+        }
+    }
+
+
+_WITH_THEMIS = (THEMIS, TH_CASSINI)
+
+SENSITIVITIES: Mapping[str, tuple[Tables, tuple[Contender, Contender]]] = {
+    "no slots": ({"cassini": {"shift_threshold": 1.1}}, _WITH_THEMIS),
+    "100 candidates": ({"cassini": {"candidates": 100}}, _WITH_THEMIS),
+    "workers as submitted": ({"themis": {"workers": "requested"}}, _WITH_THEMIS),
+    "batch sizes uniform in Table 3": ({"poisson": {"batch_sizes": "uniform"}}, _WITH_THEMIS),
+    "only DLRM on 3 workers, so all periods alike": (
+        {"poisson": {"models": "DLRM", "workers": [3, 3], "max_workers": 3}},
+        _WITH_THEMIS,
+    ),
+    f"uplinks of {CONTENDED_CAPACITY}": (_tree(2, CONTENDED_CAPACITY), _WITH_THEMIS),
+    "one uplink per rack (4:1)": (_tree(1, "50 Gbps"), _WITH_THEMIS),
+    "one uplink of 25 Gbps per rack (8:1)": (_tree(1, "25 Gbps"), _WITH_THEMIS),
+    f"one uplink of {CONTENDED_CAPACITY} per rack, 100 candidates": (
+        {**_tree(1, CONTENDED_CAPACITY), "cassini": {"candidates": 100}},
+        (THEMIS, TH_FABRIC),
+    ),
+    "100 candidates of Random": ({"cassini": {"candidates": 100}}, (RANDOM, RANDOM_FABRIC)),
+}
+"""What might decide the factors: changes to the trace of C13, and who is compared."""
+
+
+def reproduce_c13(progress: Progress) -> Reproduction:
+    """The mixed trace, what decides its factors, and cases in which CASSINI cannot help."""
+    found = outcomes(MIXED, CONTENDERS, progress)
+    rows = [
+        *_rows(found, Published(1.6, 1.8)),
+        *_sensitivity_rows(progress),
+        *_no_help_rows(progress),
+    ]
+    return Reproduction(
+        "C13",
+        "Poisson arrivals, mixed models (NSDI'24 Fig 11)",
+        tuple(rows),
+        partial(_figure, found, "Jobs arriving on the testbed, mixed models"),
+        _NOTES,
+    )
+
+
+def reproduce_c14(progress: Progress) -> Reproduction:
+    """The trace of model-parallel jobs."""
+    found = outcomes(MODEL_PARALLEL, CONTENDERS, progress)
+    return Reproduction(
+        "C14",
+        "Poisson arrivals, model parallel (NSDI'24 Fig 12)",
+        tuple(_rows(found, Published(1.2, 1.6))),
+        partial(_figure, found, "Jobs arriving on the testbed, model parallel"),
+        _NOTES,
+    )
+
+
+def _rows(found: Outcomes, published: Published) -> Iterator[Row]:
+    for baseline, augmented in _PAIRS:
+        # NSDI'24 has no factors for Random, and "similar gains" for Pollux.
+        compared = published if baseline in (THEMIS, POLLUX) else None
+        yield from factor_rows(found, baseline, augmented, compared, _most(found[baseline.name]))
+    yield from idle_rows(found)
+    for augmented in (TH_CASSINI, TH_FABRIC, PO_CASSINI, RANDOM_CASSINI):
+        yield from mechanism_rows(found, augmented)
+
+
+def _most(runs: Sequence[Outcome]) -> str:
+    """What there is to win, for the comment of a row."""
+    mean = estimate([each.slowdown for each in runs]).mean
+    tail = estimate([each.p99_slowdown for each in runs]).mean
+    return f"without any contention it would win {mean:.3g}×, and {tail:.3g}× at the 99th percentile"
+
+
+def _sensitivity_rows(progress: Progress) -> Iterator[Row]:
+    for name, (changes, pair) in SENSITIVITIES.items():
+        found = outcomes(overlaid(MIXED, changes), pair, progress, seeds=_SENSITIVITY_SEEDS, said=f"{name}: ")
+        yield _pair_row(f"{name}: {pair[0].name} ÷ {pair[1].name}, mean iteration ÷ idle", found, pair)
+
+
+def _no_help_rows(progress: Progress) -> Iterator[Row]:
+    for name, tables in (
+        ("jobs of one worker", ONE_WORKER),
+        ("two jobs that no placement keeps apart", NO_WAY_OUT),
+    ):
+        found = outcomes(tables, _WITH_THEMIS, progress, said=f"{name}: ")
+        yield _pair_row(f"no help and no harm, {name}: mean iteration ÷ idle", found, _WITH_THEMIS)
+
+
+def _pair_row(quantity: str, found: Outcomes, pair: tuple[Contender, Contender]) -> Row:
+    """How many times nearer to idle the second of two contenders is, with both tails in the comment."""
+    over, under = (found[each.name] for each in pair)
+    idle = [estimate([each.slowdown for each in runs]).mean for runs in (over, under)]
+    tails = [estimate([each.p99_slowdown for each in runs]).mean for runs in (over, under)]
+    all_points = ratio(over, under, lambda each: each.mean_s)
+    return row(
+        quantity,
+        None,
+        ratio(over, under, lambda each: each.slowdown),
+        "×",
+        f"{idle[0]:.3g}× idle against {idle[1]:.3g}×; 99th percentile {tails[0]:.3g}× against "
+        f"{tails[1]:.3g}×; {all_points.mean:.3g}× by the mean of all iterations",
+    )
+
+
+_NOTES = (
+    f"Means and 95% intervals (Student's t) over seeds {SEEDS[0]} to {SEEDS[-1]}, which draw jobs, arrivals, "
+    "ties and jitter; factors are means of the factors of each seed. Sensitivities: three seeds.",
+)
+
+
+def _figure(found: Outcomes, title: str) -> Figure:
+    series = [
+        SeriesPanel(f"{each.name}, seed {SEEDS[0]}: mean of each minute", over_time(found[each.name][0]))
+        for each in (THEMIS, TH_CASSINI)
+    ]
+    times_ms = pooled(found, _DRAWN, lambda each: 1e3 * each.iteration_s)
+    slowdowns = pooled(found, _DRAWN, lambda each: each.slowdowns)
+    return contenders_figure(
+        series,
+        (
+            Distribution("all iterations, all seeds", "iteration (ms)", times_ms),
+            Distribution("each ÷ its idle one", "slowdown (×)", slowdowns),
+            Distribution(
+                "Th+CASSINI against Themis's choice",
+                "score of shared links",
+                scores(found, TH_CASSINI),
+                "links",
+                legend="upper left",
+            ),
+        ),
+        title,
+    )
