@@ -119,7 +119,7 @@ def test_an_interval_is_that_of_students_t() -> None:
     assert estimate([2.0]).half is None
     assert (
         row("time", 200, estimate([1.0, 3.0]), "%", "why", scale=100).comment
-        == "95%: -1.07e+03 to 1.47e+03; why"
+        == "95%: -1071 to 1471; why"
     )
 
 

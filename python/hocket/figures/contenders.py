@@ -64,7 +64,7 @@ def contenders_figure(
             Line2D([], [], color=colour, linestyle=line, label=model)
             for model, (colour, line) in styles.items()
         ]
-        figure.legend(handles=lines, loc="outside upper center", ncols=7, frameon=False, fontsize="small")
+        figure.legend(handles=lines, loc="outside right upper", frameon=False, fontsize="small")
     for row in range(rows):
         shown = distributions[row * _MOST_ABREAST : (row + 1) * _MOST_ABREAST]
         parts = grid[len(series) + row, 0].subgridspec(1, len(shown))
@@ -85,8 +85,11 @@ def _styles(panels: Sequence[SeriesPanel]) -> dict[str, tuple[str, _Line]]:
 def _draw_series(axes: Axes, panel: SeriesPanel, styles: Mapping[str, tuple[str, _Line]]) -> None:
     for rows in panel.rows.partition_by("job", maintain_order=True):
         colour, line = styles[rows["model"][0]]
-        times_ms = 1e3 * rows["iteration_s"].to_numpy()
-        axes.plot(rows["minute"].to_numpy(), times_ms, color=colour, linestyle=line, linewidth=1.1)
+        # A line ends where a job waits, and a job that ran within one minute is a dot.
+        minutes = np.arange(rows["minute"].to_numpy()[0], rows["minute"].to_numpy()[-1] + 1)
+        times_ms = np.full(minutes.size, np.nan)
+        times_ms[np.searchsorted(minutes, rows["minute"].to_numpy())] = 1e3 * rows["iteration_s"].to_numpy()
+        axes.plot(minutes, times_ms, color=colour, linestyle=line, linewidth=1.1, marker=".", markersize=2)
     # Models differ by a factor of fifty.
     axes.set_yscale("log")
     axes.grid(True, alpha=0.25)

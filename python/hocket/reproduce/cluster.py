@@ -179,14 +179,14 @@ class Estimate:
         """The interval, for the comment of a row."""
         if self.half is None:
             return "one seed"
-        return f"95%: {self.mean - self.half:.3g} to {self.mean + self.half:.3g}"
+        return f"95%: {self.mean - self.half:.4g} to {self.mean + self.half:.4g}"
 
 
 def estimate(values: Sequence[float]) -> Estimate:
     """The mean of `values`, one for each of up to ten seeds, with its interval.
 
     >>> estimate([1.0, 2.0, 3.0])
-    Estimate(mean=2.0, half=2.484338141654774, seeds=3)
+    Estimate(mean=2.0, half=2.48433820832296, seeds=3)
     """
     count = len(values)
     half = _T_95[count - 2] * stdev(values) / math.sqrt(count) if count > 1 else None
