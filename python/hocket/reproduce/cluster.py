@@ -241,6 +241,35 @@ def factor_rows(
         yield row(f"{pair}: {quantity}", paper, ours, "×", why if paper is not None else "")
 
 
+def pair_row(quantity: str, found: Outcomes, pair: tuple[Contender, Contender]) -> Row:
+    """How many times nearer to idle the second of two contenders is, with both tails in the comment."""
+    over, under = (found[each.name] for each in pair)
+    idle = [estimate([each.slowdown for each in runs]).mean for runs in (over, under)]
+    tails = [estimate([each.p99_slowdown for each in runs]).mean for runs in (over, under)]
+    all_points = ratio(over, under, lambda each: each.mean_s)
+    return row(
+        quantity,
+        None,
+        ratio(over, under, lambda each: each.slowdown),
+        "×",
+        f"{idle[0]:.3g}× idle against {idle[1]:.3g}×; 99th percentile {tails[0]:.3g}× against "
+        f"{tails[1]:.3g}×; {all_points.mean:.3g}× by the mean of all iterations",
+    )
+
+
+Sensitivities: TypeAlias = Mapping[str, tuple[Tables, tuple[Contender, Contender]]]
+"""By name: what changes of a trace, as `overlaid` takes it, and who is compared then."""
+
+
+def sensitivity_rows(
+    tables: Tables, sensitivities: Sensitivities, progress: Progress, seeds: Sequence[int] = SEEDS
+) -> Iterator[Row]:
+    """A `pair_row` for each of `sensitivities`."""
+    for name, (changes, pair) in sensitivities.items():
+        found = outcomes(overlaid(tables, changes), pair, progress, seeds=seeds, said=f"{name}: ")
+        yield pair_row(f"{name}: {pair[0].name} ÷ {pair[1].name}, mean iteration ÷ idle", found, pair)
+
+
 def idle_rows(found: Outcomes, here: str = "") -> Iterator[Row]:
     """How far each contender is from an idle network, where Ideal is: 1 in the mean."""
     for name, runs in found.items():
