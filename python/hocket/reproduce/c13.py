@@ -2,7 +2,7 @@
 (NSDI'24 Figures 11 and 12).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from matplotlib.figure import Figure
@@ -216,17 +216,18 @@ _NOTES = (
     "Schedulers change how many workers a job has (Pollux its batch size too), so means of all iterations "
     "compare different work. '÷ idle' sets each iteration against the same one, on as many workers, on an "
     "idle network: neither places nor slots can win more than what a scheduler's own is above 1.",
-    "Th+CASSINI ranks as NSDI'24 Algorithm 2: the mean over shared links, loops discarded. '(fabric)' is what "
-    "Hocket does by default: all links count, those that no two jobs share as 1, and loops are solved.",
-    "Why little is to be won: in two of three iterations of Themis and Pollux a job meets no other on a link, "
-    "and where it does each asks for 30 to 40 of 50 Gbps, for a part of its iteration. In the paper's own "
-    "Table 2 the job that gains most, WideResNet101 of snapshot 1, communicates for 138 instead of 205 ms; of "
-    "an iteration of 274 ms without contention that is 1.24×. A mean of 1.6× needs more jobs per link than "
-    "our reading of Fig 10 puts there, or links that lose goodput to contention, as those of the flow engine "
-    "do not.",
-    "Why slots are rare: jobs that share links come in sets of three to six whose iteration times fit on no "
-    "common circle unless they are made longer, which is predicted to cost more than taking turns wins. What "
-    "CASSINI wins here it wins by places; without slots there is nothing to adjust.",
+    "Th+CASSINI ranks as NSDI'24 Algorithm 2: the mean over shared links, loops discarded. '(fabric)' is "
+    "what Hocket does by default: all links count, those that no two jobs share as 1, and loops are "
+    "solved.",
+    "Why little is to be won: in most iterations of Themis and Pollux a job meets no other on a link, and "
+    "where it does most ask for 30 to 40 of 50 Gbps, for a part of their iteration. In the paper's own "
+    "Table 2 the job that gains most, WideResNet101 of snapshot 1, communicates for 138 instead of 205 "
+    "ms; of an iteration of 274 ms without contention that is 1.24×. A mean of 1.6× needs more jobs per "
+    "link than our reading of Fig 10 puts there, or links that lose goodput to contention, as those of "
+    "the flow engine do not.",
+    "Why slots are rare: jobs that share links come in sets of two to six whose iteration times fit on "
+    "no common circle unless they are made longer, which is predicted to cost more than taking turns "
+    "wins. What CASSINI wins here it wins by places; without slots there is nothing to adjust.",
 )
 
 _SENSITIVITY_NOTE = (

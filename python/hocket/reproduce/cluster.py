@@ -274,7 +274,11 @@ def idle_rows(found: Outcomes, here: str = "") -> Iterator[Row]:
     """How far each contender is from an idle network, where Ideal is: 1 in the mean."""
     for name, runs in found.items():
         tail = estimate([each.p99_slowdown for each in runs])
-        comment = f"99th percentile {tail.mean:.3g}× ({tail}); mean iteration {_mean_ms(runs)} ms"
+        shared = mean(each.shared for each in runs)
+        comment = (
+            f"99th percentile {tail.mean:.3g}× ({tail}); {shared:.0%} of iterations on shared links; "
+            f"mean iteration {_mean_ms(runs)} ms"
+        )
         yield row(
             f"{here}{name}: iteration ÷ idle", None, estimate([each.slowdown for each in runs]), "×", comment
         )
