@@ -96,14 +96,16 @@ def _draw_series(axes: Axes, panel: SeriesPanel, styles: Mapping[str, tuple[str,
 
 
 def _draw_distribution(axes: Axes, panel: Distribution) -> None:
-    for index, (name, values) in enumerate(panel.samples.items()):
+    for index, (name, samples) in enumerate(panel.samples.items()):
+        # `compress` of ecdf would draw equal samples as high as the first of them.
+        values, counts = np.unique(samples, return_counts=True)
         axes.ecdf(
             values,
+            counts,
             label=name,
             color=job_colour(index),
             linestyle=_LINES[index % len(_LINES)],
             linewidth=1.6,
-            compress=True,
         )
     if panel.log:
         axes.set_xscale("symlog", linthresh=1.0, linscale=0.4)
