@@ -96,7 +96,7 @@ impl Contention {
     }
 
     /// Who meets on a link.
-    pub(crate) fn sending(&self, link: usize) -> &Vec<Sending> {
+    pub(crate) fn sending(&self, link: usize) -> &[Sending] {
         &self.links[link].sending
     }
 

@@ -67,6 +67,8 @@ pub(crate) struct Stream {
     pub(crate) inputs: Vec<(usize, usize)>,
     /// By link, where contention is watched: what it met there.
     pub(crate) met: BTreeMap<usize, Met>,
+    /// There too: on how many full links it meets others.
+    full_links: u32,
 }
 
 /// What the network knows of a job.
@@ -176,6 +178,7 @@ impl Network {
             counted: 0,
             inputs: Vec::new(),
             met: BTreeMap::new(),
+            full_links: 0,
         };
         match self.unused.pop() {
             Some(place) => {
@@ -289,32 +292,38 @@ impl Network {
         if !streams.is_empty() {
             self.allocate(&streams, records);
             self.check_capacity(&links)?;
-            self.note_contention(&links);
+            self.note_contention(&streams, &links);
             self.touched.extend_from_slice(&streams);
         }
         for link in std::mem::take(&mut self.left) {
-            self.note_contention(&[link]);
+            self.note_contention(&[], &[link]);
         }
         self.record_rates(rates_until, records);
         Ok(())
     }
 
-    // Who meets on `links` from now on. Where the same meet at the same rates, nothing has to be accounted for yet.
-    fn note_contention(&mut self, links: &[usize]) {
+    // Who of `streams` meets on `links` from now on. Where the same meet at the same rates, nothing has to be accounted for yet.
+    fn note_contention(&mut self, streams: &[usize], links: &[usize]) {
         if self.contention.is_none() {
             return;
         }
         for &link in links {
             self.links[link].contended = self.is_contended(link);
         }
+        for &stream in streams {
+            let state = &mut self.streams[stream];
+            let full = state.loads.iter().filter(|load| self.links[load.link].contended).count();
+            state.full_links = full as u32;
+        }
         for &link in links {
-            let sending = self.sending(link);
-            let contention = self.contention.as_mut().expect("it was just there");
-            if *contention.sending(link) != sending {
-                self.settle(link);
-                let contention = self.contention.as_mut().expect("it was just there");
-                contention.hold(link, self.now, sending);
+            let contention = self.contention.as_ref().expect("it was just there");
+            if contention.sending(link).iter().copied().eq(self.sending(link)) {
+                continue;
             }
+            self.settle(link);
+            let sending = self.sending(link).collect();
+            let contention = self.contention.as_mut().expect("it was just there");
+            contention.hold(link, self.now, sending);
         }
     }
 
@@ -329,24 +338,15 @@ impl Network {
         });
     }
 
-    // The streams that meet on a link, which is full.
-    fn sending(&self, link: usize) -> Vec<Sending> {
-        if !self.links[link].contended {
-            return Vec::new();
-        }
-        let sending = |&(stream, flows): &(usize, u64)| {
-            let state = &self.streams[stream];
-            let full = state.loads.iter().filter(|load| self.links[load.link].contended).count();
-            Sending {
-                stream,
-                job: state.job,
-                flows,
-                rate: state.sender.rate,
-                cap: state.sender.cap,
-                full_links: full as u32,
-            }
-        };
-        self.links[link].senders.iter().map(sending).collect()
+    // The streams that meet on a link that is full; none on another one.
+    fn sending(&self, link: usize) -> impl Iterator<Item = Sending> {
+        let state = &self.links[link];
+        let senders = if state.contended { &state.senders[..] } else { &[] };
+        senders.iter().map(|&(stream, flows)| {
+            let Stream { job, sender, full_links, .. } = &self.streams[stream];
+            let (rate, cap) = (sender.rate, sender.cap);
+            Sending { stream, job: *job, flows, rate, cap, full_links: *full_links }
+        })
     }
 
     fn is_contended(&self, link: usize) -> bool {
