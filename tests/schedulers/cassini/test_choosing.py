@@ -31,7 +31,7 @@ def test_the_placement_whose_jobs_can_take_turns_wins(
     make_cassini: MakeCassini, make_state: MakeState, make_decision: MakeDecision
 ) -> None:
     state = make_state(W=(), V=(), R=(), S=())
-    chosen = choose(make_cassini(), state, make_decision(MIXED, FITTING))
+    chosen = choose(make_cassini(aggregate="mean"), state, make_decision(MIXED, FITTING))
     own, best = chosen.candidates
     assert chosen.candidate == 1
     assert own.score is not None
@@ -102,7 +102,7 @@ def test_a_candidate_whose_shifts_disagree_around_a_loop_is_discarded_by_name(
 ) -> None:
     apart = {"R": (0, 1), "S": (2, 3), "T": (4, 5)}
     state = make_state(R=(), S=(), T=())
-    chosen = choose(make_cassini(), state, make_decision(TRIANGLE, apart))
+    chosen = choose(make_cassini(loops="discard"), state, make_decision(TRIANGLE, apart))
     assert chosen.candidate == 1
     assert chosen.candidates[0].score is None
     reason = chosen.candidates[0].discarded
@@ -115,18 +115,19 @@ def test_if_all_are_discarded_the_scheduler_has_its_way_without_slots(
     make_cassini: MakeCassini, make_state: MakeState, make_decision: MakeDecision
 ) -> None:
     other = {"R": (1, 3), "S": (2, 5), "T": (4, 0)}
-    chosen = choose(make_cassini(), make_state(R=(), S=(), T=()), make_decision(TRIANGLE, other))
+    cassini = make_cassini(loops="discard")
+    chosen = choose(cassini, make_state(R=(), S=(), T=()), make_decision(TRIANGLE, other))
     assert chosen.candidate == 0
     assert all(each.discarded for each in chosen.candidates)
     assert not chosen.slots
     assert "loop" in str(chosen.components[0].why_none)
 
 
-def test_loops_are_solved_together_if_asked(
+def test_loops_are_solved_together(
     make_cassini: MakeCassini, make_state: MakeState, make_decision: MakeDecision
 ) -> None:
     state = make_state(R=(), S=(), T=())
-    chosen = choose(make_cassini(loops="solve"), state, make_decision(TRIANGLE))
+    chosen = choose(make_cassini(), state, make_decision(TRIANGLE))
     assert chosen.candidates[0].score is not None
     assert chosen.components[0].origin == "joint"
 
@@ -204,8 +205,8 @@ def test_over_the_fabric_fewer_shared_links_count(
     # R and S share two racks' cables, or one rack's; no shifts keep them apart.
     two_racks, one_rack = {"R": (0, 2), "S": (1, 3)}, {"R": (0, 2), "S": (1, 4)}
     state = make_state(R=(), S=())
-    mean = choose(make_cassini(), state, make_decision(two_racks, one_rack))
-    fabric = choose(make_cassini(aggregate="fabric"), state, make_decision(two_racks, one_rack))
+    mean = choose(make_cassini(aggregate="mean"), state, make_decision(two_racks, one_rack))
+    fabric = choose(make_cassini(), state, make_decision(two_racks, one_rack))
     assert mean.candidates[0].score == mean.candidates[1].score
     assert mean.candidate == 0
     assert fabric.candidate == 1

@@ -13,8 +13,12 @@ class Options(Table):
     """How CASSINI chooses among candidates."""
 
     candidates: Annotated[StrictInt, Field(ge=1, le=1_000)] = default(10, "NSDI'24 §5.1: up to 10 candidates")
-    aggregate: Literal["mean", "min", "tail", "fabric"] = default("mean", "NSDI'24 Algorithm 2, line 24")
-    loops: Literal["discard", "solve"] = default("discard", "NSDI'24 Algorithm 2, line 15")
+    aggregate: Literal["mean", "min", "tail", "fabric"] = default(
+        "fabric", "Hocket: a mean over shared links (NSDI'24 Algorithm 2, line 24) rises with their number"
+    )
+    loops: Literal["discard", "solve"] = default(
+        "solve", "Hocket: half of the placements have a loop, which NSDI'24 Algorithm 2, line 15 discards"
+    )
     precision_deg: PrecisionDeg = default(5.0, "NSDI'24 §5.1 and Fig 18")
     tolerance: Annotated[Number, Field(ge=0, le=0.5)] = default(
         0.01, "Hocket: measured iteration times vary by about 1%"
