@@ -1,0 +1,80 @@
+"""C15, C16, C18 and C20 at a smaller size."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hocket.cluster.trace import load_trace, parse_trace
+from hocket.reproduce import c15, c18
+from hocket.reproduce.cluster import POLLUX, TH_CASSINI, THEMIS, Outcomes, outcome, outcomes, pooled
+from hocket.reproduce.setting import Tables
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "cluster"
+
+
+def silent(doing: str) -> None:
+    """No progress is shown."""
+
+
+@pytest.fixture(scope="module")
+def mixed() -> Outcomes:
+    return outcomes(c15.MIXED, [THEMIS, TH_CASSINI, POLLUX], silent, seeds=[1])
+
+
+@pytest.mark.parametrize(
+    ("tables", "name"),
+    [
+        (c15.MIXED, "dynamic"),
+        (c15.MODEL_PARALLEL, "dynamic_model_parallel"),
+        (c18.TWO_GPUS, "two_gpus"),
+    ],
+)
+def test_the_traces_are_those_of_the_examples(tables: Tables, name: str) -> None:
+    example, ours = load_trace(EXAMPLES / f"{name}.toml"), parse_trace(tables)
+    assert ours.jobs == example.jobs
+    assert ours.network.links == example.network.links
+    assert ours.until_ps == example.until_ps
+
+
+def test_cassini_takes_a_placement_in_which_dlrm_meets_nobody(mixed: Outcomes) -> None:
+    (themis,), (with_cassini,) = mixed[THEMIS.name], mixed[TH_CASSINI.name]
+    assert themis.marks("DLRM") > 1_000
+    assert with_cassini.marks() == 0
+    assert with_cassini.slowdown < 1.001 < themis.slowdown
+
+
+def test_resnet50_has_fewer_marks_than_the_other_models(mixed: Outcomes) -> None:
+    (pollux,) = mixed[POLLUX.name]
+    others = set(pollux.iterations["model"]) - {"ResNet50"}
+    assert 0 < pollux.marks("ResNet50") < np.mean([pollux.marks(model) for model in others])
+
+
+def test_marks_of_every_iteration_add_up_to_those_of_the_model(mixed: Outcomes) -> None:
+    samples = pooled(mixed, [THEMIS], c15.marks_per_iteration("CamemBERT"))[THEMIS.name]
+    (themis,) = mixed[THEMIS.name]
+    assert samples.size == themis.of_model("CamemBERT")["count"].sum()
+    assert samples.mean() == pytest.approx(themis.marks("CamemBERT"))
+
+
+def test_where_no_marks_are_left_there_is_no_factor(mixed: Outcomes) -> None:
+    dlrm = c15.marks_row(mixed, THEMIS, TH_CASSINI, "DLRM", 27)
+    assert dlrm.ours == "none left"
+    assert "and 0 per iteration" in dlrm.comment
+    assert c15.marks_row(mixed, THEMIS, TH_CASSINI, "VGG19").ours == "none in either"
+
+
+def test_dlrm_meets_xlm_on_its_server_and_never_fills_a_link_with_resnet50() -> None:
+    xlm, resnet50 = (outcome(c18.instant(model), TH_CASSINI, 1) for model in ("XLM", "ResNet50"))
+    assert xlm.shared > 0.3
+    assert xlm.slowdown > 1.1
+    assert xlm.marks("DLRM") > 1_000
+    assert resnet50.slowdown == pytest.approx(1, abs=0.001)
+    assert resnet50.marks("DLRM") == 0
+
+
+def test_every_row_of_the_two_gpu_target_stands_once_and_says_why_it_differs() -> None:
+    reproduction = c18.reproduce(silent, seeds=[1])
+    quantities = [each.quantity for each in reproduction.rows]
+    assert len(set(quantities)) == len(quantities)
+    assert [each.quantity for each in reproduction.rows if each.differs and not each.comment] == []
