@@ -7,7 +7,17 @@ import pytest
 
 from hocket.cluster.trace import load_trace, parse_trace
 from hocket.reproduce import c15, c18
-from hocket.reproduce.cluster import POLLUX, TH_CASSINI, THEMIS, Outcomes, outcome, outcomes, pooled
+from hocket.reproduce.cluster import (
+    POLLUX,
+    RANDOM,
+    RANDOM_FABRIC,
+    TH_CASSINI,
+    THEMIS,
+    Outcomes,
+    outcome,
+    outcomes,
+    pooled,
+)
 from hocket.reproduce.setting import Tables
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "cluster"
@@ -78,3 +88,10 @@ def test_every_row_of_the_two_gpu_target_stands_once_and_says_why_it_differs() -
     quantities = [each.quantity for each in reproduction.rows]
     assert len(set(quantities)) == len(quantities)
     assert [each.quantity for each in reproduction.rows if each.differs and not each.comment] == []
+
+
+def test_on_a_full_cluster_cassini_spares_dlrm_most_of_its_marks() -> None:
+    random, chosen = (outcome(c15.FULL, each, 1) for each in (RANDOM, RANDOM_FABRIC))
+    assert chosen.marks("DLRM") < random.marks("DLRM")
+    assert chosen.slowdown < random.slowdown
+    assert sum(job.requested for job in parse_trace(c15.FULL).jobs) == 24

@@ -19,6 +19,9 @@ from hocket.reproduce.cluster import (
     PO_CASSINI,
     PO_FABRIC,
     POLLUX,
+    RANDOM,
+    RANDOM_CASSINI,
+    RANDOM_FABRIC,
     SEEDS,
     TH_CASSINI,
     TH_FABRIC,
@@ -34,11 +37,13 @@ from hocket.reproduce.cluster import (
     mechanism_rows,
     outcomes,
     over_time,
+    overlaid,
+    pair_row,
     pooled,
     scores,
     sensitivity_rows,
 )
-from hocket.reproduce.setting import CONTENDED_CAPACITY, Tables
+from hocket.reproduce.setting import CONTENDED_CAPACITY, SNAPSHOTS, WORKERS, Tables
 from hocket.reproduce.target import Progress, Reproduction, Row
 from hocket.units import parse_duration
 
@@ -121,6 +126,30 @@ SENSITIVITIES: Sensitivities = {
 }
 """What might decide the factors: changes to the trace of C15, and who is compared."""
 
+FULL: Tables = {
+    **_BUSY,
+    "dynamic": {
+        "run_time": _RUN_TIME,
+        "max_workers": 3,
+        "running": [
+            {"model": model, "batch_size": batch_size, "workers": WORKERS}
+            for number in (1, 2, 3, 4)
+            for _, model, batch_size in SNAPSHOTS[number]
+        ],
+        "arriving": [{"model": "DLRM", "workers": 3}, {"model": "ResNet50", "workers": 3}],
+    },
+}
+"""A cluster with no GPU to spare: the compatible jobs of NSDI'24 Table 2, and those of §5.3, of equal size so
+that their placements can be flipped."""
+
+_RANDOM_100 = Contender(
+    "Random+CASSINI (fabric, 100 candidates)",
+    RANDOM_FABRIC.scheduler,
+    overlaid(RANDOM_FABRIC.settings, {"cassini": {"candidates": 100}}),
+)
+_FULL_CONTENDERS = (THEMIS, TH_CASSINI, RANDOM, RANDOM_CASSINI, RANDOM_FABRIC, _RANDOM_100)
+_FULL_PAIRS = ((THEMIS, TH_CASSINI), (RANDOM, RANDOM_CASSINI), (RANDOM, RANDOM_FABRIC), (RANDOM, _RANDOM_100))
+
 _MODEL_PARALLEL_SENSITIVITIES: Sensitivities = {
     name: SENSITIVITIES[name]
     for name in (
@@ -151,6 +180,7 @@ def reproduce_c15(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduct
         *_factor_rows(found, Published(1.5, 2.2), Published(1.6, 2.5)),
         *_mark_rows(found, {("DLRM", THEMIS.name): (27, ""), ("DLRM", POLLUX.name): (33, _ONE_WORKER)}),
         *_replay_rows(progress, seeds[0]),
+        *_full_rows(progress, seeds),
         *sensitivity_rows(MIXED, SENSITIVITIES, progress, seeds[:_SENSITIVITY_SEEDS]),
     ]
     return Reproduction(
@@ -245,14 +275,18 @@ def marks_row(
     model: str,
     paper: float | None = None,
     why: str = "",
+    here: str = "",
 ) -> Row:
-    """Counts differ too much between seeds for a mean of factors: it is the factor of the mean counts."""
+    """How many times fewer packets of a model are marked per iteration, and both counts; `here` goes first.
+
+    Counts differ too much between seeds for a mean of factors: it is the factor of the mean counts.
+    """
     over, under = (_marks_by_seed(found[each.name], model) for each in (baseline, augmented))
     change = estimate([less - more for more, less in zip(over, under, strict=True)])
     counts = (
         f"{mean(over):,.0f} and {mean(under):,.0f} per iteration, a change of {change.mean:,.0f} ({change})"
     )
-    quantity = f"{model}: ECN marks, {baseline.name} ÷ {augmented.name}"
+    quantity = f"{here}{model}: ECN marks, {baseline.name} ÷ {augmented.name}"
     comment = f"{counts}; {why}" if why else counts
     if mean(under) > 0:
         return Row(quantity, paper, mean(over) / mean(under), "×", comment)
@@ -283,6 +317,15 @@ def _resnet50_row(found: Outcomes, contender: Contender) -> Row:
         "",
         f"{ours:,.0f} and {theirs:,.0f} per iteration",
     )
+
+
+def _full_rows(progress: Progress, seeds: Sequence[int]) -> Iterator[Row]:
+    """The same where jobs have to share links, as nobody packs them or no GPU is to spare."""
+    here = "a full cluster of Table 2's jobs: "
+    found = outcomes(FULL, _FULL_CONTENDERS, progress, seeds=seeds, said=here)
+    for pair in _FULL_PAIRS:
+        yield pair_row(f"{here}{pair[0].name} ÷ {pair[1].name}, mean iteration ÷ idle", found, pair)
+        yield marks_row(found, *pair, "DLRM", here=here)
 
 
 def _replay_rows(progress: Progress, seed: int) -> Iterator[Row]:
