@@ -41,8 +41,9 @@ fmt: $(BIN)/.dev
 	$(BIN)/ruff format .
 
 # Speeds: numbers of a shared machine are noisy, compare runs made one after the other.
-bench: toolchain
+bench: $(BIN)/.built
 	cargo bench --workspace
+	$(BIN)/python benches/schedulers.py
 
 # Every target of the papers; renews the table in docs/validation.md and draws the figures.
 reproduce: $(BIN)/.built
