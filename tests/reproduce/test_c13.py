@@ -117,10 +117,7 @@ def test_an_interval_is_that_of_students_t() -> None:
     assert found.mean == 2.5
     assert found.half == pytest.approx(3.182 * (5 / 3 / 4) ** 0.5)
     assert estimate([2.0]).half is None
-    assert (
-        row("time", 200, estimate([1.0, 3.0]), "%", "why", scale=100).comment
-        == "95%: -1071 to 1471; why"
-    )
+    assert row("time", 200, estimate([1.0, 3.0]), "%", "why", scale=100).comment == "95%: -1071 to 1471; why"
 
 
 def test_a_ratio_is_of_runs_with_the_same_seed(short: Outcomes) -> None:
