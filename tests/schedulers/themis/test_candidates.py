@@ -21,8 +21,15 @@ MakeState = Callable[..., State]
 Placement = Mapping[str, Gpus]
 
 MINUTE = 60 * 10**12
-SHAPES = [(6, 4, 1), (3, 2, 2), (2, 2, 2), (4, 1, 2), (1, 1, 6)]
 MODELS = [("VGG16", 1400), ("WideResNet101", 800), ("BERT", 8), ("DLRM", 512)]
+SHAPES = [(6, 4, 1), (3, 2, 2), (2, 2, 2), (4, 1, 2), (1, 1, 6), (2, 2, 4)]
+# The catalogue has GPT2 and GPT3 on these numbers of workers only: what asks for others raises.
+KINDS = [
+    *[(sizes, model) for sizes in [(1, 2, 3, 4, 5, 6), (2, 4), (1, 3), (3, 5)] for model in MODELS],
+    ((2,), ("GPT2", 48)),
+    ((2, 8), ("GPT3", 32)),
+    ((8, 12, 16), ("GPT3", 32)),
+]
 
 
 def equal_placements(
@@ -121,8 +128,9 @@ def busy_clusters(draw: st.DrawFn, make_cluster: MakeCluster, make_job: MakeJob)
     free = draw(st.permutations(range(len(cluster.gpus))))
     now_ps = draw(st.integers(10, 30)) * MINUTE
     jobs: list[JobState] = []
+    kinds = [kind for kind in KINDS if kind[0][0] <= len(cluster.gpus)]
     for number in range(draw(st.integers(0, 7))):
-        sizes = draw(st.sampled_from([(1, 2, 3, 4, 5, 6), (2, 4), (1, 3)]))
+        sizes, model = draw(st.sampled_from(kinds))
         workers = draw(st.sampled_from([0, *sizes]))
         gpus, free = (tuple(sorted(free[:workers])), free[workers:]) if workers <= len(free) else ((), free)
         arrival_ps = draw(st.integers(0, 9)) * MINUTE
@@ -134,7 +142,7 @@ def busy_clusters(draw: st.DrawFn, make_cluster: MakeCluster, make_job: MakeJob)
             arrival_ps=arrival_ps,
             done=draw(st.integers(0, 999)) * 8,
             started=bool(gpus) or draw(st.booleans()),
-            model=draw(st.sampled_from(MODELS)),
+            model=model,
         )
         jobs.append(job)
     ages = [draw(st.integers(0, 12)) * MINUTE for _ in cluster.gpus]
