@@ -253,8 +253,9 @@ _SENSITIVITY_NOTE = (
     "Each sensitivity changes what its name says. Trees of other uplinks have as many racks and servers as "
     "the testbed, below one or two spines instead of two pods. They say what decides: how scattered the "
     "places of the baseline are, how alike iteration times are, how scarce uplinks are, and among how many "
-    "candidates CASSINI may choose. No one of them alone brings the paper's factor; all of them do. Slots "
-    "win where jobs are compatible, as DLRM on two workers is; most is won by places."
+    "candidates CASSINI may choose. No one of them alone brings the paper's factor; all together do, and "
+    "over Random, not over Themis. Slots win where jobs are compatible, as DLRM on two workers is; most is "
+    "won by places."
 )
 
 
