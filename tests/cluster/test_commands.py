@@ -55,6 +55,10 @@ class Packed:
             each.job.name: tuple(free.pop(0) for _ in range(each.job.requested)) for each in state.jobs
         })])
 
+class Idle(Packed):
+    def schedule(self, state, candidates):
+        return Decision([Candidate({})])
+
 class Greedy(Packed):
     def schedule(self, state, candidates):
         return Decision([Candidate({each.job.name: (0, 1) for each in state.jobs})])
@@ -113,10 +117,26 @@ def test_what_ran_before_a_failure_is_printed_and_the_failure_named(
     assert (
         ran.err.strip()
         == "error: scheduler 'Greedy': at 0.000 s: candidates[0]: GPU s0 is handed out twice: to "
-        "'first' and 'second'"
+        "'first' and 'second'; its tables until then are in hocket-runs/two_racks-Greedy"
     )
     manifest = json.loads(Path("hocket-runs/two_racks-Greedy/manifest.json").read_text(encoding="utf-8"))
     assert manifest["status"] == "failed"
+
+
+def test_jobs_that_wait_for_ever_are_noted(hocket: Callable[..., Any], trace: Path) -> None:
+    ran = hocket("cluster", trace, "--scheduler", "own.py:Idle")
+    assert ran.code == 0
+    assert "note: Idle lets 3 jobs wait for ever, 'first' first: " in ran.out
+    assert "note:" not in hocket("cluster", trace, "--scheduler", "own.py:Idle", "--set", "until=30 s").out
+
+
+def test_schedulers_that_resize_jobs_are_not_compared_by_times(
+    hocket: Callable[..., Any], trace: Path
+) -> None:
+    resized = ("--set", "jobs[0].max_workers=6", "--set", "jobs[1].max_workers=6")
+    ran = hocket("cluster", trace, "--scheduler", "random", "--scheduler", "pollux", *resized)
+    assert "note: jobs have other numbers of workers under these schedulers" in ran.out
+    assert "note:" not in hocket("cluster", trace, "--scheduler", "random", "--scheduler", "ideal").out
 
 
 def test_an_unknown_scheduler_is_named_before_anything_runs(hocket: Callable[..., Any], trace: Path) -> None:
@@ -235,3 +255,19 @@ def test_runs_under_two_schedulers_compare(hocket: Callable[..., Any], trace: Pa
     first = {row["run"]: row for row in compared["jobs"] if row["job"] == "first"}
     assert first["two_racks-ideal"]["ratio"] < 1
     assert [each["key"] for each in compared["differences"]] == ["scheduler"]
+
+
+def test_what_a_job_waits_for_its_slot_is_part_of_its_bar(hocket: Callable[..., Any], trace: Path) -> None:
+    names = ("random", "ideal", "themis+cassini")
+    hocket("cluster", trace, *(part for name in names for part in ("--scheduler", name)))
+    random, ideal, shifted = (f"hocket-runs/two_racks-{name}" for name in names)
+    for other, waits in ((shifted, True), (ideal, False)):
+        assert hocket("compare", random, other, "--figure", "runs.svg").code == 0
+        assert ("waiting for its slot" in Path("runs.svg").read_text(encoding="utf-8")) is waits
+
+
+def test_a_window_has_a_length(hocket: Callable[..., Any], trace: Path) -> None:
+    hocket("cluster", trace, "--scheduler", "random")
+    replayed = hocket("replay", "hocket-runs/two_racks-random", "--at", "10 s", "--for", "0 s")
+    assert replayed.code == 2
+    assert replayed.err.strip() == "error: --for: a window must be longer than 0: got '0 s'"

@@ -40,6 +40,7 @@ def test_rows_count_as_many_times_as_they_have_iterations() -> None:
     assert row["mean_iteration_s"] == pytest.approx(0.102)
     assert row["p99_iteration_s"] == 0.2
     assert row["slowdown"] == pytest.approx(102 / 80)
+    assert (row["mean_ideal_s"], row["p99_slowdown"]) == (pytest.approx(0.08), 2.5)
     assert row["marks_per_iteration"] == 0.5
     assert row["adjustments_per_minute"] == 2
 
@@ -47,6 +48,12 @@ def test_rows_count_as_many_times_as_they_have_iterations() -> None:
 def test_the_99th_percentile_is_the_99th_of_a_hundred() -> None:
     (row,) = overviews([run_of((99, 100, 80, 0), (1, 200, 80, 0))]).to_dicts()
     assert row["p99_iteration_s"] == 0.1
+
+
+def test_slowdowns_are_ranked_by_themselves() -> None:
+    # The longest iterations are those of a job that nobody slows.
+    (row,) = overviews([run_of((90, 500, 500, 0), (10, 120, 80, 0))]).to_dicts()
+    assert (row["p99_iteration_s"], row["p99_slowdown"]) == (0.5, pytest.approx(1.5))
 
 
 def test_factors_say_how_many_times_shorter_iterations_are_than_in_the_first_run() -> None:

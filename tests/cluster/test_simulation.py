@@ -209,7 +209,7 @@ def raises(state: State) -> Decision:
         (
             lambda state: Decision([Candidate({"b": ()}), Candidate({"b": (3,)})]),
             "scheduler 'bad': at 10.000 s: candidates[1]: job 'b' gets 1 workers here and 0 in the "
-            "scheduler's own choice; candidates differ in where jobs run alone",
+            "scheduler's own choice; candidates may differ only in where jobs run",
         ),
     ],
 )

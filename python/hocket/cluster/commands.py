@@ -1,6 +1,7 @@
 """The commands for clusters over time: `hocket cluster`, `explain`, `replay` and `trace`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -9,7 +10,7 @@ import typer
 from rich.progress import TaskID
 
 from hocket.console import err, print_json, progress_bar
-from hocket.errors import InputError, located
+from hocket.errors import InputError, SelfCheckError, located
 from hocket.exits import end_interrupted
 from hocket.results import Run
 from hocket.units import format_duration, parse_duration
@@ -23,7 +24,7 @@ def cluster_command(
             "--scheduler",
             metavar="NAME",
             help="themis, pollux, pollux-osdi21, pollux-adaptdl, random, ideal or FILE.py:Class, "
-            "with +cassini or without; several are compared with the first.",
+            "with +cassini or without. Given several times, all are compared with the first.",
         ),
     ],
     directory: Annotated[
@@ -70,7 +71,8 @@ def cluster_command(
                     text = f"{title}: simulated {time_s:,.0f} s"
                     progress.update(task, completed=done, description=text)
 
-                runs[where] = simulate_cluster(checked, policy, directory=where, progress=tell)
+                with _kept_in(where):
+                    runs[where] = simulate_cluster(checked, policy, directory=where, progress=tell)
                 end_interrupted(runs[where])
     finally:
         # Also after Ctrl-C or a scheduler that failed: what is done stays done.
@@ -87,6 +89,17 @@ def cluster_command(
         err.print(f"figure: {figure}")
 
 
+@contextmanager
+def _kept_in(directory: Path) -> Iterator[None]:
+    """Says of a run that fails where its tables are, if it came so far."""
+    try:
+        yield
+    except (InputError, SelfCheckError) as error:
+        if (directory / "manifest.json").exists():
+            raise type(error)(f"{error}; its tables until then are in {directory}") from error
+        raise
+
+
 def explain_command(
     directory: Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a cluster run.")],
     at: Annotated[
@@ -98,7 +111,7 @@ def explain_command(
     ] = None,
     link: Annotated[
         str | None,
-        typer.Option("--link", metavar="NAME", help="The link to draw; the one with the lowest score."),
+        typer.Option("--link", metavar="NAME", help="The link to draw; if not given, the lowest score's."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -144,7 +157,9 @@ def replay_command(
     ] = None,
     out_directory: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="Where to write the plan and its run; RUN/replay-TIME."),
+        typer.Option(
+            "--out", metavar="DIR", help="Where to write plan and run; RUN/replay-TIME if not given."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -156,6 +171,8 @@ def replay_command(
     for option, text in (("--at", at), ("--for", length)):
         with located(option):
             times_ps.append(parse_duration(text))
+    if times_ps[1] == 0:
+        raise InputError(f"--for: a window must be longer than 0: got {length!r}")
     run = Run.read(directory)
     where = out_directory or directory / f"replay-{format_duration(times_ps[0]).replace(' ', '-')}"
     with progress_bar() as progress:

@@ -17,6 +17,8 @@ OVERVIEW = pl.Schema(
         "mean_iteration_s": pl.Float64,
         "p99_iteration_s": pl.Float64,
         "slowdown": pl.Float64,
+        "p99_slowdown": pl.Float64,
+        "mean_ideal_s": pl.Float64,
         "mean_completion_s": pl.Float64,
         "restarts": pl.Int64,
         "marks_per_iteration": pl.Float64,
@@ -27,9 +29,9 @@ OVERVIEW = pl.Schema(
         "p99_factor": pl.Float64,
     }
 )
-"""Iterations of all jobs together: `slowdown` is what they took ÷ what they would have taken on an idle
-network. `mean_factor` and `p99_factor` say how many times shorter they are than in the first of several
-runs."""
+"""Iterations of all jobs together: `mean_ideal_s` is what one would have taken on an idle network, `slowdown`
+what all took ÷ what they would have taken there, `p99_slowdown` the same of single ones. `mean_factor` and
+`p99_factor` say how many times shorter iterations are than in the first of several runs."""
 
 
 def overviews(runs: Iterable[Run]) -> pl.DataFrame:
@@ -66,14 +68,22 @@ def _of_iterations(iterations: pl.DataFrame) -> dict[str, Any]:
     count = pl.col("count")
     sums = iterations.select((pl.col("iteration_s") * count).sum(), (pl.col("ideal_s") * count).sum()).row(0)
     marks = iterations["marks"]
-    ranked = iterations.sort("iteration_s").select("iteration_s", reached=100 * count.cum_sum())
     return {
         "iterations": done,
         "mean_iteration_s": sums[0] / done,
-        "p99_iteration_s": ranked.filter(pl.col("reached") >= 99 * done)["iteration_s"].min(),
+        "p99_iteration_s": _p99(iterations, pl.col("iteration_s")),
         "slowdown": sums[0] / sums[1],
+        "p99_slowdown": _p99(iterations, pl.col("iteration_s") / pl.col("ideal_s")),
+        "mean_ideal_s": sums[1] / done,
         "marks_per_iteration": float(marks.sum()) / done if marks.null_count() == 0 else None,
     }
+
+
+def _p99(iterations: pl.DataFrame, value: pl.Expr) -> float:
+    """The 99th percentile of `value` over iterations, of which there are some, by nearest rank."""
+    ranked = iterations.select(value.alias("value"), "count").sort("value")
+    reached = 100 * ranked["count"].cum_sum() >= 99 * ranked["count"].sum()
+    return float(ranked["value"].filter(reached)[0])
 
 
 def _per_minute(count: float, seconds: float) -> float | None:

@@ -118,8 +118,8 @@ def window(run: Run, at_ps: int, for_ps: int, *, scheduler: str | None = None) -
     policy = _sharing(load_policy(scheduler or run.manifest["scheduler"], trace))
     ended_ps = round(run.manifest["simulated_s"] * _PS_PER_S)
     if at_ps >= ended_ps:
-        over, at = format_duration(ended_ps), format_duration(at_ps)
-        raise InputError(f"a window starts before the run is over, which is at {over}: got {at}")
+        ended_s = run.manifest["simulated_s"]
+        raise InputError(f"the run ended at {ended_s:g} s; a window cannot start at {format_duration(at_ps)}")
     asked_ps = min(at_ps + for_ps, ended_ps)
     until_ps = min([asked_ps, *(time_ps for time_ps in _decisions_ps(run) if time_ps > at_ps)])
     transitions = reached(trace, policy, at_ps)

@@ -1,6 +1,6 @@
 """What `hocket trace`, `hocket cluster`, `hocket explain` and `hocket replay` print."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,29 +21,31 @@ _MOST_LINKS = 24
 # What a job does not feel in an iteration.
 _LEAST_DELAY_S = 1e-4
 _LONGEST_SAID = 100
+# Mean iterations on an idle network within 1% of each other come from runs of the same work.
+_ALIKE = 1.01
 
 
 def print_runs(title: str, runs: Mapping[Path, Run]) -> None:
     """Runs of one trace side by side, and where their tables are."""
     out.print(f"[bold]{escape(title)}[/bold]")
-    rows = (_overview_row(row) for row in overviews(runs.values()).to_dicts())
+    rows = overviews(runs.values()).to_dicts()
     header = (
         "scheduler",
         "jobs done",
+        "÷ idle",
+        "p99 ÷ idle",
         "mean (ms)",
         "faster",
         "p99 (ms)",
         "faster",
-        "÷ idle",
         "completion (s)",
         "restarts",
         "marks/iteration",
         "adjustments/min",
     )
-    print_table(header, rows)
-    for run in runs.values():
-        if "failure" in run.manifest:
-            out.print(f"failed: {escape(run.manifest['failure'])}")
+    print_table(header, map(_overview_row, rows))
+    for note in (*_not_alike(rows), *_left_waiting(runs.values())):
+        out.print(f"note: {escape(note)}")
     out.print()
     for directory, run in runs.items():
         tables = ", ".join(f"{name} ({table.height:,})" for name, table in run.tables.items())
@@ -56,16 +58,40 @@ def _overview_row(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         row["scheduler"],
         f"{row['done']:,} of {row['jobs']:,}",
+        _factor(row["slowdown"]),
+        _factor(row["p99_slowdown"]),
         milliseconds(row["mean_iteration_s"]),
         _factor(row["mean_factor"]),
         milliseconds(row["p99_iteration_s"]),
         _factor(row["p99_factor"]),
-        _factor(row["slowdown"]),
         _number(row["mean_completion_s"], 1),
         count(row["restarts"]),
         _number(row["marks_per_iteration"], 1),
         _number(row["adjustments_per_minute"], 2),
     )
+
+
+def _not_alike(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """That times do not compare, where schedulers gave jobs other numbers of workers."""
+    ideals = [row["mean_ideal_s"] for row in rows if row["mean_ideal_s"] is not None]
+    if ideals and max(ideals) > _ALIKE * min(ideals):
+        yield (
+            "jobs have other numbers of workers under these schedulers, so that iterations differ on an idle "
+            "network too: compare ÷ idle and completion"
+        )
+
+
+def _left_waiting(runs: Iterable[Run]) -> Iterator[str]:
+    """Of runs that ended by themselves, which jobs never will."""
+    for run in runs:
+        if run.manifest["status"] != "complete" or "until" in run.manifest["plan"]["given"]:
+            continue
+        left = run.tables["jobs"].filter(pl.col("status") != "done")["job"]
+        if left.len():
+            yield (
+                f"{run.manifest['scheduler']} lets {left.len():,} jobs wait for ever, {left[0]!r} first: it "
+                "gives them no GPUs and does not want to be asked again"
+            )
 
 
 def print_trace(trace: Trace) -> None:
@@ -303,7 +329,17 @@ def _lines(key: str, value: Any) -> Iterable[str]:
             for place, inner in enumerate(value):
                 yield from _lines(f"{key}[{place}]", inner)
         case _:
-            yield f"{key}: {_cut(str(value))}"
+            yield f"{key}: {_cut(_said(value))}"
+
+
+def _said(value: Any) -> str:
+    match value:
+        case None:
+            return "–"
+        case bool():
+            return "yes" if value else "no"
+        case _:
+            return str(value)
 
 
 def as_json(runs: Iterable[Run]) -> list[dict[str, Any]]:
@@ -312,7 +348,7 @@ def as_json(runs: Iterable[Run]) -> list[dict[str, Any]]:
 
 
 def _slower(iteration_s: float | None, ideal_s: float | None) -> str:
-    return "–" if iteration_s is None or not ideal_s else f"{100 * (iteration_s / ideal_s - 1):+.1f}%"
+    return "–" if iteration_s is None or not ideal_s else f"{100 * (iteration_s / ideal_s - 1):+z.1f}%"
 
 
 def _factor(value: float | None) -> str:

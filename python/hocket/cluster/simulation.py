@@ -290,11 +290,11 @@ def _reason(arrived: Sequence[str], departed: Sequence[str], asked_for: bool) ->
     """Why a scheduler is asked, for people.
 
     >>> _reason(["a", "b"], [], True)
-    'arrival of a, b; as it asked for'
+    'arrival of a, b; its own request'
     """
     parts = [
         f"{what} of {', '.join(jobs)}"
         for what, jobs in (("arrival", arrived), ("departure", departed))
         if jobs
     ]
-    return "; ".join([*parts, *(["as it asked for"] if asked_for else [])])
+    return "; ".join([*parts, *(["its own request"] if asked_for else [])])

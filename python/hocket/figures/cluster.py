@@ -23,6 +23,8 @@ Quantity = Literal["iteration", "marks"]
 
 _LABELS: Mapping[Quantity, str] = {"iteration": "iteration time (ms)", "marks": "ECN marks per iteration"}
 _LINES = ("-", "--", ":", "-.")
+# As many names of schedulers as fit below a panel, beside each other.
+_NAMES_BELOW_PANEL = 2
 
 
 def over_time_figure(
@@ -168,7 +170,13 @@ def _legend_below(figure: Figure) -> None:
         for axes in figure.axes
         for handle, text in zip(*axes.get_legend_handles_labels(), strict=True)
     }
-    figure.legend(found.values(), found.keys(), loc="outside lower center", ncols=len(found), frameon=False)
+    figure.legend(
+        found.values(),
+        found.keys(),
+        loc="outside lower center",
+        ncols=min(len(found), _NAMES_BELOW_PANEL * len(figure.axes)),
+        frameon=False,
+    )
 
 
 def _with_value(run: str, iterations: pl.DataFrame, quantity: Quantity) -> pl.DataFrame:

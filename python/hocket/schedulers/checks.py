@@ -85,11 +85,11 @@ def _check_equal(own: Candidate, other: Candidate, jobs: Mapping[str, JobState])
         if workers != others:
             raise InputError(
                 f"job {name!r} gets {others} workers here and {workers} in the scheduler's own choice; "
-                "candidates differ in where jobs run alone"
+                "candidates may differ only in where jobs run"
             )
         batches = [each.batch_sizes.get(name, job.batch_size) for each in (own, other)]
         if batches[0] != batches[1]:
             raise InputError(
                 f"job {name!r} gets batch size {batches[1]} here and {batches[0]} in the scheduler's own "
-                "choice; candidates differ in where jobs run alone"
+                "choice; candidates may differ only in where jobs run"
             )
