@@ -21,7 +21,7 @@ _MOST_LINKS = 24
 # What a job does not feel in an iteration.
 _LEAST_DELAY_S = 1e-4
 _LONGEST_SAID = 100
-# Mean iterations on an idle network within 1% of each other come from runs of the same work.
+# Mean iterations on an idle network within 1% of each other come from runs of the same iterations.
 _ALIKE = 1.01
 
 
@@ -72,12 +72,12 @@ def _overview_row(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _not_alike(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """That times do not compare, where schedulers gave jobs other numbers of workers."""
+    """That times do not compare, where runs hold other iterations."""
     ideals = [row["mean_ideal_s"] for row in rows if row["mean_ideal_s"] is not None]
     if ideals and max(ideals) > _ALIKE * min(ideals):
         yield (
-            "jobs have other numbers of workers under these schedulers, so that iterations differ on an idle "
-            "network too: compare ÷ idle and completion"
+            "on an idle network these runs would differ too, as jobs had other numbers of workers or came less "
+            "far: compare ÷ idle and completion"
         )
 
 
