@@ -76,8 +76,8 @@ def _not_alike(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     ideals = [row["mean_ideal_s"] for row in rows if row["mean_ideal_s"] is not None]
     if ideals and max(ideals) > _ALIKE * min(ideals):
         yield (
-            "on an idle network these runs would differ too, as jobs had other numbers of workers or came less "
-            "far: compare ÷ idle and completion"
+            "on an idle network these runs would differ too, as jobs had other numbers of workers or came "
+            "less far: compare ÷ idle and completion"
         )
 
 
