@@ -69,7 +69,7 @@ def test_marks_of_every_iteration_add_up_to_those_of_the_model(mixed: Outcomes) 
 
 def test_where_no_marks_are_left_there_is_no_factor(mixed: Outcomes) -> None:
     dlrm = c15.marks_row(mixed, THEMIS, TH_CASSINI, "DLRM", 27)
-    assert dlrm.ours == "none left"
+    assert (dlrm.paper, dlrm.ours) == ("27×", "none left")
     assert "and 0 per iteration" in dlrm.comment
     assert c15.marks_row(mixed, THEMIS, TH_CASSINI, "VGG19").ours == "none in either"
 
