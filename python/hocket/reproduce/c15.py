@@ -388,8 +388,8 @@ _NOTES = (
 )
 
 _ADDED = (
-    "The trace was settled before any result. What decides was looked for afterwards: sensitivities, the full "
-    "cluster and its 100 candidates were chosen with these results known."
+    "The trace is taken as examples/cluster has it. What decides was looked for afterwards: sensitivities, "
+    "the full cluster and its 100 candidates were chosen with these results known."
 )
 
 

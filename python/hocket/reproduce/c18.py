@@ -153,8 +153,8 @@ def reproduce(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduction:
             "When DLRM comes, three GPUs are free, one in each rack: Themis moves nobody whose lease runs, "
             "and so there is one candidate. With GPUs to spare it gives DLRM a rack of its own. Neither is "
             "the instant of §5.6, which is therefore placed by hand.",
-            "The trace was settled before any result; that instant and the sensitivities were chosen with these "
-            "results known.",
+            "The trace is taken as examples/cluster has it; that instant and the sensitivities were chosen "
+            "with these results known.",
         ),
     )
 
