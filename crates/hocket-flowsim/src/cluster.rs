@@ -294,7 +294,7 @@ impl ClusterRun {
     pub fn align(&mut self, id: JobId, slots: Option<Slots>) -> Result<(), RunError> {
         let running =
             self.members[id.index()].running.as_mut().expect("only running jobs have slots");
-        running.closed_loop.align(slots)?;
+        running.closed_loop.align(self.network.now, slots)?;
         running.ends = None;
         if let Some(start) = running.closed_loop.first_start()
             && running.wake != Some(start)

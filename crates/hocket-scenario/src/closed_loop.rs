@@ -172,15 +172,14 @@ impl<'a> ClosedLoop<'a> {
     ///
     /// # Errors
     /// As [`go_on`](Self::go_on).
-    pub fn align(&mut self, slots: Option<Slots>) -> Result<(), TooLong> {
+    pub fn align(&mut self, now: Time, slots: Option<Slots>) -> Result<(), TooLong> {
         self.slots = slots;
         self.drift_ps = None;
         self.aligning = slots.is_some();
-        // What has not begun waits from when it could have.
+        // What has not begun starts when it can.
         if let (Place::BeforeIteration(_), 0) = (self.place, self.iteration) {
-            let earliest = self.job.arrival;
-            let start = self.next_slot(earliest)?;
-            self.delayed = start.since(earliest);
+            let start = self.next_slot(self.job.arrival.max(now))?;
+            self.delayed = start.since(self.job.arrival);
             self.place = Place::BeforeIteration(start);
             self.aligning = false;
         }

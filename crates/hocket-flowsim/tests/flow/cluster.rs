@@ -191,6 +191,24 @@ fn slots_let_two_jobs_take_turns() {
 }
 
 #[test]
+fn a_job_that_waits_for_its_first_slot_gets_another_one_that_is_still_to_come() {
+    let mut run = ClusterRun::new(&one_link(), Settings::default());
+    let job = run.add("job");
+    run.start(job, start(60, 40, 30, 1)).unwrap();
+    let slots = |origin, period| {
+        let period = Duration::from_ms(period);
+        Some(Slots { origin: at(origin), period, waits: true, readjusts: true })
+    };
+    run.align(job, slots(500, 1_000)).unwrap();
+    run.advance(at(300)).unwrap();
+    // One of these slots has passed, though not when the job came.
+    run.align(job, slots(200, 120)).unwrap();
+    assert_eq!(run.advance(at(2_000)).unwrap(), [(job, Ended::Done)]);
+    let [row] = &run.take_iterations()[..] else { panic!("it has one iteration") };
+    assert_eq!((row.start, row.delayed), (at(320), Duration::from_ms(320)));
+}
+
+#[test]
 fn a_late_job_catches_up_with_its_slots() {
     let mut run = ClusterRun::new(&one_link(), Settings::default());
     let (job, other) = (run.add("job"), run.add("other"));
