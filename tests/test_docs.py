@@ -60,10 +60,18 @@ def shown_commands() -> Iterator[Shown]:
                         yield above[-1]
 
 
+def own_modules(page: str) -> Iterator[tuple[str, str]]:
+    """Python files that a page asks its reader to write down: blocks that begin with a name."""
+    for block in BLOCK.finditer((ROOT / page).read_text(encoding="utf-8")):
+        name = re.match(r"# (\w+\.py)\n", block["text"])
+        if block["language"] == "python" and name is not None:
+            yield name[1], block["text"]
+
+
 def reads_run_of(command: str, other: Shown) -> bool:
-    """Whether `command` compares or explains what `other` writes."""
+    """Whether `command` compares, explains or replays what `other` writes."""
     directories = re.findall(r"^written to (\S+):", other.output, re.MULTILINE)
-    reads = command.startswith(("hocket compare ", "hocket explain "))
+    reads = command.startswith(("hocket compare ", "hocket explain ", "hocket replay "))
     return reads and not set(directories).isdisjoint(command.split(" "))
 
 
@@ -88,6 +96,8 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Shown], str]:
             directory = tmp_path_factory.mktemp("page")
             for folder in ("examples", "experiments"):
                 (directory / folder).symlink_to(ROOT / folder)
+            for name, text in own_modules(shown.page):
+                (directory / name).write_text(text, encoding="utf-8")
             directories[shown.page] = directory
         return printed_by(shown, directories[shown.page])
 

@@ -1,5 +1,6 @@
 """What `hocket trace`, `hocket cluster`, `hocket explain` and `hocket replay` print."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -153,8 +154,8 @@ def print_decisions(decisions: pl.DataFrame) -> None:
             str(row["candidates"]),
             count(row["discarded"]),
             str(row["chosen"]),
-            _number(row["own_score"], 3),
-            _number(row["score"], 3),
+            _score(row["own_score"]),
+            _score(row["score"]),
             str(len(row["moved"])),
         )
         for row in decisions.to_dicts()
@@ -233,11 +234,11 @@ def _choice(each: Explanation) -> str:
         taken = "the scheduler's own choice was taken"
         shifts = ", without slots: all were discarded" if each.discarded else ""
         return f"candidates: {each.candidates}; {taken}{shifts}"
-    own = "discarded" if each.own_score is None else f"score {each.own_score:.3f}"
+    own = "discarded" if each.own_score is None else f"score {_score(each.own_score)}"
     what = "the scheduler's own choice" if each.chosen == 0 else f"candidate {each.chosen}"
     return (
         f"candidates: {each.candidates}, {len(each.discarded)} discarded; {what} was taken, with score "
-        f"{each.score:.3f}; own choice: {own}"
+        f"{_score(each.score)}; own choice: {own}"
     )
 
 
@@ -256,7 +257,7 @@ def _print_links(each: Explanation) -> None:
     # Without CASSINI nobody has scored them.
     columns = 2 if all(link.before is None and link.after is None for link in lowest) else 4
     rows = (
-        (link.link, ", ".join(link.jobs), _number(link.before, 3), _number(link.after, 3))[:columns]
+        (link.link, ", ".join(link.jobs), _score(link.before), _score(link.after))[:columns]
         for link in lowest[:_MOST_LINKS]
     )
     out.print()
@@ -272,7 +273,7 @@ def _print_sharing(each: Explanation) -> None:
         slots = f"no slots: {group.why_no_slots}"
         if group.why_no_slots is None:
             slots = "slots" if group.gain is None else f"slots, predicted to win {_factor(group.gain)}"
-        out.print(f"{escape(', '.join(group.jobs))}: score {group.score:.3f}, {escape(slots)}")
+        out.print(f"{escape(', '.join(group.jobs))}: score {_score(group.score)}, {escape(slots)}")
 
 
 def _print_jobs(each: Explanation) -> None:
@@ -353,6 +354,11 @@ def _slower(iteration_s: float | None, ideal_s: float | None) -> str:
 
 def _factor(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}×"
+
+
+def _score(value: float | None) -> str:
+    """Three decimals, rounded down: 0.9996 is not full compatibility."""
+    return "–" if value is None else f"{math.floor(1000 * value + 1e-9) / 1000:.3f}"
 
 
 def _number(value: float | None, decimals: int) -> str:
