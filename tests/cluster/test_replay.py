@@ -93,6 +93,15 @@ def test_what_cannot_be_replayed_is_refused(
         window(Run(run.tables, {**run.manifest, **changes}), at_s * S, S)
 
 
+def test_a_run_is_replayed_under_the_scheduler_that_it_had(make_trace: Callable[..., Trace]) -> None:
+    run = simulate(make_trace(TWO_RACKS), "random")
+    with pytest.raises(InputError, match="scheduler 'themis': the run was under 'random'"):
+        window(run, 10 * S, S, scheduler="themis")
+    own = Run(run.tables, {**run.manifest, "scheduler": "Packed+cassini"})
+    with pytest.raises(InputError, match=r"say where that is: --scheduler FILE\.py:Packed\+cassini"):
+        window(own, 10 * S, S)
+
+
 def test_a_run_of_a_plan_has_nothing_to_replay() -> None:
     job = {"name": "a", "period": "100 ms", "up": []}
     run = simulate_plan({"link": {"capacity": "50 Gbps"}, "run": {"iterations": 2}, "jobs": [job]})

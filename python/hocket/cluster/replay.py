@@ -112,10 +112,11 @@ def window(run: Run, at_ps: int, for_ps: int, *, scheduler: str | None = None) -
     """What a cluster run was at `at_ps`, as a plan, and what it did in the `for_ps` after that.
 
     Raises `InputError` if it is not of a cluster, was made by another version, was over by then, or had no
-    job that ran, if its jobs shared no network, and as `load_policy` does.
+    job that ran, if its jobs shared no network or it was under another policy than `scheduler`, and as
+    `load_policy` does.
     """
     trace = _trace_of(run)
-    policy = _sharing(load_policy(scheduler or run.manifest["scheduler"], trace))
+    policy = _sharing(_policy_of(run, scheduler, trace))
     ended_ps = round(run.manifest["simulated_s"] * _PS_PER_S)
     if at_ps >= ended_ps:
         ended_s = run.manifest["simulated_s"]
@@ -167,6 +168,24 @@ def _trace_of(run: Run) -> Trace:
             f"it was made by Hocket {made_by}, and this is {ours}, which may decide otherwise: run it again"
         )
     return parse_trace(manifest["plan"]["given"], source="the trace in its manifest")
+
+
+def _policy_of(run: Run, scheduler: str | None, trace: Trace) -> Policy:
+    """The policy of the run, by what its manifest says, or by `scheduler`, which must be the same."""
+    was_under = run.manifest["scheduler"]
+    try:
+        policy = load_policy(scheduler or was_under, trace)
+    except InputError:
+        if scheduler is not None:
+            raise
+        raise InputError(
+            f"it was under a class of one's own; say where that is: --scheduler FILE.py:{was_under}"
+        ) from None
+    if policy.title != was_under:
+        raise InputError(
+            f"scheduler {scheduler!r}: the run was under {was_under!r}, and is replayed under it"
+        )
+    return policy
 
 
 def _sharing(policy: Policy) -> Policy:
