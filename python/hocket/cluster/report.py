@@ -22,6 +22,8 @@ _MOST_LINKS = 24
 # What a job does not feel in an iteration.
 _LEAST_DELAY_S = 1e-4
 _LONGEST_SAID = 100
+# Longer traces have their load by hours.
+_MOST_MINUTES = 1_000
 # Mean iterations on an idle network within 1% of each other come from runs of the same iterations.
 _ALIKE = 1.01
 
@@ -117,16 +119,18 @@ def print_trace(trace: Trace) -> None:
     header = ("model", "jobs", "workers", "iterations", "idle (ms)", "alone (min)", "GPU-hours")
     print_table(header, models)
     out.print()
+    over_time = load_over_time(trace).to_dicts()
+    unit, unit_s = ("h", 3600) if over_time[-1]["until_s"] > _MOST_MINUTES * 60 else ("min", 60)
     parts = (
         (
-            f"{row['from_s'] / 60:,.1f} to {row['until_s'] / 60:,.1f}",
+            f"{row['from_s'] / unit_s:,.1f} to {row['until_s'] / unit_s:,.1f}",
             count(row["arrivals"]),
             f"{row['gpus']:,.1f}",
             f"{100 * row['load']:.0f}%",
         )
-        for row in load_over_time(trace).to_dicts()
+        for row in over_time
     )
-    print_table(("time (min)", "arrivals", "GPUs asked for", "load"), parts)
+    print_table((f"time ({unit})", "arrivals", "GPUs asked for", "load"), parts)
 
 
 def trace_as_json(trace: Trace) -> dict[str, Any]:
