@@ -274,3 +274,10 @@ def test_a_window_has_a_length(hocket: Callable[..., Any], trace: Path) -> None:
     replayed = hocket("replay", "hocket-runs/two_racks-random", "--at", "10 s", "--for", "0 s")
     assert replayed.code == 2
     assert replayed.err.strip() == "error: --for: a window must be longer than 0: got '0 s'"
+
+
+def test_what_a_scheduler_says_of_a_job_is_a_line(hocket: Callable[..., Any], trace: Path) -> None:
+    hocket("cluster", trace, "--scheduler", "pollux")
+    told = hocket("explain", "hocket-runs/two_racks-pollux", "--at", "10 s").out
+    (line,) = [line for line in told.splitlines() if line.startswith("  jobs.first: ")]
+    assert line.startswith("  jobs.first: workers 2, servers 2, goodput ")

@@ -325,8 +325,14 @@ def _print_said(said: Mapping[str, Any]) -> None:
 
 
 def _lines(key: str, value: Any) -> Iterable[str]:
-    """`value` as text: elements of tables and lists on lines of their own."""
+    """`value` as text: elements of tables and lists on lines of their own, tables within these on one.
+
+    >>> list(_lines("bids", {"a": {"1 anywhere": 0.25, "2 in one rack": 0.5}}))
+    ['bids.a: 1 anywhere 0.25, 2 in one rack 0.5']
+    """
     match value:
+        case dict() if "." in key and not any(isinstance(inner, dict | list) for inner in value.values()):
+            yield f"{key}: {', '.join(f'{name} {_said(inner)}' for name, inner in value.items())}"
         case dict() if value:
             for name, inner in value.items():
                 yield from _lines(f"{key}.{name}", inner)
@@ -334,17 +340,23 @@ def _lines(key: str, value: Any) -> Iterable[str]:
             for place, inner in enumerate(value):
                 yield from _lines(f"{key}[{place}]", inner)
         case _:
-            yield f"{key}: {_cut(_said(value))}"
+            yield f"{key}: {_said(value)}"
 
 
 def _said(value: Any) -> str:
+    """
+    >>> [_said(value) for value in (None, True, 1 / 3, "4 racks")]
+    ['–', 'yes', '0.333333', '4 racks']
+    """
     match value:
         case None:
             return "–"
         case bool():
             return "yes" if value else "no"
+        case float():
+            return f"{value:g}"
         case _:
-            return str(value)
+            return _cut(str(value))
 
 
 def as_json(runs: Iterable[Run]) -> list[dict[str, Any]]:

@@ -63,23 +63,23 @@ def test_two_alike_share_and_pay_half(
     decision = ask(state, fairness_knob=0)
     # With N_avg = 2, T_id = 274 s ÷ 4 × 2 = 137 s: ρ = 274 s ÷ n ÷ 137 s, and V = n ÷ 2 on n GPUs.
     assert decision.why["bids"]["a"] == {
-        "1 racks": 0.5,
-        "2 server": 1.0,
-        "3 server": 1.5,
-        "4 server": 2.0,
+        "1 anywhere": 0.5,
+        "2 in one server": 1.0,
+        "3 in one server": 1.5,
+        "4 in one server": 2.0,
     } | {
         # Wider ones, where S(G) is 0.52: the only server has them all, but others might take some.
-        "2 racks": 0.52,
-        "3 racks": 0.78,
-        "4 racks": 1.04,
-        "2 rack": 0.72,
-        "3 rack": 1.08,
-        "4 rack": 1.44,
+        "2 anywhere": 0.52,
+        "3 anywhere": 0.78,
+        "4 anywhere": 1.04,
+        "2 in one rack": 0.72,
+        "3 in one rack": 1.08,
+        "4 in one rack": 1.44,
     }
     # V_b on two ÷ V_b on all four: 1 ÷ 2.
     assert decision.why["won"] == {
-        "a": {"bid": "2 server", "share": 0.5},
-        "b": {"bid": "2 server", "share": 0.5},
+        "a": {"bid": "2 in one server", "share": 0.5},
+        "b": {"bid": "2 in one server", "share": 0.5},
     }
     # Each keeps one of its two, and the other comes back as nobody else is there.
     assert decision.why["leftovers"] == {"a": 1, "b": 1}
@@ -117,7 +117,7 @@ def test_a_winner_of_one_gpu_keeps_it_although_the_other_goes_without(
     jobs = [make_job("a"), make_job("b"), make_job("c", (1,))]
     decision = ask(make_state(0, make_cluster(1, 1, 2), *jobs), fairness_knob=0.4)
     (winner,) = decision.why["won"]
-    assert decision.why["won"][winner] == {"bid": "1 racks", "share": 0.001}
+    assert decision.why["won"][winner] == {"bid": "1 anywhere", "share": 0.001}
     assert workers(decision)[winner] == 1
     assert decision.why["leftovers"] == {}
 

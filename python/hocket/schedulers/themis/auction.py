@@ -14,6 +14,7 @@ from hocket.schedulers.themis.fairness import FinishTime
 from hocket.schedulers.themis.regions import Offer, Regions
 
 _WIDEST_FIRST = tuple(sorted(Span, reverse=True))
+_WITHIN = {Span.SERVER: "in one server", Span.RACK: "in one rack", Span.RACKS: "anywhere"}
 
 
 @dataclass
@@ -228,8 +229,8 @@ def _give(offer: Offer, bidder: Bidder, bid: Bid, region: int, share: float) -> 
 
 
 def _title(bid: Bid) -> str:
-    """Number of workers and where they are: `in place`, or within one `server`, one `rack`, or `racks`."""
-    return f"{bid.workers} {'in place' if bid.exact else bid.span.name.lower()}"
+    """Number of GPUs and where they are, such as `4 in one rack`."""
+    return f"{bid.workers} {'in place' if bid.exact else _WITHIN[bid.span]}"
 
 
 def rounded(value: float) -> float:
