@@ -18,12 +18,12 @@ class Options(Table):
     older a job is. `pollux-adaptdl`: the sum of speedups over one worker, times 0.9 where a job restarts."""
 
     period_ps: PositiveDurationPs = default(
-        parse_duration("60 s"), "OSDI'21: jobs are reallocated every 60 s", "period"
+        parse_duration("60 s"), "OSDI'21 §5.1: jobs are reallocated every 60 s", "period"
     )
 
     restart_delay_ps: DurationPs = default(
         parse_duration("30 s"),
-        "OSDI'21: a restart takes 30 s, in the authors' simulator too",
+        "OSDI'21 §5.1: δ = 30 s, which restarts take in its simulator too (§5.3)",
         "restart_delay",
     )
     """What `pollux-osdi21` thinks that a restart takes."""
@@ -51,6 +51,10 @@ class Options(Table):
     """The gradient noise scale in samples: a batch of so many is half as efficient per sample as a small one.
     """
 
-    population: Annotated[StrictInt, Field(ge=2, le=100_000)] = default(100, "OSDI'21: 100 allocations")
+    population: Annotated[StrictInt, Field(ge=2, le=100_000)] = default(
+        100, "the artifact of OSDI'21: 100 allocations; the paper prints no number"
+    )
 
-    generations: Count = default(100, "OSDI'21: 100 generations in a round")
+    generations: Count = default(
+        100, "the artifact of OSDI'21: 100 generations in a round; the paper prints no number"
+    )

@@ -57,7 +57,7 @@ class Options(Table):
 
     restart_cost_ps: DurationPs = default(
         parse_duration("30 s"),
-        "Pollux (OSDI'21): a restart takes 30 s; Hocket: counted in T_sh, as else jobs resize for nothing",
+        "Pollux (OSDI'21 §5.3): restarts take 30 s; Hocket: counted in T_sh, as else jobs resize for nothing",
         "restart_cost",
     )
     """What a bid counts for the checkpoint and restart of a job whose GPUs change; 0 s for NSDI'20's T_sh."""
