@@ -45,7 +45,7 @@ class Throughput:
     """γ from 1 (one after the other) to 10 (almost the longer of both)."""
 
     def iteration_s(self, nodes: Integers, workers: Integers, batch_size: Integers) -> Floats:
-        """(T_grad^γ + T_sync^γ)^(1/γ), Equation 10, with `batch_size` samples for each worker. Arrays broadcast."""
+        """(T_grad^γ + T_sync^γ)^(1/γ), with `batch_size` samples for each worker. Arrays broadcast."""
         several, more = nodes > 1, workers > 1
         start = np.select([several, more], [self.across_s, self.local_s], _NEXT_TO_ZERO)
         each = np.select([several, more], [self.across_per_worker_s, self.local_per_worker_s], _NEXT_TO_ZERO)
