@@ -7,7 +7,7 @@ from functools import partial
 
 from matplotlib.figure import Figure
 
-from hocket.figures.contenders import Distribution, SeriesPanel, contenders_figure
+from hocket.figures.contenders import Distribution, contenders_figure
 from hocket.reproduce.cluster import (
     IDEAL,
     PO_CASSINI,
@@ -27,13 +27,13 @@ from hocket.reproduce.cluster import (
     estimate,
     factor_rows,
     idle_rows,
+    iteration_distributions,
     mechanism_rows,
     outcomes,
-    over_time,
     pair_row,
-    pooled,
     scores,
     sensitivity_rows,
+    themis_over_time,
 )
 from hocket.reproduce.setting import CONTENDED_CAPACITY, Tables
 from hocket.reproduce.target import Progress, Reproduction, Row
@@ -260,17 +260,10 @@ _SENSITIVITY_NOTE = (
 
 
 def _figure(found: Outcomes, title: str) -> Figure:
-    series = [
-        SeriesPanel(f"{each.name}, seed {SEEDS[0]}: mean of each minute", over_time(found[each.name][0]))
-        for each in (THEMIS, TH_CASSINI)
-    ]
-    times_ms = pooled(found, _DRAWN, lambda each: 1e3 * each.iteration_s)
-    slowdowns = pooled(found, _DRAWN, lambda each: each.slowdowns)
     return contenders_figure(
-        series,
+        themis_over_time(found),
         (
-            Distribution("all iterations, all seeds", "iteration (ms)", times_ms),
-            Distribution("each ÷ its idle one", "slowdown (×)", slowdowns),
+            *iteration_distributions(found, _DRAWN),
             Distribution(
                 "Th+CASSINI against Themis's choice",
                 "score of shared links",

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from hocket.cluster.replay import replay
 from hocket.cluster.simulation import simulate
 from hocket.cluster.trace import parse_trace
-from hocket.figures.contenders import Distribution, SeriesPanel, contenders_figure
+from hocket.figures.contenders import Distribution, contenders_figure
 from hocket.reproduce.cluster import (
     IDEAL,
     PO_CASSINI,
@@ -34,14 +34,15 @@ from hocket.reproduce.cluster import (
     estimate,
     factor_rows,
     idle_rows,
+    iteration_distributions,
     mechanism_rows,
     outcomes,
-    over_time,
     overlaid,
     pair_row,
     pooled,
     scores,
     sensitivity_rows,
+    themis_over_time,
 )
 from hocket.reproduce.setting import CONTENDED_CAPACITY, SNAPSHOTS, WORKERS, Tables
 from hocket.reproduce.target import Progress, Reproduction, Row
@@ -414,19 +415,9 @@ def _marks_panel(found: Outcomes, model: str) -> Distribution:
 def _figure(found: Outcomes, models: Sequence[str], title: str) -> Figure:
     shown = (*_PAPER_CONTENDERS, IDEAL)
     return contenders_figure(
-        [
-            SeriesPanel(f"{each.name}, seed {SEEDS[0]}: mean of each minute", over_time(found[each.name][0]))
-            for each in (THEMIS, TH_CASSINI)
-        ],
+        themis_over_time(found),
         (
-            Distribution(
-                "all iterations, all seeds",
-                "iteration (ms)",
-                pooled(found, shown, lambda each: 1e3 * each.iteration_s),
-            ),
-            Distribution(
-                "each ÷ its idle one", "slowdown (×)", pooled(found, shown, lambda each: each.slowdowns)
-            ),
+            *iteration_distributions(found, shown),
             Distribution(
                 "Po+CASSINI against Pollux's choice",
                 "score of shared links",

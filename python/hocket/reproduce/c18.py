@@ -6,7 +6,7 @@ from statistics import mean
 
 from matplotlib.figure import Figure
 
-from hocket.figures.contenders import Distribution, SeriesPanel, contenders_figure
+from hocket.figures.contenders import contenders_figure
 from hocket.reproduce.cluster import (
     IDEAL,
     RANDOM,
@@ -22,14 +22,14 @@ from hocket.reproduce.cluster import (
     Sensitivities,
     factor_rows,
     idle_rows,
+    iteration_distributions,
     mechanism_rows,
     outcome,
     outcomes,
-    over_time,
-    pooled,
     ratio,
     row,
     sensitivity_rows,
+    themis_over_time,
 )
 from hocket.reproduce.setting import Tables
 from hocket.reproduce.target import Progress, Reproduction, Row
@@ -209,19 +209,7 @@ def _why(found: Outcomes) -> str:
 
 def _figure(found: Outcomes) -> Figure:
     return contenders_figure(
-        [
-            SeriesPanel(f"{each.name}, seed {SEEDS[0]}: mean of each minute", over_time(found[each.name][0]))
-            for each in (THEMIS, TH_CASSINI)
-        ],
-        (
-            Distribution(
-                "all iterations, all seeds",
-                "iteration (ms)",
-                pooled(found, _DRAWN, lambda each: 1e3 * each.iteration_s),
-            ),
-            Distribution(
-                "each ÷ its idle one", "slowdown (×)", pooled(found, _DRAWN, lambda each: each.slowdowns)
-            ),
-        ),
+        themis_over_time(found),
+        iteration_distributions(found, _DRAWN),
         "DLRM arrives at six servers of two GPUs",
     )

@@ -16,6 +16,7 @@ import polars as pl
 
 from hocket.cluster.simulation import simulate
 from hocket.cluster.trace import parse_trace
+from hocket.figures.contenders import Distribution, SeriesPanel
 from hocket.reproduce.setting import Tables
 from hocket.reproduce.target import Progress, Row
 from hocket.results import Run
@@ -365,6 +366,24 @@ def _within(iterations: pl.DataFrame, spans: Sequence[tuple[float, float]]) -> i
     for begin_s, end_s in spans:
         inside |= (starts_s >= begin_s) & (starts_s < end_s)
     return int(iterations["count"].to_numpy()[inside].sum())
+
+
+def themis_over_time(found: Outcomes) -> list[SeriesPanel]:
+    """All jobs over time under Themis, without CASSINI and with it, in the run of the first seed."""
+    return [
+        SeriesPanel(f"{each.name}, seed {SEEDS[0]}: mean of each minute", over_time(found[each.name][0]))
+        for each in (THEMIS, TH_CASSINI)
+    ]
+
+
+def iteration_distributions(found: Outcomes, shown: Sequence[Contender]) -> tuple[Distribution, ...]:
+    """Iterations of all seeds, and what each took longer than its idle one, under `shown`."""
+    times_ms = pooled(found, shown, lambda each: 1e3 * each.iteration_s)
+    slowdowns = pooled(found, shown, lambda each: each.slowdowns)
+    return (
+        Distribution("all iterations, all seeds", "iteration (ms)", times_ms),
+        Distribution("each ÷ its idle one", "slowdown (×)", slowdowns),
+    )
 
 
 def over_time(each: Outcome) -> pl.DataFrame:
