@@ -121,7 +121,7 @@ impl<'a> Repair<'a> {
         }
     }
 
-    /// Random elements of a node's column are decremented until its jobs fit (OSDI'21 section 4.2).
+    /// Random elements of a node's column are decremented until its jobs fit, as in the artifact of OSDI'21.
     fn empty_overfull(&mut self, node: usize) {
         let capacity = u32::from(self.problem.capacities[node]);
         if self.tally.loads[node] <= capacity {

@@ -1,5 +1,5 @@
 //! The genetic search: a population of allocations that is crossed, mutated, repaired and thinned out, generation
-//! after generation, and that the next round starts from (OSDI'21 section 4.2).
+//! after generation, and that the next round starts from (OSDI'21 section 4.3; operators as in its artifact).
 
 use std::collections::BTreeSet;
 
