@@ -50,7 +50,10 @@ def jobs(draw: st.DrawFn, number: int) -> Tables:
 
 @st.composite
 def traces(draw: st.DrawFn) -> Trace:
-    """One to six jobs on four to twelve GPUs; leases, epochs and periods are short enough to end."""
+    """One to six jobs on four to twelve GPUs; leases, epochs and periods end meanwhile.
+
+    They last several restarts: where jobs lose their GPUs as soon as they have restarted, none gets done.
+    """
     clos = {
         "racks": draw(st.integers(2, 3)),
         "servers_per_rack": 2,
@@ -65,17 +68,17 @@ def traces(draw: st.DrawFn) -> Trace:
         "gpus_per_host": 1 if scale_up else draw(st.integers(1, 2)),
         "jitter": draw(st.sampled_from([0, 0.01, 0.1])),
         "merge": draw(st.sampled_from([0, 0.1])),
-        "restart_cost": draw(st.sampled_from(["0 s", "3 s", "30 s"])),
+        "restart_cost": draw(st.sampled_from(["0 s", "3 s", "10 s"])),
     }
     themis = {
-        "epoch": "20 s",
-        "lease": draw(st.sampled_from(["5 s", "20 s"])),
+        "epoch": "1 min",
+        "lease": draw(st.sampled_from(["30 s", "1 min"])),
         "batch": draw(st.sampled_from(["0 s", "3 s"])),
         "exchange": draw(st.sampled_from(["restarting", "auctioned"])),
         "restart_cost": cluster["restart_cost"],
     }
     pollux = {
-        "period": "5 s",
+        "period": "30 s",
         "tune_batch_size": draw(st.booleans()),
         "scale_up": draw(st.sampled_from(["doubling", "any"])),
         "population": 20,
