@@ -231,8 +231,33 @@ def test_a_scheduler_that_lets_all_wait_for_ever_is_stopped(make_trace: MakeTrac
         def schedule(self, state: State, candidates: int) -> Decision:
             return Decision([Candidate({})], state.now_ps + 1)
 
-    with pytest.raises(InputError, match=r"'hesitates': lets all 2 jobs wait, 'a' first, although no GPU"):
+    with pytest.raises(
+        InputError, match=r"'hesitates': at 0.000 s: lets all 2 jobs wait, 'a' first, although"
+    ):
         simulate(make_trace([{"name": "a"}, {"name": "b"}]), Policy("hesitates", Hesitates()))
+
+
+def test_a_scheduler_that_moves_jobs_before_they_get_on_is_stopped(make_trace: MakeTrace) -> None:
+    class Fidgets:
+        def schedule(self, state: State, candidates: int) -> Decision:
+            # A start takes 5 s, another one 30 s.
+            now_s = state.now_ps // 10**12
+            return Decision([Candidate({"a": (now_s % 4,)})], state.now_ps + 10**12)
+
+    with pytest.raises(
+        InputError, match="moves jobs before any of them ends an iteration; it was asked 1,000 times"
+    ):
+        simulate(make_trace([{"name": "a", "workers": 1}]), Policy("fidgets", Fidgets()))
+
+
+def test_a_scheduler_may_ask_often_while_jobs_run(make_trace: MakeTrace) -> None:
+    class Watches:
+        def schedule(self, state: State, candidates: int) -> Decision:
+            # Some hundred times in each iteration.
+            return Decision([Candidate({"a": (0, 1)})], state.now_ps + 10**9)
+
+    run = simulate(make_trace([{"name": "a", "iterations": 20}]), Policy("watches", Watches()))
+    assert jobs_of(run)["a"]["iterations"] == 20
 
 
 def test_a_run_ends_where_nothing_can_happen_any_more(make_trace: MakeTrace, told: MakeTold) -> None:

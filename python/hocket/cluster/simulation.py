@@ -27,7 +27,8 @@ Progress = Callable[[float, int, int], object]
 
 # The engine's clock counts picoseconds in 64 bits; half of that is 106 days.
 _NEVER_PS = 2**63 - 1
-# How often a scheduler may be asked in vain before it is held to let jobs wait for ever.
+# How often a scheduler may move jobs, or let all wait, while no work is done, before it is held never to let them
+# get on.
 _MOST_IN_VAIN = 1_000
 
 
@@ -126,6 +127,7 @@ class _Simulation:
         self._arrived = 0
         self._ask_again_ps: int | None = None
         self._in_vain = 0
+        self._work_done = (0, 0)
         self._wall = _Wall()
         self._started = time.perf_counter()
 
@@ -203,7 +205,7 @@ class _Simulation:
             self.transitions.align(chosen.slots)
         self._ask_again_ps = decision.ask_again_ps
         waiting = [each.job.name for each in state.jobs if not candidate.placement.get(each.job.name)]
-        self._check_hope(waiting, len(state.jobs))
+        self._check_hope(state, waiting, moved)
         verdict = Verdict(state.now_ps, reason, len(state.jobs), len(waiting), decision, chosen, moved)
         self._tables.verdict(verdict, self.transitions.stints())
 
@@ -232,15 +234,21 @@ class _Simulation:
         self._wall.cassini_s.append(time.perf_counter() - before)
         return chosen
 
-    def _check_hope(self, waiting: Sequence[str], jobs: int) -> None:
-        """That a scheduler which wants to be asked for ever lets some job run now and then."""
-        in_vain = len(waiting) == jobs and self._arrived == len(self._trace.jobs)
-        self._in_vain = self._in_vain + 1 if in_vain else 0
+    def _check_hope(self, state: State, waiting: Sequence[str], moved: Sequence[str]) -> None:
+        """That a scheduler which wants to be asked for ever lets jobs get on now and then."""
+        work_done = len(self.transitions.done), sum(each.samples_done for each in state.jobs)
+        if work_done != self._work_done or self._arrived < len(self._trace.jobs):
+            self._in_vain = 0
+        elif moved or len(waiting) == len(state.jobs):
+            self._in_vain += 1
+        self._work_done = work_done
         if self._in_vain > _MOST_IN_VAIN:
-            raise InputError(
-                f"scheduler {self._policy.title!r}: lets all {jobs} jobs wait, {waiting[0]!r} first, "
-                f"although no GPU is taken and it was asked {_MOST_IN_VAIN:,} times"
+            what = (
+                f"lets all {len(state.jobs)} jobs wait, {waiting[0]!r} first, although no GPU is taken"
+                if len(waiting) == len(state.jobs)
+                else "moves jobs before any of them ends an iteration"
             )
+            raise self._blamed(state, f"{what}; it was asked {_MOST_IN_VAIN:,} times meanwhile")
 
     def _blamed(self, state: State, what: str) -> InputError:
         return InputError(f"scheduler {self._policy.title!r}: at {state.now_ps / 1e12:,.3f} s: {what}")
