@@ -27,8 +27,8 @@ Progress = Callable[[float, int, int], object]
 
 # The engine's clock counts picoseconds in 64 bits; half of that is 106 days.
 _NEVER_PS = 2**63 - 1
-# How often a scheduler may move jobs, or let all wait, while no work is done, before it is held never to let them
-# get on.
+# How often a scheduler may move jobs, or let all wait, while no work is done, before it is held never to let
+# them get on.
 _MOST_IN_VAIN = 1_000
 
 
