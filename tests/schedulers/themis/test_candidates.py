@@ -214,7 +214,8 @@ def test_a_lease_is_given_up_only_for_a_size_that_a_job_runs_on(
         gpus = set(decision.candidates[0].placement[job.job.name])
         if not held <= gpus:
             assert len(held) not in job.job.sizes
-            assert gpus < held
+            # Somebody may have taken what it gave up before enough was left over for a larger size.
+            assert gpus < held or len(gpus) > len(held)
 
 
 @settings(max_examples=120, deadline=None)
