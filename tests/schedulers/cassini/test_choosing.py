@@ -183,7 +183,9 @@ def test_below_the_threshold_nothing_is_shifted(
     cassini = make_cassini(shift_threshold=0.999)
     chosen = choose(cassini, make_state(W=(), V=()), make_decision(W_AND_V))
     assert not chosen.slots
-    assert chosen.components[0].why_none == "a score of 0.99 is below 0.999"
+    assert chosen.components[0].why_none == (
+        "a score of 0.99 is below 0.999: priorities or adaptive unfairness do more for these jobs"
+    )
 
 
 @pytest.mark.parametrize(("aggregate", "expected"), [("min", 0.832), ("tail", 0.832), ("mean", 0.9125)])

@@ -159,7 +159,10 @@ class Cassini:
             return component, {}
         if answer.score < self._options.shift_threshold:
             limit = self._options.shift_threshold
-            return replace(component, why_none=f"a score of {answer.score:.2f} is below {limit:g}"), {}
+            # Shifts win nothing there, but other remedies of HotNets'22 §4 need no room on the link.
+            advice = "priorities or adaptive unfairness do more for these jobs"
+            why_none = f"a score of {answer.score:.2f} is below {limit:g}: {advice}"
+            return replace(component, why_none=why_none), {}
         spaced = self._spaced(part, answer.circle.turned(first))
         if spaced is None:
             return replace(component, why_none="jobs that are late make each other later: no slots last"), {}
