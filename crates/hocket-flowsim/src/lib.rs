@@ -16,4 +16,4 @@ mod training;
 
 pub use engine::{Counters, Options, Outcome, Progress, Status, run};
 pub use error::RunError;
-pub use marks::{LinkMarks, MarkModel, MarkModelError, contenders};
+pub use marks::{LinkMarks, MarkModel, MarkModelError};

@@ -149,7 +149,7 @@ impl LinkMarks {
 ///
 /// None where no more can come in than goes out: those links held them back. A flow that gets all it asks for has its share
 /// of the marks, but adds none; beside one that is held back it is still the second.
-pub fn contenders(held: u64, flows: u64, inputs: Rate, link: Rate) -> u64 {
+pub(crate) fn contenders(held: u64, flows: u64, inputs: Rate, link: Rate) -> u64 {
     if inputs <= link || flows < FEWEST { 0 } else { held.max(FEWEST) }
 }
 
