@@ -63,7 +63,8 @@ def make_cassini(network: Network, cluster: Cluster) -> MakeCassini:
 
     def make(*, jitter: float = 0.01, **options: object) -> Cassini:
         routes = Routes(network, cluster, list(MODELS))
-        return Cassini(Options(**options), network, routes.crossings, jitter=jitter, seed=1)  # type: ignore[arg-type]
+        chosen = Options.model_validate(options)
+        return Cassini(chosen, network, routes.crossings, jitter=jitter, seed=1)
 
     return make
 

@@ -13,6 +13,7 @@ from hocket.schedulers.themis.arbiter import Bid, best_outcome, payments
 from hocket.schedulers.themis.regions import Offer, Regions
 
 MakeCluster = Callable[[int, int, int], Cluster]
+Instance = tuple[tuple[int, int, int], list[int], list[list[tuple[int, int, float]]]]
 
 ANYWHERE = Span.RACKS
 
@@ -86,7 +87,7 @@ SHAPES = [(2, 2, 1), (1, 2, 2), (2, 1, 2), (3, 2, 1)]
 
 
 @st.composite
-def instances(draw: st.DrawFn) -> tuple[tuple[int, int, int], list[int], list[list[tuple[int, int, float]]]]:
+def instances(draw: st.DrawFn) -> Instance:
     """A cluster, GPUs on offer, and tables of (GPUs, kind of place, valuation); kind 3 is to stay."""
     shape = draw(st.sampled_from(SHAPES))
     gpus = sorted(draw(st.sets(st.integers(0, math.prod(shape) - 1), min_size=1)))
@@ -132,15 +133,19 @@ def largest_gain(tables: list[list[Bid]], cluster: Cluster, gpus: Sequence[int])
     return best
 
 
+def posed(make_cluster: MakeCluster, instance: Instance) -> tuple[Offer, list[int], list[list[Bid]]]:
+    """What is offered, as an offer and as GPUs, and the bids of each job."""
+    shape, gpus, rows = instance
+    offer = offered(make_cluster, shape, gpus)
+    return offer, gpus, [bids_of(each, offer, gpus) for each in rows]
+
+
 @settings(max_examples=150, deadline=None)
 @given(instances())
 def test_no_choice_of_bids_and_gpus_has_a_larger_product(
-    make_cluster: MakeCluster,
-    instance: tuple[tuple[int, int, int], list[int], list[list[tuple[int, int, float]]]],
+    make_cluster: MakeCluster, instance: Instance
 ) -> None:
-    shape, gpus, rows = instance
-    offer = offered(make_cluster, shape, gpus)
-    tables = [bids_of(each, offer, gpus) for each in rows]
+    offer, gpus, tables = posed(make_cluster, instance)
     outcome = best_outcome(tables, offer)
     assert outcome.proven
     assert outcome.gain == pytest.approx(largest_gain(tables, offer.regions.cluster, gpus), abs=1e-9)
@@ -149,13 +154,8 @@ def test_no_choice_of_bids_and_gpus_has_a_larger_product(
 
 @settings(max_examples=60, deadline=None)
 @given(instances())
-def test_payments_are_those_of_trying_everything(
-    make_cluster: MakeCluster,
-    instance: tuple[tuple[int, int, int], list[int], list[list[tuple[int, int, float]]]],
-) -> None:
-    shape, gpus, rows = instance
-    offer = offered(make_cluster, shape, gpus)
-    tables = [bids_of(each, offer, gpus) for each in rows]
+def test_payments_are_those_of_trying_everything(make_cluster: MakeCluster, instance: Instance) -> None:
+    offer, gpus, tables = posed(make_cluster, instance)
     outcome = best_outcome(tables, offer)
     shares = payments(tables, offer, outcome)
     assert list(shares) == list(outcome.wins)
@@ -169,12 +169,7 @@ def test_payments_are_those_of_trying_everything(
 
 @settings(max_examples=60, deadline=None)
 @given(instances())
-def test_the_order_of_jobs_changes_no_product(
-    make_cluster: MakeCluster,
-    instance: tuple[tuple[int, int, int], list[int], list[list[tuple[int, int, float]]]],
-) -> None:
-    shape, gpus, rows = instance
-    offer = offered(make_cluster, shape, gpus)
-    tables = [bids_of(each, offer, gpus) for each in rows]
+def test_the_order_of_jobs_changes_no_product(make_cluster: MakeCluster, instance: Instance) -> None:
+    offer, _, tables = posed(make_cluster, instance)
     backwards = best_outcome(tables[::-1], offer).gain
     assert best_outcome(tables, offer).gain == pytest.approx(backwards, abs=1e-9)
