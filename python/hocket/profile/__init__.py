@@ -73,14 +73,19 @@ def profile_counters(
     series = read_counters(
         source, column=column, unit=unit, wrap_bits=wrap_bits, lifespan_s=lifespan_s, interface=interface
     )
+    if name is None:
+        name = interface or (series.column if isinstance(source, pl.DataFrame) else Path(source).stem)
+    return profile_series(series, name)
+
+
+def profile_series(series: CounterSeries, name: str) -> JobProfile:
+    """Profile the job `name` whose traffic `series` is; see `profile_counters`."""
     iterations = find_iterations(series)
     fold = fold_iterations(series, iterations)
     period_s = iterations.period_s
     segments = find_segments(
         fold, iterations.explained, series.interval_s / period_s, iterations.spread_s / period_s
     )
-    if name is None:
-        name = interface or (series.column if isinstance(source, pl.DataFrame) else Path(source).stem)
     return assemble(name, series, iterations, fold, from_longest_rest(segments))
 
 

@@ -91,8 +91,32 @@ def read_counters(
     Raises:
         InputError: The file or a value in it cannot be used; the message names file, column, line and limit.
     """
-    name = "data frame" if isinstance(source, pl.DataFrame) else str(source)
-    frame = source if isinstance(source, pl.DataFrame) else read_csv(Path(source))
+    if isinstance(source, pl.DataFrame):
+        name, frame = "data frame", source
+    else:
+        name, frame = str(source), read_csv(Path(source))
+    return counters_of(
+        frame,
+        name,
+        column=column,
+        unit=unit,
+        wrap_bits=wrap_bits,
+        lifespan_s=lifespan_s,
+        interface=interface,
+    )
+
+
+def counters_of(
+    frame: pl.DataFrame,
+    name: str,
+    *,
+    column: str | None = None,
+    unit: Unit | None = None,
+    wrap_bits: Literal[32, 64] | None = None,
+    lifespan_s: float | None = None,
+    interface: str | None = None,
+) -> CounterSeries:
+    """The counter `column` of a frame, which messages call `name`; otherwise as `read_counters`."""
     if column is not None and column not in frame.columns:
         raise InputError(f"{name}: no column {column!r}; it has {listed(real_columns(frame))}")
     # Lines as an editor counts them: the header is line 1.
