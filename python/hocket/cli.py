@@ -15,14 +15,12 @@ from rich.markup import escape
 
 from hocket import __version__
 from hocket.cluster import commands as cluster_commands
-from hocket.compatibility import compatibility
+from hocket.compat import compatibility
 from hocket.console import (
-    describe_profile,
     err,
     out,
     print_compatibility,
     print_json,
-    print_profile,
     print_run,
     print_study,
     print_table,
@@ -32,6 +30,7 @@ from hocket.errors import InputError, SelfCheckError, located
 from hocket.exits import INPUT_ERROR, INTERRUPTED, WRONG, end_interrupted
 from hocket.hpcc import EXACT, REFERENCE, is_study, load_study, run_study
 from hocket.plan import Plan
+from hocket.profile import commands as profile_commands
 from hocket.runner import as_plan, simulate
 from hocket.trace import perfetto
 
@@ -192,8 +191,8 @@ def run_command(
 
 def _with_settings(path: Path, settings: Sequence[str]) -> Plan:
     """The plan with other values of some keys, each written as an axis of a sweep that has one value."""
-    from hocket.sweep import parse_axis
-    from hocket.sweep.combinations import Tables
+    from hocket.sweeps import parse_axis
+    from hocket.sweeps.combinations import Tables
 
     if not settings:
         return as_plan(path)
@@ -230,8 +229,9 @@ def _run_study(path: Path, directory: Path | None, seed: int, exact: bool, as_js
     end_interrupted(run)
 
 
-for name, command in cluster_commands.COMMANDS.items():
-    app.command(name)(command)
+for part in (cluster_commands, profile_commands):
+    for name, command in part.COMMANDS.items():
+        app.command(name)(command)
 
 
 @app.command("fabric")
@@ -340,8 +340,8 @@ def sweep_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
 ) -> None:
     """Simulate every combination of values of keys of a plan, on all processors or on a cluster."""
-    from hocket.sweep import parse_axis, sweep
-    from hocket.sweep.report import print_sweep
+    from hocket.sweeps import parse_axis, sweep
+    from hocket.sweeps.report import print_sweep
 
     if is_study(plan):
         raise InputError(f"{plan}: is a study of an HPCC-style simulator; a sweep varies the keys of plans")
@@ -377,68 +377,6 @@ def sweep_command(
         raise typer.Exit(INTERRUPTED)
     if swept.failures().height > 0:
         raise typer.Exit(WRONG)
-
-
-@app.command("profile")
-def profile_command(
-    counters: Annotated[
-        list[Path], typer.Argument(help="CSV time series of NICs' byte counters, one for each job.")
-    ],
-    column: Annotated[str | None, typer.Option("--column", help="The counter, if there are several.")] = None,
-    interface: Annotated[
-        str | None, typer.Option("--interface", help="The NIC, if there are several.")
-    ] = None,
-    unit: Annotated[
-        Literal["bytes", "words4"] | None,
-        typer.Option("--unit", help="What it counts, if its name does not say: bytes or 4-byte words."),
-    ] = None,
-    name: Annotated[str | None, typer.Option("--name", help="The job's name.")] = None,
-    link: Annotated[
-        str | None, typer.Option("--link", metavar="RATE", help='Add a [link], such as "50 Gbps".')
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="FILE.toml|json", help="Write the jobs for `hocket compat`."),
-    ] = None,
-    figure: Annotated[
-        Path | None, typer.Option("--figure", metavar="FILE.svg|png", help="Draw the evidence.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """Find the period and the Up phases of jobs in NICs' byte counters."""
-    from hocket.profile import dump_jobs, profile_counters
-
-    if len(counters) > 1 and (name is not None or figure is not None):
-        raise InputError(f"profile: --name and --figure are for one series: got {len(counters)}")
-    if figure is not None:
-        from hocket.figures import check_format
-
-        check_format(figure)
-    jobs = [
-        profile_counters(series, column=column, interface=interface, unit=unit, name=name)
-        for series in counters
-    ]
-    if output is not None:
-        dump_jobs(jobs, output, link)
-    if as_json:
-        described = [describe_profile(job) for job in jobs]
-        print_json(described if len(jobs) > 1 else described[0])
-    for job in jobs:
-        if not as_json:
-            print_profile(job)
-        if job.confidence < 0.5:
-            err.print(
-                f"[yellow]warning:[/yellow] {escape(job.name)}: confidence {job.confidence:.2f} is below "
-                "0.5: the series does not show a clear period; do not shift jobs by it"
-            )
-    if figure is not None:
-        from hocket.figures import save
-        from hocket.figures.profile import evidence_figure
-
-        save(evidence_figure(jobs[0]), figure)
-        err.print(f"figure: {figure}")
-    if output is not None:
-        err.print(f"jobs: {output}")
 
 
 @app.command("reproduce")

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from hocket.compatibility import Compatibility
+from hocket.compat import Compatibility
 from hocket.hpcc import Study, peak_queue_bytes
 from hocket.profile import JobProfile
 from hocket.results import Run

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hocket.compatibility import compatibility
+from hocket.compat import compatibility
 from hocket.errors import InputError
 from hocket.plan import load_plan
 from hocket.profile import dump_jobs, profile_counters

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hocket.errors import InputError
-from hocket.sweep import Axis, parse_axis
-from hocket.sweep.axes import with_setting
+from hocket.sweeps import Axis, parse_axis
+from hocket.sweeps.axes import with_setting
 
 JOBS: dict[str, list[dict[str, object]]] = {
     "jobs": [{"name": "a", "priority": 0}, {"name": "b"}, {"name": "c d"}]

@@ -1,6 +1,5 @@
 """What has run once is not run again, unless something that the answer depends on has changed."""
 
-import importlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,27 +10,25 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from hocket.plan import Engine, parse_plan
-from hocket.sweep import sweep
-from hocket.sweep.build import build
-from hocket.sweep.cache import Cache, default_directory, key_of
-from hocket.sweep.task import Answer, Outcome, Task, perform
+from hocket.sweeps import processes, running, sweep
+from hocket.sweeps.build import build
+from hocket.sweeps.cache import Cache, default_directory, key_of
+from hocket.sweeps.task import Answer, Outcome, Task, perform
 
 Tables = dict[str, Any]
-# `hocket.sweep` is the function; the modules are found by their names.
-SWEEP = importlib.import_module("hocket.sweep.sweep")
 
 
 @pytest.fixture
 def computed(monkeypatch: pytest.MonkeyPatch) -> list[Task]:
     """The tasks that a sweep did not find an answer for."""
     tasks: list[Task] = []
-    in_processes: Callable[..., Any] = SWEEP.in_processes
+    in_processes: Callable[..., Any] = processes.in_processes
 
     def watched(given: Sequence[Task], workers: int) -> Any:
         tasks.extend(given)
         return in_processes(given, workers)
 
-    monkeypatch.setattr(SWEEP, "in_processes", watched)
+    monkeypatch.setattr(running, "in_processes", watched)
     return tasks
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from hocket.plan import parse_plan
-from hocket.sweep import sweep
-from hocket.sweep.build import build
-from hocket.sweep.processes import in_processes
-from hocket.sweep.task import Answer, Failure, Task
+from hocket.sweeps import sweep
+from hocket.sweeps.build import build
+from hocket.sweeps.processes import in_processes
+from hocket.sweeps.task import Answer, Failure, Task
 
 Tables = dict[str, Any]
 

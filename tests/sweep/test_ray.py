@@ -9,7 +9,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from hocket import InputError
-from hocket.sweep import sweep
+from hocket.sweeps import sweep
 
 ray = pytest.importorskip("ray", reason='Ray is not installed: pip install "hocket[ray]"')
 Tables = dict[str, Any]

@@ -11,8 +11,8 @@ from polars.testing import assert_frame_equal
 
 import hocket
 from hocket import InputError, Run, SelfCheckError
-from hocket.sweep import parse_axis, sweep, task
-from hocket.sweep.build import build
+from hocket.sweeps import parse_axis, sweep, task
+from hocket.sweeps.build import build
 
 Tables = dict[str, Any]
 

@@ -1,6 +1,5 @@
 """`hocket sweep` as a user meets it: what it prints, what it writes, and how it ends."""
 
-import importlib
 import json
 import re
 from collections.abc import Callable, Generator, Sequence
@@ -10,7 +9,8 @@ from typing import Any
 import pytest
 
 from hocket import Run
-from hocket.sweep.task import Outcome, Task, perform
+from hocket.sweeps import running
+from hocket.sweeps.task import Outcome, Task, perform
 
 Command = Callable[..., Any]
 Tables = dict[str, Any]
@@ -109,9 +109,8 @@ def test_ctrl_c_is_exit_code_130_after_what_was_finished(
         yield 0, perform(tasks[0])
         raise KeyboardInterrupt
 
-    # `hocket.sweep` is the function; the module is found by its name.
     with monkeypatch.context() as patched:
-        patched.setattr(importlib.import_module("hocket.sweep.sweep"), "in_processes", interrupted)
+        patched.setattr(running, "in_processes", interrupted)
         outcome = hocket("sweep", plan, "--set", "seed=1..3", "--out", "out")
     assert outcome.code == 130
     assert "1 of 3 runs complete, 2 not run; 0 from the cache" in outcome.out

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from hocket import Run
-from hocket.sweep.task import kept
+from hocket.sweeps.task import kept
 
 
 def run_with_collectives() -> Run:

@@ -19,7 +19,7 @@ from hocket.schedulers import Cluster, Gpus, Job
 from hocket.schedulers.cassini import Options as CassiniOptions
 from hocket.schedulers.pollux import Options as PolluxOptions
 from hocket.schedulers.themis import Options as ThemisOptions
-from hocket.sweep.axes import parse_axis, with_setting
+from hocket.sweeps.axes import parse_axis, with_setting
 from hocket.units import format_rate, shown
 
 _HOLDS = "a trace has at least a [fabric] and one of [[jobs]], [poisson], [dynamic] and [[import]]"

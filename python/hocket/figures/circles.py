@@ -12,7 +12,7 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 from matplotlib.projections.polar import PolarAxes
 
-from hocket.compatibility import CircleJob, Compatibility
+from hocket.compat import CircleJob, Compatibility
 from hocket.errors import InputError
 from hocket.figures.style import (
     BPS_PER_GBPS,

@@ -11,7 +11,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hocket.compatibility import CircleJob
+from hocket.compat import CircleJob
 from hocket.errors import InputError
 from hocket.figures.circles import circles_figure
 from hocket.figures.style import BPS_PER_GBPS, PS_PER_MS, job_colour, label, new_figure

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from hocket import _hocket
-from hocket.compatibility import CircleJob, Compatibility, compatibility
+from hocket.compat import CircleJob, Compatibility, compatibility
 from hocket.figures.timeline import panel_of, timeline_figure
 from hocket.reproduce.measure import by_job
 from hocket.reproduce.setting import (

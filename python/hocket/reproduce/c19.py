@@ -8,7 +8,7 @@ from statistics import fmean, geometric_mean, median
 from matplotlib.figure import Figure
 
 from hocket import _hocket
-from hocket.compatibility import Compatibility, compatibility
+from hocket.compat import Compatibility, compatibility
 from hocket.figures.lines import LinesPanel, lines_figure
 from hocket.reproduce import c3
 from hocket.reproduce.setting import SNAPSHOTS, Tables, link_plan, snapshot

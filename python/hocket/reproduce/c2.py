@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 from matplotlib.figure import Figure
 
-from hocket.compatibility import Compatibility, compatibility
+from hocket.compat import Compatibility, compatibility
 from hocket.figures.cdf import CdfPanel, cdf_figure
 from hocket.reproduce.measure import contended_rates_gbps, iteration_times_s
 from hocket.reproduce.setting import JITTER, Tables, each_with, link_plan, workload

@@ -5,7 +5,7 @@ from functools import partial
 from importlib.resources import files
 from typing import Any
 
-from hocket.compatibility import compatibility
+from hocket.compat import compatibility
 from hocket.figures.circles import compatibility_figure
 from hocket.plan import DEFAULT_PRECISION_DEG
 from hocket.reproduce.setting import Tables, link_plan

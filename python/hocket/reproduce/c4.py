@@ -6,7 +6,7 @@ from functools import partial
 from matplotlib.figure import Figure
 
 from hocket import _hocket
-from hocket.compatibility import Compatibility, compatibility
+from hocket.compat import Compatibility, compatibility
 from hocket.errors import InputError
 from hocket.figures.affinity import affinity_figure
 from hocket.reproduce.fabrics import chain, fig_7_jobs, job, triangle

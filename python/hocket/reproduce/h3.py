@@ -6,7 +6,7 @@ from functools import partial
 
 from matplotlib.figure import Figure
 
-from hocket.compatibility import compatibility
+from hocket.compat import compatibility
 from hocket.figures.comparison import Pair, comparison_figure
 from hocket.reproduce.measure import by_job
 from hocket.reproduce.setting import (

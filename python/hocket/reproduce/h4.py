@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from hocket.compatibility import compatibility
+from hocket.compat import compatibility
 from hocket.figures.circles import compatibility_figure
 from hocket.reproduce.setting import Tables, link_plan
 from hocket.reproduce.target import Progress, Reproduction, Row

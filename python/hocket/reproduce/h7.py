@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 from matplotlib.figure import Figure
 
-from hocket.compatibility import Compatibility, compatibility
+from hocket.compat import Compatibility, compatibility
 from hocket.figures.lines import LinesPanel, lines_figure
 from hocket.reproduce.measure import by_job, cost_s, iteration_times_s, overlaps
 from hocket.reproduce.setting import (

@@ -3,7 +3,7 @@
 from functools import partial
 from math import lcm
 
-from hocket.compatibility import Compatibility, compatibility
+from hocket.compat import Compatibility, compatibility
 from hocket.errors import InputError
 from hocket.figures.circles import compatibility_figure
 from hocket.reproduce.fabrics import job, triangle

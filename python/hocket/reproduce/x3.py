@@ -11,7 +11,7 @@ import polars as pl
 
 from hocket import _hocket
 from hocket.cluster.marks import CONGESTION, FITTED, RATE_BPS, SWITCH, Marks
-from hocket.compatibility import compatibility
+from hocket.compat import compatibility
 from hocket.network import build_network
 from hocket.plan import parse_plan
 from hocket.reproduce.measure import PS_PER_S

@@ -2,8 +2,8 @@
 machine or of a cluster, none of them twice.
 """
 
-from hocket.sweep.answers import Sweep
-from hocket.sweep.axes import Axis, parse_axis
-from hocket.sweep.sweep import sweep
+from hocket.sweeps.answers import Sweep
+from hocket.sweeps.axes import Axis, parse_axis
+from hocket.sweeps.running import sweep
 
 __all__ = ["Axis", "Sweep", "parse_axis", "sweep"]

@@ -7,7 +7,7 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from hocket.errors import InputError
-from hocket.sweep.task import Failure, Outcome, Task, perform
+from hocket.sweeps.task import Failure, Outcome, Task, perform
 
 _HOST_AND_PORT = re.compile(r"(?:ray://)?(?P<host>[^/]+):(?P<port>[0-9]{1,5})")
 _ANSWER_WITHIN_S = 10

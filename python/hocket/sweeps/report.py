@@ -11,8 +11,8 @@ import polars as pl
 from rich.markup import escape
 
 from hocket.console import err, out, print_table
-from hocket.sweep.answers import Sweep
-from hocket.sweep.combinations import SEED, described
+from hocket.sweeps.answers import Sweep
+from hocket.sweeps.combinations import SEED, described
 
 _LAST_NAME = re.compile(r"[\w-]+(?=(?:\[[^\]]*\]|\.\*)*\Z)")
 

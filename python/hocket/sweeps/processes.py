@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 import hocket
-from hocket.sweep.task import Failure, Outcome, Task
+from hocket.sweeps.task import Failure, Outcome, Task
 
 _ONE_THREAD = dict.fromkeys(
     ("POLARS_MAX_THREADS", "RAYON_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"
@@ -69,7 +69,7 @@ class _Worker:
         with theirs:
             process = subprocess.Popen(
                 # -P: what lies in the current directory is not imported by accident.
-                [sys.executable, "-P", "-m", "hocket.sweep.worker", str(theirs.fileno())],
+                [sys.executable, "-P", "-m", "hocket.sweeps.worker", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 # It ends when this pipe is closed, also where this process is killed.
                 stdin=subprocess.PIPE,

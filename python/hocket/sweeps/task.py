@@ -12,7 +12,7 @@ from hocket.plan import Engine, Plan
 from hocket.results import Run
 from hocket.runner import simulate
 from hocket.summary import collective_summary, job_summary, network_summary
-from hocket.sweep.build import build
+from hocket.sweeps.build import build
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from typing import Any
 import polars as pl
 
 from hocket.results import RunWriter
-from hocket.sweep.axes import Axis, written
-from hocket.sweep.combinations import SEED, Combination
-from hocket.sweep.task import Answer, Failure, Outcome
+from hocket.sweeps.axes import Axis, written
+from hocket.sweeps.combinations import SEED, Combination
+from hocket.sweeps.task import Answer, Failure, Outcome
 
 TABLE = "sweep"
 """The name of the table where a sweep is written as a run."""

@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 
 from hocket.errors import InputError
-from hocket.sweep.task import Answer, Task
+from hocket.sweeps.task import Answer, Task
 
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _TOTALS = b"hocket"

@@ -13,14 +13,14 @@ from hocket.errors import InputError
 from hocket.plan import Engine
 from hocket.results import Run, RunWriter
 from hocket.runner import PlanLike, ignored
-from hocket.sweep.answers import Sweep, status, status_of, table
-from hocket.sweep.axes import Axis, plain
-from hocket.sweep.build import build
-from hocket.sweep.cache import Cache, default_directory, key_of
-from hocket.sweep.combinations import Tables
-from hocket.sweep.on_ray import on_ray
-from hocket.sweep.processes import in_processes
-from hocket.sweep.task import Answer, Outcome, Task, kept
+from hocket.sweeps.answers import Sweep, status, status_of, table
+from hocket.sweeps.axes import Axis, plain
+from hocket.sweeps.build import build
+from hocket.sweeps.cache import Cache, default_directory, key_of
+from hocket.sweeps.combinations import Tables
+from hocket.sweeps.on_ray import on_ray
+from hocket.sweeps.processes import in_processes
+from hocket.sweeps.task import Answer, Outcome, Task, kept
 from hocket.units import shown
 
 Progress = Callable[[int, int], object]

@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 from hocket.errors import InputError
 from hocket.plan import Plan, parse_plan, read_tables
 from hocket.runner import PlanLike
-from hocket.sweep.axes import MAX_VALUES, Axis, with_setting, written
+from hocket.sweeps.axes import MAX_VALUES, Axis, with_setting, written
 
 SEED = "seed"
 """The axis over which results are averaged."""

@@ -1,4 +1,4 @@
-"""A worker process of a sweep, started as `python -m hocket.sweep.worker DESCRIPTOR`.
+"""A worker process of a sweep, started as `python -m hocket.sweeps.worker DESCRIPTOR`.
 
 It does the tasks that come through the connection with that descriptor, one after the other.
 """
@@ -8,7 +8,7 @@ import sys
 import threading
 from multiprocessing.connection import Connection
 
-from hocket.sweep.task import Task, perform
+from hocket.sweeps.task import Task, perform
 
 
 def main(descriptor: int) -> None:
