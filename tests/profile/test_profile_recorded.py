@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from hocket.errors import InputError
 from hocket.figures.profile import evidence_figure
 from hocket.profile import JobProfile, profile_counters
+from hocket.profile.job import CounterEvidence
 from hocket.units import parse_duration, parse_rate
 
 RECORDED = Path(__file__).parents[2] / "experiments" / "recorded-allreduce"
@@ -71,7 +72,8 @@ def test_rates_stay_below_the_shaped_link(profile: JobProfile) -> None:
 
 
 def test_nearly_all_iterations_are_seen_with_confidence(profile: JobProfile) -> None:
-    recorded_s = profile.time_s[-1] - profile.time_s[0]
+    assert isinstance(profile.evidence, CounterEvidence)
+    recorded_s = profile.evidence.time_s[-1] - profile.evidence.time_s[0]
     assert profile.iterations_seen >= 0.95 * recorded_s / profile.period_s - 2
     assert profile.confidence > 0.8
 

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hocket.profile import JobProfile
+from hocket.profile.job import CounterEvidence
 
 # Enough to see iterations differ, few enough to see their phases.
 _PERIODS_SHOWN = 5
@@ -19,14 +20,15 @@ def evidence_figure(profile: JobProfile) -> Figure:
 
     Source: the profile's own evidence arrays; nothing is computed anew.
     """
+    assert isinstance(profile.evidence, CounterEvidence), "a profile of counters"
     figure = Figure(figsize=(8.0, 5.6), layout="constrained")
     readings, fold = figure.subplots(2, 1)
     figure.suptitle(
         f"{profile.name}: period {profile.period_s * 1e3:.2f} ms, "
         f"{profile.bytes_per_iteration / 1e6:.3g} MB per iteration, confidence {profile.confidence:.2f}"
     )
-    _draw_readings(readings, profile)
-    _draw_fold(fold, profile)
+    _draw_readings(readings, profile, profile.evidence)
+    _draw_fold(fold, profile, profile.evidence)
     for axes in (readings, fold):
         axes.set_ylabel("rate (Gbps)")
         axes.set_ylim(bottom=0)
@@ -35,18 +37,18 @@ def evidence_figure(profile: JobProfile) -> Figure:
     return figure
 
 
-def _draw_readings(axes: Axes, profile: JobProfile) -> None:
+def _draw_readings(axes: Axes, profile: JobProfile, evidence: CounterEvidence) -> None:
     """Readings from the middle of the series, where tracking has settled."""
     starts_s = profile.iteration_start_s
     first = max(0, (starts_s.size - _PERIODS_SHOWN) // 2)
     shown_s = starts_s[first : first + _PERIODS_SHOWN]
     begin_s = shown_s[0] - 0.1 * profile.period_s
     end_s = shown_s[-1] + profile.period_s
-    low, high = np.searchsorted(profile.time_s, (begin_s, end_s))
-    low, high = max(0, int(low) - 1), min(int(high), profile.rate_bps.size)
+    low, high = np.searchsorted(evidence.time_s, (begin_s, end_s))
+    low, high = max(0, int(low) - 1), min(int(high), evidence.rate_bps.size)
     axes.stairs(
-        profile.rate_bps[low:high] * 1e-9,
-        profile.time_s[low : high + 1],
+        evidence.rate_bps[low:high] * 1e-9,
+        evidence.time_s[low : high + 1],
         color=_READINGS_COLOUR,
         label="readings",
     )
@@ -57,13 +59,13 @@ def _draw_readings(axes: Axes, profile: JobProfile) -> None:
     axes.set_title(f"{shown_s.size} of {profile.iterations_seen} iterations", loc="left", fontsize="medium")
 
 
-def _draw_fold(axes: Axes, profile: JobProfile) -> None:
+def _draw_fold(axes: Axes, profile: JobProfile, evidence: CounterEvidence) -> None:
     """The iteration with the resolution that folding gives."""
-    half_s = 0.5 * profile.period_s / profile.fold_s.size
-    order = np.argsort(profile.fold_s)
-    edges_s = np.append(profile.fold_s[order] - half_s, profile.fold_s[order][-1] + half_s)
+    half_s = 0.5 * profile.period_s / evidence.fold_s.size
+    order = np.argsort(evidence.fold_s)
+    edges_s = np.append(evidence.fold_s[order] - half_s, evidence.fold_s[order][-1] + half_s)
     axes.stairs(
-        profile.fold_rate_bps[order] * 1e-9, edges_s * 1e3, color=_READINGS_COLOUR, label="folded readings"
+        evidence.fold_rate_bps[order] * 1e-9, edges_s * 1e3, color=_READINGS_COLOUR, label="folded readings"
     )
     _draw_phases(axes, profile, 0.0, 1e3, labelled=True)
     axes.set_xlim(0, profile.period_s * 1e3)

@@ -14,7 +14,7 @@ import polars as pl
 
 from hocket.profile.counters import CounterSeries, Unit, read_counters
 from hocket.profile.fold import Fold
-from hocket.profile.job import JobProfile, UpPhase, dump_jobs
+from hocket.profile.job import CounterEvidence, JobProfile, UpPhase, dump_jobs
 from hocket.profile.period import Iterations, find_iterations, fold_iterations
 from hocket.profile.phases import Segment, explained_with, find_segments
 
@@ -122,11 +122,13 @@ def assemble(
         confidence=confidence(series, iterations, fold, segments),
         iterations_seen=int(iterations.seen.sum()),
         jitter_s=iterations.spread_s,
-        time_s=series.time_s,
-        rate_bps=np.diff(series.total_bytes) * 8 / np.diff(series.time_s),
         iteration_start_s=starts_s[iterations.seen],
-        fold_s=((np.arange(bins) + 0.5 + turned) / bins - origin) % 1.0 * period_s,
-        fold_rate_bps=np.roll(fold.bin_bytes, -turned) * 8 * bins / period_s,
+        evidence=CounterEvidence(
+            time_s=series.time_s,
+            rate_bps=np.diff(series.total_bytes) * 8 / np.diff(series.time_s),
+            fold_s=((np.arange(bins) + 0.5 + turned) / bins - origin) % 1.0 * period_s,
+            fold_rate_bps=np.roll(fold.bin_bytes, -turned) * 8 * bins / period_s,
+        ),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,18 +30,59 @@ class UpPhase:
     rate_bps: float
 
 
+@dataclass(frozen=True)
+class CollectiveUse:
+    """What an iteration asks for of one kind of communication.
+
+    `count` operations, which move `message_bytes` together as nccl-tests counts them (nan where the trace
+    does not say) and last `time_s` one after the other.
+    """
+
+    kind: str
+    count: float
+    message_bytes: float
+    time_s: float
+
+
+@dataclass(frozen=True, eq=False)
+class CounterEvidence:
+    """What a counter showed: the readings as `time_s` (n + 1) and `rate_bps` (n), and all iterations on top
+    of each other, `fold_s` (b, middles of bins) and `fold_rate_bps` (b).
+    """
+
+    time_s: FloatArray
+    rate_bps: FloatArray
+    fold_s: FloatArray
+    fold_rate_bps: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class TraceEvidence:
+    """What a trace showed, in seconds: communication (n, 2) and computation (m, 2) as merged intervals, the
+    annotated steps (k), and the operations of an iteration at their mean places in it (o, 2).
+    """
+
+    communication_s: FloatArray
+    compute_s: FloatArray
+    steps_s: FloatArray
+    fold_s: FloatArray
+
+
 @dataclass(frozen=True, eq=False)
 class JobProfile:
-    """One iteration of a job as its traffic shows it, and the evidence for it.
+    """One iteration of a job as its traffic or a trace of it shows it, and the evidence for it.
 
     The iteration starts with the Up phase after the longest Down phase, so no phase goes past its end.
-    `confidence`, in [0, 1], is the share of the traffic's variance that iterations explain of each other,
-    lowered for few iterations, a period that drifts and phases that hardly stand out; below 0.5 the profile
-    is a guess.
+    `confidence`, in [0, 1], is the product of everything that speaks against the profile: see "Profiles" in
+    docs/model.md. Below 0.5 the profile is a guess. `notes` are sentences on what it rests on.
 
-    Evidence: the readings as `time_s` (n + 1) and `rate_bps` (n); the starts of the iterations in that
-    series, `iteration_start_s` (`iterations_seen`), and the standard deviation of their lengths,
-    `jitter_s`; all of them on top of each other, `fold_s` (b, middles of bins) and `fold_rate_bps` (b).
+    `iteration_start_s` (`iterations_seen`) are the starts of the iterations on the clock of `evidence`, and
+    `jitter_s` the standard deviation of their lengths. Rates and bytes are nan where a trace does not say how
+    large messages are.
+
+    What only a trace shows, per iteration: `collectives`; `compute_s`, in which something was computed;
+    `communication_s`, in which something was communicated; `exposed_s`, in which that happened while nothing
+    was computed. None where it is not known.
     """
 
     name: str
@@ -50,14 +92,25 @@ class JobProfile:
     confidence: float
     iterations_seen: int
     jitter_s: float
-    time_s: FloatArray
-    rate_bps: FloatArray
     iteration_start_s: FloatArray
-    fold_s: FloatArray
-    fold_rate_bps: FloatArray
+    evidence: CounterEvidence | TraceEvidence
+    notes: tuple[str, ...] = ()
+    collectives: tuple[CollectiveUse, ...] = ()
+    compute_s: float | None = None
+    communication_s: float | None = None
+    exposed_s: float | None = None
 
     def to_job(self) -> dict[str, Any]:
-        """The job as an entry of `[[jobs]]`: times rounded to microseconds, rates to six digits."""
+        """The job as an entry of `[[jobs]]`: times rounded to microseconds, rates to six digits.
+
+        Raises:
+            InputError: The trace does not say how large messages are, and no rate was given for them.
+        """
+        if any(math.isnan(phase.rate_bps) for phase in self.phases):
+            raise InputError(
+                f"{self.name}: the trace does not say the size of every message; "
+                "give the rate at which the job sends (rate, --rate) to write it as a job"
+            )
         period_us = round(self.period_s * 1e6)
         up = []
         for phase in self.phases:
