@@ -1,6 +1,6 @@
 """What is wrong between the keys of a plan, each as the key and a sentence."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -101,7 +101,7 @@ def _job_mistakes(plan: "Plan", job: Job, path: KeyPath) -> Iterator[Mistake]:
             yield (*path, key), "belongs to a job with [jobs.training], and this job has none"
     found = list(_explicit_mistakes(job, path) if job.workload is None else _workload_mistakes(job, path))
     if job.first is not None:
-        found += _phase_mistakes(job.first.up, job.first.period_ps, (*path, "first"))
+        found += phase_mistakes(job.first.up, job.first.period_ps, (*path, "first"))
     yield from found
     if found:
         return
@@ -151,10 +151,11 @@ def _explicit_mistakes(job: Job, path: KeyPath) -> Iterator[Mistake]:
     if job.up is None:
         yield (*path, "up"), "is missing; a job with a period needs its Up phases"
         return
-    yield from _phase_mistakes(job.up, job.period_ps, path)
+    yield from phase_mistakes(job.up, job.period_ps, path)
 
 
-def _phase_mistakes(up: tuple[Phase, ...], period_ps: int, path: KeyPath) -> Iterator[Mistake]:
+def phase_mistakes(up: Sequence[Phase], period_ps: int, path: KeyPath) -> Iterator[Mistake]:
+    """Of the Up phases of a period, those that do not fit in it or overlap; `path` leads to their table."""
     period = format_duration(period_ps)
     end_ps, before = 0, -1
     for index, phase in sorted(enumerate(up), key=lambda item: item[1].start_ps):
