@@ -120,7 +120,7 @@ def _by_rates(plan: Plan, candidate: str | None) -> _RunInto:
     if plan.changes:
         raise InputError("changes: only the packet engine has links that change; run the plan on that one")
     network = build_network(plan)
-    crossings = network.crossings(plan, _placement(plan, candidate))
+    crossings = network.crossings(plan, placement_of(plan, candidate))
     jobs = _job_specs(plan, crossings, candidate, network)
 
     def run_into(sink: Sink, progress: _Progress) -> Run:
@@ -151,7 +151,7 @@ def _by_rates(plan: Plan, candidate: str | None) -> _RunInto:
 
 
 def _by_packets(plan: Plan, candidate: str | None) -> _RunInto:
-    sent = Sent(plan, _placement(plan, candidate))
+    sent = Sent(plan, placement_of(plan, candidate))
     # The packet engine finds the links by the flows.
     jobs = _job_specs(plan, [[] for _ in plan.jobs], candidate, sent.network)
 
@@ -188,7 +188,7 @@ def _manifest(plan: Plan, engine: Engine, candidate: str | None, run_s: float) -
 def _job_specs(
     plan: Plan, crossings: Sequence[Crossings], candidate: str | None, network: Network
 ) -> "list[_hocket._JobSpec]":
-    placement = _placement(plan, candidate)
+    placement = placement_of(plan, candidate)
     return [
         job_spec(job, _only_profile(number, job), crossed)
         if job.training is None
@@ -272,7 +272,11 @@ def _only_profile(number: int, job: Job) -> WorkloadProfile:
     return profiles[0]
 
 
-def _placement(plan: Plan, candidate: str | None) -> Mapping[str, Sequence[str]] | None:
+def placement_of(plan: Plan, candidate: str | None) -> Mapping[str, Sequence[str]] | None:
+    """Where the candidate of this name puts the jobs; without one, `None`: where they say themselves.
+
+    Raises `InputError` for a name that the plan does not have.
+    """
     if candidate is None:
         return None
     for each in plan.candidates:
