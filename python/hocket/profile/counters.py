@@ -28,6 +28,8 @@ COUNTER_UNITS: Mapping[str, Unit] = {
     "port_rcv_data": "words4",
     "node_infiniband_port_data_transmitted_bytes_total": "bytes",
     "node_infiniband_port_data_received_bytes_total": "bytes",
+    "node_network_transmit_bytes_total": "bytes",
+    "node_network_receive_bytes_total": "bytes",
 }
 """Counters known by name, and what one count is: `words4` is 4 octets, as InfiniBand's PortXmitData counts
 (Linux `Documentation/ABI/stable/sysfs-class-infiniband`). Earlier names win when a file has several."""
