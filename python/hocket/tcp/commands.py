@@ -1,0 +1,177 @@
+"""The commands for adaptively unfair TCP: `hocket tcp load`, `unload`, `status` and `watch`."""
+
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from hocket.console import out, print_json, print_table
+from hocket.errors import InputError, located
+from hocket.units import format_duration, parse_duration
+
+if TYPE_CHECKING:
+    from hocket.tcp.control import Settings
+    from hocket.tcp.diag import Connection
+
+app = typer.Typer(
+    help="Adaptively unfair TCP for Linux, as an eBPF congestion control (HotNets'22 §4(i)).",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+_WATCHED = ("local", "peer", "control", "phase", "sent", "of", "factor", "cwnd", "rtt")
+
+
+@app.command("load")
+def load_command(
+    base: Annotated[
+        Literal["cubic", "reno"], typer.Option("--base", help="Whose increase is multiplied.")
+    ] = "cubic",
+    factor: Annotated[
+        float, typer.Option("--factor", metavar="F", help="What hocket_weighted multiplies it by.")
+    ] = 2.0,
+    gap: Annotated[
+        str, typer.Option("--gap", metavar="TIME", help="With nothing to send for so long, a phase is over.")
+    ] = "20 ms",
+) -> None:
+    """Load the congestion controls hocket_adaptive and hocket_weighted. Needs root, clang and libbpf."""
+    from hocket.tcp import control
+
+    with located("--gap"):
+        gap_ns = parse_duration(gap) // 1000
+    settings = control.load(base, factor=factor, gap_ns=gap_ns)
+    out.print(f"loaded {' and '.join(control.ALGORITHMS)}: {_described(settings)}")
+
+
+@app.command("unload")
+def unload_command() -> None:
+    """Unload both; sockets that use them keep them until they are closed."""
+    from hocket.tcp import control
+
+    out.print(f"unloaded {' and '.join(control.unload())}")
+
+
+@app.command("status")
+def status_command(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Say whether they are loaded, since when, what is missing if not, and how many sockets use them."""
+    from hocket.tcp import control
+    from hocket.tcp.requirements import missing
+
+    settings = control.current()
+    lacking = missing()
+    users = {} if settings is None else _users()
+    if as_json:
+        print_json({"loaded": settings and asdict(settings), "missing": lacking, "sockets": users})
+        return
+    if settings is None:
+        out.print("not loaded" + "".join(f"\nmissing: {sentence}" for sentence in lacking))
+        return
+    out.print(f"loaded since {_date(settings.loaded_ns)}: {_described(settings)}")
+    print_table(
+        ("network namespace", *control.ALGORITHMS),
+        ((name, *map(str, counts.values())) for name, counts in users.items()),
+    )
+
+
+@app.command("watch")
+def watch_command(
+    namespaces: Annotated[
+        list[str] | None,
+        typer.Option("--namespace", metavar="NAME", help="A network namespace instead of this one; several."),
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option("--seconds", metavar="N", help="Stop after so long.", min=0)
+    ] = None,
+    interval: Annotated[
+        str, typer.Option("--interval", metavar="TIME", help="Between two looks, at least 10 ms.")
+    ] = "1 s",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON for each look.")] = False,
+) -> None:
+    """Show the communication phase of each socket: sent, total, the factor on its increase, its window."""
+    with located("--interval"):
+        interval_s = parse_duration(interval) / 1e12
+    if interval_s < 0.01:
+        raise InputError(f"--interval: must be at least 10 ms: got {interval}")
+    with _phases() as phases:
+        end_s = None if seconds is None else time.monotonic() + seconds
+        while True:
+            _show(_connections(phases, namespaces), as_json)
+            if end_s is not None and time.monotonic() + interval_s > end_s:
+                return
+            time.sleep(interval_s)
+
+
+@contextmanager
+def _phases() -> Iterator[int]:
+    from hocket.tcp import control
+
+    fd = control.phase_map()
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _connections(phases: int, namespaces: Sequence[str] | None) -> "list[Connection]":
+    from hocket.tcp.diag import connections
+
+    return [each for name in namespaces or (None,) for each in connections(phases, name)]
+
+
+def _show(connections: "list[Connection]", as_json: bool) -> None:
+    if as_json:
+        line = {"time_ns": time.time_ns(), "connections": [asdict(each) for each in connections]}
+        out.file.write(json.dumps(line) + "\n")
+        out.file.flush()
+    elif connections:
+        print_table(_WATCHED, map(_watched, connections), left=3)
+    else:
+        out.print("no socket uses them")
+
+
+def _watched(connection: "Connection") -> tuple[str, ...]:
+    phase = connection.phase
+    of_phase = ("–",) * 4
+    if phase is not None:
+        of_phase = (
+            str(phase.number),
+            _megabytes(phase.sent_bytes),
+            "?" if phase.total_bytes is None else _megabytes(phase.total_bytes),
+            "–" if phase.factor is None else f"{phase.factor:.2f}",
+        )
+    ends = (connection.local, connection.peer, connection.algorithm)
+    return (*ends, *of_phase, str(connection.cwnd), f"{connection.rtt_us / 1e3:.2f} ms")
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.2f} MB"
+
+
+def _users() -> dict[str, dict[str, int]]:
+    """How many sockets use each control, in this network namespace and in each that has a name."""
+    from hocket.profile.watch import NAMESPACES, names_in
+    from hocket.tcp.control import ALGORITHMS
+
+    users = {}
+    with _phases() as phases:
+        for name in (None, *names_in(NAMESPACES)):
+            used = [each.algorithm for each in _connections(phases, None if name is None else [name])]
+            users[name or "this one"] = {algorithm: used.count(algorithm) for algorithm in ALGORITHMS}
+    return users
+
+
+def _described(settings: "Settings") -> str:
+    gap = format_duration(settings.gap_ns * 1000)
+    return f"{settings.base}'s increase × (1 + sent/total), gaps from {gap}; and × {settings.factor:g}"
+
+
+def _date(unix_ns: int) -> str:
+    return datetime.fromtimestamp(unix_ns // 10**9, UTC).isoformat(sep=" ").replace("+00:00", " UTC")
