@@ -32,6 +32,7 @@ from hocket.hpcc import EXACT, REFERENCE, is_study, load_study, run_study
 from hocket.plan import Plan
 from hocket.profile import commands as profile_commands
 from hocket.runner import as_plan, simulate
+from hocket.tcp import commands as tcp_commands
 from hocket.trace import perfetto
 
 
@@ -232,6 +233,7 @@ def _run_study(path: Path, directory: Path | None, seed: int, exact: bool, as_js
 for part in (cluster_commands, profile_commands):
     for name, command in part.COMMANDS.items():
         app.command(name)(command)
+app.add_typer(tcp_commands.app, name="tcp")
 
 
 @app.command("fabric")
