@@ -28,6 +28,7 @@ from hocket.console import (
 )
 from hocket.errors import InputError, SelfCheckError, located
 from hocket.exits import INPUT_ERROR, INTERRUPTED, WRONG, end_interrupted
+from hocket.export import commands as export_commands
 from hocket.hpcc import EXACT, REFERENCE, is_study, load_study, run_study
 from hocket.plan import Plan
 from hocket.profile import commands as profile_commands
@@ -230,7 +231,7 @@ def _run_study(path: Path, directory: Path | None, seed: int, exact: bool, as_js
     end_interrupted(run)
 
 
-for part in (cluster_commands, profile_commands):
+for part in (cluster_commands, profile_commands, export_commands):
     for name, command in part.COMMANDS.items():
         app.command(name)(command)
 app.add_typer(tcp_commands.app, name="tcp")

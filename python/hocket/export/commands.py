@@ -1,0 +1,77 @@
+"""The command for remedies without shifts: `hocket export`."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.markup import escape
+
+from hocket.console import out, print_json
+from hocket.errors import InputError, located
+
+
+def export_command(
+    plan: Annotated[Path, typer.Argument(help="Jobs and their link or fabric, as TOML or JSON.")],
+    part: Annotated[
+        Literal["nccl", "switch", "dcqcn", "all"],
+        typer.Option("--for", help="Only what jobs, switches, or NICs are told."),
+    ] = "all",
+    candidate: Annotated[
+        str | None, typer.Option("--candidate", metavar="NAME", help="Place jobs as this candidate does.")
+    ] = None,
+    classes: Annotated[
+        str,
+        typer.Option("--classes", metavar="C1,C2,…", help="Classes for jobs that the fabric has lossless."),
+    ] = "3,4",
+    ports: Annotated[
+        str | None,
+        typer.Option("--ports", metavar="P1,P2,…", help="Ports of a SONiC switch; adds switch-sonic.json."),
+    ] = None,
+    directory: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Write environments and scripts.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Print a plan's priorities and DCQCN as settings of NCCL, switches and NICs, and how to undo them."""
+    from hocket.export import files, report
+    from hocket.export.classes import job_classes, parse_classes
+    from hocket.export.nics import governed_jobs
+    from hocket.export.switches import parse_ports
+    from hocket.runner import as_plan, placement_of
+
+    if ports is not None and part not in ("switch", "all"):
+        raise InputError(f"--ports: is for switches: got --for {part}")
+    of_switch = () if ports is None else parse_ports(ports)
+    lossless = parse_classes(classes)
+    checked = as_plan(plan)
+    with located(plan):
+        placement = placement_of(checked, candidate)
+        told = None if part == "dcqcn" else job_classes(checked, placement, lossless)
+        governed = governed_jobs(checked, placement) if part in ("dcqcn", "all") else None
+    wanted = {
+        "nccl": {} if told is None else files.job_files(told),
+        "switch": {} if told is None else files.switch_files(told, of_switch),
+        "dcqcn": {} if governed is None else files.nic_files(governed),
+    }
+    written = {
+        path: text for name, each in wanted.items() if part in (name, "all") for path, text in each.items()
+    }
+    # Files first: whoever reads what is printed may stop reading.
+    if directory is not None:
+        files.write_files(written, directory)
+    if as_json:
+        print_json(report.as_json(told, governed))
+        return
+    out.print(f"[bold]{escape(checked.name or plan.name)}[/bold]")
+    if told is not None and part in ("nccl", "all"):
+        report.print_environments(told)
+    if told is not None and part in ("switch", "all"):
+        report.print_switches(told, of_switch, directory)
+    if governed is not None:
+        report.print_nics(governed, directory)
+    if directory is not None:
+        out.print(escape(f"\nwritten to {directory}: {', '.join(written) or 'nothing, as nothing changes'}"))
+
+
+COMMANDS: dict[str, Callable[..., None]] = {"export": export_command}

@@ -1,0 +1,245 @@
+"""DCQCN of a plan's jobs in the units of NVIDIA's NICs: what to write into the mlx5 driver's `cc_params/`.
+
+Names and width of a value: Linux `drivers/infiniband/hw/mlx5/cong.c`. Units, limits and what NICs are shipped
+with: NVIDIA, "DCQCN CC parameters" (DOCA 3.4, November 2026).
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hocket.congestion import Congestion
+from hocket.errors import InputError
+from hocket.packets import Sent
+from hocket.parameters import Parameter, values
+from hocket.plan import Job, Plan
+from hocket.units import format_duration
+from hocket.workloads import PhaseSpec
+
+# What the driver takes: `kstrtou32_from_user`.
+_U32 = 2**32 - 1
+# HotNets'22 §2: with T of 100 and 125 µs the aggressive job got 30 Gbps and the other 15, a weight of 2.
+_T_OF_WEIGHT = {2.0: "100 us", 1.0: "125 us"}
+_PS_PER_US = 10**6
+_BPS_PER_MBPS = 10**6
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """A file of `cc_params/`: the engine's parameter that it holds, in which unit, within which limits."""
+
+    parameter: str
+    unit: str
+    in_units: Callable[[Any], float]
+    least: int = 0
+    most: int = _U32
+
+
+def _us(value: int) -> float:
+    return value / _PS_PER_US
+
+
+def _mbps(value: int) -> float:
+    return value / _BPS_PER_MBPS
+
+
+def _or_zero(convert: Callable[[int], float]) -> Callable[[int | None], float]:
+    return lambda value: 0 if value is None else convert(value)
+
+
+SETTINGS: Mapping[str, _Setting] = {
+    "rp_time_reset": _Setting("increase_timer_ps", "us", _us, 1),
+    "rp_byte_reset": _Setting("byte_counter", "64 B", _or_zero(lambda value: value / 64)),
+    "rp_threshold": _Setting("fast_recovery_steps", "", float),
+    "rp_ai_rate": _Setting("additive_increase_bps", "Mbps", _mbps, 1),
+    "rp_hai_rate": _Setting("hyper_increase_bps", "Mbps", _mbps, 1),
+    "rp_dce_tcp_g": _Setting("gain", "1 - g, of 1024", lambda value: 1024 * (1 - value), 0, 1023),
+    "rp_dce_tcp_rtt": _Setting("alpha_timer_ps", "us", _us, 1, 131_071),
+    "rp_initial_alpha_value": _Setting("initial_alpha", "of 1023", lambda value: 1023 * value, 1, 1023),
+    "rp_rate_reduce_monitor_period": _Setting("cut_check_ps", "us", _or_zero(_us), 1),
+    "rp_gd": _Setting("cut_divisor", "10 + log2", lambda value: 10 + math.log2(value), 10, 11),
+    "rp_min_dec_fac": _Setting("least_kept", "%", lambda value: 100 * value, 0, 100),
+    "rp_clamp_tgt_rate": _Setting("clamp_target_rate", "", float, 0, 1),
+    "rp_clamp_tgt_rate_ati": _Setting("clamp_target_after_timer", "", float, 0, 1),
+    "rp_min_rate": _Setting("min_rate_bps", "Mbps", _mbps, 1),
+    "rp_rate_to_set_on_first_cnp": _Setting("rate_on_first_cnp_bps", "Mbps", _or_zero(_mbps)),
+}
+"""By the name of the file."""
+
+
+@dataclass(frozen=True)
+class Write:
+    """A value for a file of `cc_params/`, and what a NIC as shipped has there."""
+
+    name: str
+    value: int
+    shipped: int
+    unit: str
+
+
+@dataclass(frozen=True)
+class Adaptive:
+    """R_AI and R_HAI × (1 + sent ÷ total) over each communication phase (HotNets'22 §4(i)).
+
+    `total_bytes` a NIC sends in a phase; one is over after `gap_s` with less than `quiet_bps`.
+    """
+
+    total_bytes: int
+    gap_s: float
+    quiet_bps: int
+
+
+@dataclass(frozen=True)
+class Governed:
+    """What the NICs of a job are told; `reason` says why nothing, or not all, where that is so."""
+
+    job: str
+    writes: tuple[Write, ...] = ()
+    adaptive: Adaptive | None = None
+    reason: str | None = None
+
+
+def governed_jobs(plan: Plan, placement: Mapping[str, Sequence[str]] | None) -> tuple[Governed, ...]:
+    """For each job of `plan`, how its NICs are set up so that DCQCN does what the plan says.
+
+    A job writes what its plan gives and what its preset has unlike NICs as shipped. A job without
+    `congestion` goes by its `share`: to a weight of 2 against 1 belong the timers of HotNets'22 §2.
+
+    Raises `InputError` for a value that a NIC cannot hold, and for jobs on one NIC that want it set up
+    differently: its parameters govern all that it sends.
+    """
+    weights = {job.share.weight for job in plan.jobs if job.share.kind != "adaptive"}
+    found = tuple(
+        _governed(job, parameters, weights)
+        for job, parameters in zip(plan.jobs, Sent(plan, placement).congestion, strict=True)
+    )
+    _check_hosts(plan, placement, found)
+    return found
+
+
+def _governed(job: Job, parameters: Sequence[Parameter], weights: set[float]) -> Governed:
+    if job.congestion is not None:
+        if job.congestion.policy != "dcqcn":
+            return Governed(job.name, reason=f"{job.congestion.policy} is not what cc_params/ governs")
+        wants_adaptive = bool(values(parameters)["adaptive"])
+        return _adapting(job, _writes(job.name, parameters), wants_adaptive)
+    if job.share.kind == "adaptive":
+        if job.share.weight != 1:
+            why = f"an adaptive weight of {job.share.weight:g} has no counterpart in a NIC, only one of 1 has"
+            return Governed(job.name, reason=why)
+        return _adapting(job, (), True)
+    if weights == {1.0}:
+        return Governed(job.name, reason="says nothing of congestion: its NICs stay as they are")
+    if not weights <= set(_T_OF_WEIGHT):
+        why = (
+            f"weights {', '.join(f'{each:g}' for each in sorted(weights))}: HotNets'22 §2 gives timers for 2 "
+            'against 1 alone; give congestion = { dcqcn = { preset = "mlx5", increase_timer = … } }'
+        )
+        return Governed(job.name, reason=why)
+    timer = Congestion.model_validate({"dcqcn": {"preset": "mlx5", "T": _T_OF_WEIGHT[job.share.weight]}})
+    return Governed(job.name, _writes(job.name, timer.parameters(_LINE_RATE_BPS, _PATH_BYTES)))
+
+
+# The preset "mlx5" depends on neither the line rate nor the path.
+_LINE_RATE_BPS = 100 * 10**9
+_PATH_BYTES = 10**5
+
+
+def _writes(job: str, parameters: Sequence[Parameter]) -> tuple[Write, ...]:
+    as_shipped = Congestion.model_validate({"dcqcn": {"preset": "mlx5"}})
+    shipped = values(as_shipped.parameters(_LINE_RATE_BPS, _PATH_BYTES))
+    by_name = {each.name: each for each in parameters}
+    found = []
+    for name, setting in SETTINGS.items():
+        parameter = by_name[setting.parameter]
+        if parameter.source == "plan" or parameter.value != shipped[setting.parameter]:
+            found.append(
+                Write(
+                    name,
+                    _in_units(job, name, setting, parameter.value),
+                    _in_units(job, name, setting, shipped[setting.parameter]),
+                    setting.unit,
+                )
+            )
+    return tuple(found)
+
+
+def _in_units(job: str, name: str, setting: _Setting, value: Any) -> int:
+    exact = setting.in_units(value)
+    nearest = round(exact)
+    if abs(exact - nearest) > 1e-9 * max(1.0, abs(exact)) or not setting.least <= nearest <= setting.most:
+        unit = f" ({setting.unit})" if setting.unit else ""
+        raise InputError(
+            f"job {job!r}: {setting.parameter.removesuffix('_ps').removesuffix('_bps')}: a NIC holds whole "
+            f"numbers from {setting.least} to {setting.most} in {name}{unit}: got {exact:.6g}"
+        )
+    return nearest
+
+
+def _adapting(job: Job, writes: tuple[Write, ...], wanted: bool) -> Governed:
+    if not wanted:
+        return Governed(job.name, writes)
+    if job.training is not None:
+        return Governed(job.name, writes, reason="adaptive needs the bytes of a phase: give period and up")
+    profiles = job.profiles()
+    totals = {_bytes(phase) for profile in profiles for phase in profile.phases}
+    if len(totals) != 1:
+        why = f"adaptive needs phases of one size: this job's have {len(totals)} different ones"
+        return Governed(job.name, writes, reason=why)
+    shortest_ps = min(_shortest_down_ps(profile.period_ps, profile.phases) for profile in profiles)
+    if shortest_ps < _LEAST_DOWN_PS:
+        why = (
+            f"adaptive needs {format_duration(_LEAST_DOWN_PS)} between two phases to tell them apart: "
+            f"this job leaves {format_duration(shortest_ps)}"
+        )
+        return Governed(job.name, writes, reason=why)
+    slowest_bps = min(phase.rate_bps for profile in profiles for phase in profile.phases)
+    (total_bytes,) = totals
+    return Governed(job.name, writes, Adaptive(total_bytes, shortest_ps / 2e12, slowest_bps // _QUIET_PART))
+
+
+# The counter is read every 10 ms: two quiet samples in half of a Down phase.
+_LEAST_DOWN_PS = 40 * 10**9
+# Hocket: less than this part of the rate of a phase is what is sent between phases.
+_QUIET_PART = 100
+
+
+def _bytes(phase: PhaseSpec) -> int:
+    return phase.rate_bps * phase.duration_ps // (8 * 10**12)
+
+
+def _shortest_down_ps(period_ps: int, phases: Sequence[PhaseSpec]) -> int:
+    """The shortest time between the end of a phase and the start of the next; `phases` in order of start."""
+    starts = [*(phase.start_ps for phase in phases[1:]), phases[0].start_ps + period_ps]
+    ends = [phase.start_ps + phase.duration_ps for phase in phases]
+    return min(start - end for start, end in zip(starts, ends, strict=True))
+
+
+def _check_hosts(
+    plan: Plan, placement: Mapping[str, Sequence[str]] | None, governed: Sequence[Governed]
+) -> None:
+    if plan.fabric is None:
+        return
+    first: dict[str, Governed] = {}
+    for job, each in zip(plan.jobs, governed, strict=True):
+        for host in plan.hosts_of(job, placement):
+            other = first.setdefault(host, each)
+            difference = _difference(other, each)
+            if difference is not None:
+                raise InputError(
+                    f"host {host!r}: jobs {other.job!r} and {each.job!r} want its NIC set up differently: "
+                    f"{difference}; a NIC's parameters govern all that it sends"
+                )
+
+
+def _difference(one: Governed, other: Governed) -> str | None:
+    """In what the two want a NIC set up differently, the first thing of several."""
+    wanted = [{write.name: write.value for write in each.writes} for each in (one, other)]
+    for name in SETTINGS:
+        values = [str(each.get(name, "as it is")) for each in wanted]
+        if values[0] != values[1]:
+            return f"{name} {values[0]} and {values[1]}"
+    if one.adaptive != other.adaptive:
+        return "adaptive by different phases" if one.adaptive and other.adaptive else "adaptive and not"
+    return None

@@ -1,0 +1,171 @@
+"""An export as people read it: for each remedy what it changes, how to apply it and how to undo it."""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
+
+from hocket.console import out, print_table
+from hocket.export.classes import CNP_CLASS, CNP_DSCP, Classes, dscp_of
+from hocket.export.files import directory_names, nccl_environment
+from hocket.export.nics import Governed
+from hocket.export.switches import nvue_commands
+
+
+def print_environments(classes: Classes) -> None:
+    """The classes of jobs, and what NCCL is told of them."""
+    _title("jobs: a priority each (HotNets'22 §4(ii))")
+    print_table(
+        ("job", "priority", "class", "DSCP", "NCCL_IB_TC", "NCCL_IB_SL"),
+        (
+            tuple(
+                map(
+                    str,
+                    (job.job, job.priority, job.traffic_class, job.dscp, job.nccl_ib_tc, job.traffic_class),
+                )
+            )
+            for job in classes.jobs
+        ),
+    )
+    given = "the plan's" if classes.from_plan else "unique among the jobs of a link, in the plan's order"
+    out.print(f"priorities: {given}; 0 goes first")
+    for each, jobs in classes.sharers.items():
+        out.print(escape(f"class {each} is shared: {', '.join(jobs)} get equal parts of a link there"))
+    if classes.folded:
+        out.print(
+            f"the plan simulates {classes.simulated_queues} queues, the fabric has {len(classes.lossless)}: "
+            f"simulate it with priority_queues = {len(classes.lossless)}"
+        )
+    _step(
+        "how NCCL marks what each job sends over RoCE, and nothing else",
+        [f"export {' '.join(nccl_environment(job).split())}  # job {job.job}" for job in classes.jobs],
+        ["unset NCCL_IB_TC NCCL_IB_SL"],
+    )
+
+
+def print_switches(classes: Classes, ports: Sequence[str], directory: Path | None) -> None:
+    """What switches, and the NICs of hosts, are told of the classes."""
+    _title("switches: classes one after another")
+    rows = [
+        (
+            str(dscp_of(each)),
+            str(each),
+            str(place),
+            "must be so already",
+            ", ".join(job.job for job in classes.jobs if job.traffic_class == each),
+        )
+        for place, each in enumerate(classes.used, 2)
+    ]
+    cnps = (str(CNP_DSCP), str(CNP_CLASS), "1", "as it is", "CNPs")
+    print_table(("DSCP", "class and queue", "served", "lossless", "jobs"), [cnps, *rows], left=5)
+    _step(
+        "the order of queues at every port: while these send, others wait; PFC and ECN thresholds stay",
+        nvue_commands(classes),
+        ["nv config history  # then `nv config apply` with the revision before"],
+        "NVUE (Cumulus Linux 5)",
+    )
+    if ports:
+        _step(
+            f"the same at {', '.join(ports)}",
+            ["sudo config checkpoint before-hocket", "sudo config load -y switch-sonic.json"],
+            ["sudo config rollback before-hocket"],
+            "SONiC",
+        )
+    else:
+        out.print("\nSONiC: --ports Ethernet0,Ethernet4 and so on says which ports are told")
+    _step(
+        "what a NIC takes the class of a packet from: its DSCP",
+        _scripts(directory, ["hosts.sh apply INTERFACE"]),
+        _scripts(directory, ["hosts.sh undo INTERFACE"]),
+        "hosts",
+    )
+
+
+def print_nics(governed: Sequence[Governed], directory: Path | None) -> None:
+    """What NICs are told of DCQCN."""
+    _title("NICs: DCQCN (HotNets'22 §2 and §4(i))")
+    rows = [
+        (each.job, write.name, str(write.value), str(write.shipped), write.unit)
+        for each in governed
+        for write in each.writes
+    ]
+    if rows:
+        print_table(("job", "cc_params/", "write", "as shipped", "unit"), rows, left=2)
+    for each in governed:
+        if each.reason is not None:
+            out.print(escape(f"{each.job}: {each.reason}"))
+    names = directory_names(each.job for each in governed)
+    told = [names[each.job] for each in governed if each.writes]
+    adaptive = [names[each.job] for each in governed if each.adaptive]
+    if told:
+        _step(
+            "parameters of a NIC, for all that it sends of whatever job, until its driver starts anew",
+            _scripts(directory, [f"{name}/apply.sh PCI_ADDRESS" for name in told]),
+            _scripts(directory, [f"{name}/undo.sh PCI_ADDRESS" for name in told]),
+        )
+    if adaptive:
+        _step(
+            "R_AI and R_HAI of a NIC as its phase goes on, for all that it sends, a hundred times a second",
+            _scripts(directory, [f"{name}/adaptive.sh PCI_ADDRESS" for name in adaptive]),
+            ["end it: Ctrl-C"],
+        )
+
+
+def as_json(classes: Classes | None, governed: Sequence[Governed] | None) -> dict[str, Any]:
+    """All of it; of parts that were not asked for, null."""
+    return {
+        "classes": None if classes is None else _classes_json(classes),
+        "nics": None if governed is None else [_governed_json(each) for each in governed],
+    }
+
+
+def _classes_json(classes: Classes) -> dict[str, Any]:
+    return {
+        "jobs": [
+            {
+                "job": each.job,
+                "priority": each.priority,
+                "class": each.traffic_class,
+                "dscp": each.dscp,
+                "nccl_ib_tc": each.nccl_ib_tc,
+                "nccl_ib_sl": each.traffic_class,
+            }
+            for each in classes.jobs
+        ],
+        "priorities_from_plan": classes.from_plan,
+        "simulated_queues": classes.simulated_queues,
+        "shared": {str(each): list(jobs) for each, jobs in classes.sharers.items()},
+        "nvue": list(nvue_commands(classes)),
+    }
+
+
+def _governed_json(each: Governed) -> dict[str, Any]:
+    adaptive = each.adaptive
+    return {
+        "job": each.job,
+        "writes": {write.name: write.value for write in each.writes},
+        "adaptive": None
+        if adaptive is None
+        else {"total_bytes": adaptive.total_bytes, "gap_s": adaptive.gap_s},
+        "reason": each.reason,
+    }
+
+
+def _title(text: str) -> None:
+    out.print(f"\n[bold]{escape(text)}[/bold]")
+
+
+def _scripts(directory: Path | None, calls: Sequence[str]) -> list[str]:
+    if directory is None:
+        return ["a script that --out DIR writes"]
+    return [f"sudo sh {shlex.quote(str(directory))}/{call}" for call in calls]
+
+
+def _step(changes: str, apply: Sequence[str], undo: Sequence[str], where: str = "") -> None:
+    out.print(escape(f"\n{where}{': ' if where else ''}changes {changes}"))
+    for name, lines in (("apply", apply), ("undo", undo)):
+        out.print(f"{name}:")
+        for line in lines:
+            out.print(escape(f"  {line}"))

@@ -1,0 +1,31 @@
+# Each NIC's old values are kept before the first write, and every write is read back.
+root=${HOCKET_MLX5:-/sys/kernel/debug/mlx5}
+kept=${HOCKET_KEPT:-/var/lib/hocket/cc_params}
+
+if [ $# -eq 0 ]; then
+    echo "usage: $0 PCI_ADDRESS...; here are: $(ls "$root" 2>/dev/null | tr '\n' ' ')" >&2
+    exit 2
+fi
+for nic in "$@"; do
+    if [ ! -w "$root/$nic/cc_params/rp_time_reset" ]; then
+        echo "$root/$nic/cc_params: cannot be written: no such mlx5 NIC, no debugfs, or not root" >&2
+        exit 2
+    fi
+done
+mkdir -p "$kept"
+for nic in "$@"; do
+    if [ ! -e "$kept/$nic" ]; then
+        for file in "$root/$nic/cc_params"/rp_*; do
+            echo "${file##*/} $(cat "$file")"
+        done > "$kept/$nic.new"
+        mv "$kept/$nic.new" "$kept/$nic"
+    fi
+    echo "$writes" | while read -r name value; do
+        file=$root/$nic/cc_params/$name
+        echo "$value" > "$file" || true
+        if [ "$(cat "$file")" != "$value" ]; then
+            echo "$file: holds $(cat "$file") and not $value: the NIC refused it; undo.sh restores what was" >&2
+            exit 1
+        fi
+    done
+done

@@ -1,0 +1,96 @@
+"""Which job gets which traffic class."""
+
+from typing import Any
+
+import pytest
+
+from hocket.errors import InputError
+from hocket.export.classes import Classes, job_classes, parse_classes
+from hocket.plan import parse_plan
+
+Tables = dict[str, Any]
+
+
+def job(name: str, **others: object) -> Tables:
+    up = {"start": "50 ms", "duration": "40 ms", "rate": "40 Gbps"}
+    return {"name": name, "period": "100 ms", "up": [up], **others}
+
+
+def classes_of(jobs: list[Tables], lossless: tuple[int, ...] = (4, 3), **network: Any) -> Classes:
+    plan = parse_plan({**(network or {"link": {"capacity": "50 Gbps"}}), "jobs": jobs})
+    return job_classes(plan, None, lossless)
+
+
+def of(classes: Classes) -> dict[str, tuple[int, int]]:
+    return {each.job: (each.priority, each.traffic_class) for each in classes.jobs}
+
+
+def two_spines() -> Tables:
+    """Two pairs of racks that nothing joins; hosts a1 to a3 are left of the first, b1 to b3 right of it."""
+    links = []
+    for pair in ("1", "2"):
+        links.append({"ends": [f"left{pair}", f"right{pair}"], "rate": "50 Gbps", "delay": "500 ns"})
+        for number in range(1, 4):
+            for side, rack in (("a", "left"), ("b", "right")):
+                host = f"{side}{pair}{number}"
+                links.append({"ends": [host, f"{rack}{pair}"], "rate": "50 Gbps", "delay": "500 ns"})
+    return {"links": links}
+
+
+def test_priorities_are_unique_and_the_first_job_goes_first() -> None:
+    assert of(classes_of([job("a"), job("b")])) == {"a": (0, 4), "b": (1, 3)}
+
+
+def test_class_3_is_roces_usual_dscp_and_byte() -> None:
+    (only,) = classes_of([job("a")], lossless=(3,)).jobs
+    # AF31 is DSCP 26; 26 × 4 + ECT(0), which is 2.
+    assert (only.traffic_class, only.dscp, only.nccl_ib_tc) == (3, 26, 106)
+
+
+def test_jobs_that_meet_on_no_link_have_the_same_priority() -> None:
+    placed = {"a": ["a11", "b11"], "b": ["a21", "b21"], "c": ["a12", "b12"]}
+    jobs = [job(name, placement=hosts) for name, hosts in placed.items()]
+    classes = classes_of(jobs, fabric=two_spines())
+    assert of(classes) == {"a": (0, 4), "b": (0, 4), "c": (1, 3)}
+    assert classes.sharers == {}
+
+
+def test_priorities_of_the_plan_are_taken_and_fold_into_the_last_class_as_on_the_engines() -> None:
+    classes = classes_of([job("a", priority=7), job("b"), job("c", priority=1)])
+    assert of(classes) == {"a": (7, 3), "b": (0, 4), "c": (1, 3)}
+    assert classes.from_plan
+    assert classes.folded
+    assert classes.sharers == {3: ("a", "c")}
+
+
+def test_a_plan_with_one_queue_puts_all_jobs_into_one_class() -> None:
+    classes = classes_of([job("a"), job("b")], link={"capacity": "50 Gbps", "priority_queues": 1})
+    assert of(classes) == {"a": (0, 4), "b": (1, 4)}
+    assert not classes.folded
+    assert classes.used == (4,)
+
+
+def test_classes_are_served_highest_first_in_whichever_order_they_are_given() -> None:
+    assert parse_classes("2,5,3") == (5, 3, 2)
+
+
+@pytest.mark.parametrize("text", ["", "6", "0", "7", "3,", "3,3", "3 4", "x", "3,-1", "٣", "1,2,3,4,5,6"])
+def test_other_classes_are_refused_with_what_is_wrong(text: str) -> None:
+    with pytest.raises(InputError, match=r"^--classes: ") as refused:
+        parse_classes(text)
+    assert repr(text) in str(refused.value)
+
+
+def test_many_jobs_on_one_link_take_no_long_time_and_fold() -> None:
+    classes = classes_of([job(f"j{number}") for number in range(1_000)])
+    assert [each.priority for each in classes.jobs[:300]] == [*range(256), *[255] * 44]
+    assert len(classes.sharers[3]) == 999
+
+
+def test_a_job_without_a_placement_is_named() -> None:
+    with pytest.raises(InputError, match="job 'a' has none"):
+        classes_of(
+            [job("a")],
+            fabric=two_spines(),
+            candidates=[{"name": "x", "placement": {"a": ["a11", "b11"]}}],
+        )

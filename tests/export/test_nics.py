@@ -1,0 +1,182 @@
+"""DCQCN in the units of NICs."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hocket.congestion import Congestion
+from hocket.errors import InputError
+from hocket.export.nics import SETTINGS, Governed, governed_jobs
+from hocket.plan import parse_plan
+
+Tables = dict[str, Any]
+LINE_BPS, PATH_BYTES = 50 * 10**9, 10**5
+
+
+def job(name: str, **others: object) -> Tables:
+    up = {"start": "50 ms", "duration": "40 ms", "rate": "40 Gbps"}
+    return {"name": name, "period": "100 ms", "up": [up], **others}
+
+
+def governed(*jobs: Tables, **network: Any) -> dict[str, Governed]:
+    plan = parse_plan({**(network or {"link": {"capacity": "50 Gbps"}}), "jobs": list(jobs)})
+    return {each.job: each for each in governed_jobs(plan, None)}
+
+
+def written(each: Governed) -> dict[str, int]:
+    return {write.name: write.value for write in each.writes}
+
+
+def parameters(table: Tables) -> dict[str, Any]:
+    found = Congestion.model_validate({"dcqcn": table}).parameters(LINE_BPS, PATH_BYTES)
+    return {each.name: each.value for each in found}
+
+
+def test_unfair_dcqcn_of_the_paper_is_one_write_for_each_job() -> None:
+    dcqcn = {"preset": "hotnets22"}
+    found = governed(
+        job("a", congestion={"dcqcn": {**dcqcn, "T": "100 us"}}), job("b", congestion={"dcqcn": dcqcn})
+    )
+    assert written(found["a"]) == {"rp_time_reset": 100}
+    assert written(found["b"]) == {"rp_time_reset": 125}
+
+
+def test_a_weight_of_two_has_the_timers_of_the_paper() -> None:
+    found = governed(job("a", share={"weighted": 2.0}), job("b"))
+    assert {name: written(each) for name, each in found.items()} == {
+        "a": {"rp_time_reset": 100},
+        "b": {"rp_time_reset": 125},
+    }
+
+
+def test_no_timer_is_invented_for_another_weight() -> None:
+    found = governed(job("a", share={"weighted": 3.0}), job("b"))
+    assert not found["a"].writes
+    assert not found["b"].writes
+    assert "weights 1, 3" in str(found["a"].reason)
+
+
+def test_what_the_plan_gives_is_written_even_if_nics_have_it_already() -> None:
+    found = governed(job("a", congestion={"dcqcn": {"preset": "mlx5", "R_AI": "5 Mbps"}}))
+    assert written(found["a"]) == {"rp_ai_rate": 5}
+    assert [write.shipped for write in found["a"].writes] == [5]
+
+
+def test_other_controls_and_silence_change_nothing_and_say_so() -> None:
+    found = governed(job("a", congestion="hpcc"), job("b"))
+    assert [each.writes for each in found.values()] == [(), ()]
+    assert "hpcc" in str(found["a"].reason)
+    assert "stay as they are" in str(found["b"].reason)
+
+
+@pytest.mark.parametrize("preset", ["recommended", "mlx5", "hotnets22"])
+def test_what_is_written_reads_back_as_the_preset(preset: str) -> None:
+    found = governed(job("a", congestion={"dcqcn": {"preset": preset}}))
+    assert parameters({"preset": "mlx5", **written(found["a"])}) == parameters({"preset": preset})
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "rp_time_reset": st.integers(1, 100_000),
+            "rp_byte_reset": st.integers(0, 32_767),
+            "rp_threshold": st.integers(0, 254),
+            "rp_ai_rate": st.integers(1, 50_000),
+            "rp_hai_rate": st.integers(1, 50_000),
+            "rp_dce_tcp_g": st.integers(0, 1023),
+            "rp_dce_tcp_rtt": st.integers(1, 131_071),
+            "rp_initial_alpha_value": st.integers(1, 1023),
+            "rp_rate_reduce_monitor_period": st.integers(1, 100_000),
+            "rp_gd": st.integers(10, 11),
+            "rp_min_dec_fac": st.integers(0, 100),
+            "rp_clamp_tgt_rate": st.integers(0, 1),
+            "rp_clamp_tgt_rate_ati": st.integers(0, 1),
+            "rp_min_rate": st.integers(1, 50_000),
+            "rp_rate_to_set_on_first_cnp": st.integers(0, 50_000),
+        },
+    )
+)
+def test_every_value_of_a_nic_comes_back_as_it_was(values: dict[str, int]) -> None:
+    assert set(values) <= set(SETTINGS)
+    found = governed(job("a", congestion={"dcqcn": {"preset": "mlx5", **values}}))
+    assert written(found["a"]) == values
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (
+            {"T": "100.5 us"},
+            "increase_timer: a NIC holds whole numbers from 1 to 4294967295 in rp_time_reset",
+        ),
+        ({"R_AI": "1500 kbps"}, "additive_increase.* got 1.5"),
+        ({"g": 0.3}, "gain: .* rp_dce_tcp_g .* got 716.8"),
+        ({"B": "100 B"}, r"byte_counter: .* rp_byte_reset \(64 B\): got 1.5625"),
+        ({"cut_check": "off"}, "cut_check: .* from 1 to"),
+        ({"alpha_timer": "200 ms"}, "alpha_timer: .* to 131071 .* got 200000"),
+        ({"cut_divisor": 3}, "cut_divisor: .* from 10 to 11"),
+        ({"preset": "sigcomm15"}, "cut_check"),
+    ],
+)
+def test_what_a_nic_cannot_hold_is_refused_with_the_limit(table: Tables, message: str) -> None:
+    with pytest.raises(InputError, match=rf"^job 'a': .*{message}"):
+        governed(job("a", congestion={"dcqcn": {"preset": "mlx5", **table}}))
+
+
+def test_adaptive_knows_the_bytes_of_a_phase_and_when_one_is_over() -> None:
+    for policy in (
+        {"congestion": {"dcqcn": {"preset": "mlx5", "adaptive": True}}},
+        {"share": {"adaptive": 1.0}},
+    ):
+        adaptive = governed(job("a", **policy))["a"].adaptive
+        assert adaptive is not None
+        # 40 Gbps for 40 ms; 60 ms Down; a hundredth of 40 Gbps.
+        assert (adaptive.total_bytes, adaptive.gap_s, adaptive.quiet_bps) == (200_000_000, 0.03, 400_000_000)
+
+
+@pytest.mark.parametrize(
+    ("others", "why"),
+    [
+        ({"share": {"adaptive": 2.0}}, "weight of 2"),
+        (
+            {
+                "share": {"adaptive": 1.0},
+                "up": [
+                    {"start": "0 ms", "duration": "10 ms", "rate": "40 Gbps"},
+                    {"start": "50 ms", "duration": "10 ms", "rate": "20 Gbps"},
+                ],
+            },
+            "2 different",
+        ),
+        (
+            {
+                "share": {"adaptive": 1.0},
+                "up": [
+                    {"start": "0 ms", "duration": "10 ms", "rate": "40 Gbps"},
+                    {"start": "20 ms", "duration": "10 ms", "rate": "40 Gbps"},
+                ],
+            },
+            "leaves 10 ms",
+        ),
+    ],
+)
+def test_where_no_script_can_follow_the_phases_it_says_why(others: Tables, why: str) -> None:
+    found = governed({**job("a"), **others})["a"]
+    assert found.adaptive is None
+    assert why in str(found.reason)
+
+
+def test_jobs_on_one_nic_must_want_it_set_up_alike() -> None:
+    links = [{"ends": [host, "tor"], "rate": "50 Gbps", "delay": "500 ns"} for host in ("s1", "s2")]
+
+    def placed(name: str, timer: str) -> Tables:
+        dcqcn = {"preset": "mlx5", "T": timer}
+        return job(name, placement=["s1", "s2"], congestion={"dcqcn": dcqcn})
+
+    alike = governed(placed("a", "100 us"), placed("b", "100 us"), fabric={"links": links})
+    assert written(alike["a"]) == written(alike["b"])
+    with pytest.raises(InputError, match=r"^host 's1': jobs 'a' and 'b' .*rp_time_reset 100 and 125"):
+        governed(placed("a", "100 us"), placed("b", "125 us"), fabric={"links": links})
