@@ -1,0 +1,309 @@
+"""The agent in a training job: delays its iterations to their slots, and otherwise stays out of the way.
+
+Training's thread only looks at clocks and hands over what it saw; a thread of the agent's own does the rest.
+If anything fails in here, the agent stops working and training goes on.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import logging
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeVar
+
+from hocket.agent.client import client_of
+from hocket.agent.collectives import is_ddp, watch_collectives, watch_ddp
+from hocket.agent.communication import Communication, Lessons, Seen
+from hocket.agent.marks import CudaMarker, HostMarker, Marker
+from hocket.agent.reporter import Finished, Reporter
+from hocket.agent.settings import Settings, settings_of
+from hocket.agent.state import Answer, Delay, Iteration, Shifter
+from hocket.errors import InputError
+
+logger = logging.getLogger("hocket.agent")
+
+_Model = TypeVar("_Model")
+_Step = TypeVar("_Step", bound=Callable[..., Any])
+# Hocket: iterations that a GPU may be behind its host; more, and the oldest go unmeasured.
+_MOST_PENDING = 1_024
+
+
+class _Pending(NamedTuple):
+    """An iteration that the host is through with; a GPU may have it before it still."""
+
+    number: int
+    start: Any
+    seen: Seen
+    end: Any
+    delay: Delay
+
+
+class Agent:
+    """One rank's agent. Its methods are for the thread that trains, except where they say otherwise.
+
+    >>> agent = Agent()
+    >>> for _ in range(3):
+    ...     with agent.iteration():
+    ...         pass
+    >>> agent.status()["iterations"], agent.status()["service"]
+    (3, 'none is named')
+    """
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        *,
+        clock: Callable[[], int] = time.monotonic_ns,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """`clock` is monotonic, in ns; `sleep` takes seconds.
+
+        `InputError` if a setting cannot be.
+        """
+        settings = settings or Settings()
+        client = client_of(settings, clock)
+        self._settings = settings
+        self._clock = clock
+        self._sleep = sleep
+        self._marker: Marker | None = None
+        self._communication = Communication(self._mark)
+        self._lessons: Lessons | None = Lessons()
+        after_ms = settings.communication_after_ms
+        self._shifter = Shifter(None if after_ms is None else round(after_ms * 1e6))
+        self._answer: Answer | None = None
+        self._number = 0
+        self._running = False
+        self._start: Any = None
+        self._delay = Delay(0, False)
+        self._delayed_ns = 0
+        self._pending: deque[_Pending] = deque(maxlen=_MOST_PENDING)
+        self._failure: str | None = None
+        self._iteration = _IterationContext(self)
+        self._undo: Callable[[], None] | None = None
+        self._reporter = Reporter(
+            client,
+            rank=settings.rank,
+            ranks=settings.ranks,
+            dry_run=settings.dry_run,
+            log=settings.log,
+            clock=clock,
+        )
+        self._reporter.start()
+        atexit.register(self.close)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Agent:
+        """The agent that HOCKET_SERVICE, HOCKET_JOB, HOCKET_TOKEN, HOCKET_DRY_RUN, HOCKET_LOG and
+        HOCKET_COMMUNICATION_AFTER_MS describe; without a service it only measures.
+
+        It never raises. Whoever sets a cluster's variables is not who starts a training run: if one is
+        wrong, the log says so, and the agent only measures."""
+        try:
+            return cls(settings_of(os.environ if environment is None else environment))
+        except InputError as error:
+            logger.warning("the agent only measures: %s", error)
+            return cls()
+
+    def iteration(self) -> _IterationContext:
+        """The context of one iteration: all of a step, from its batch to the optimizer. What is to be waited
+        is waited before its body.
+        """
+        return self._iteration
+
+    def wrap(self, step: _Step) -> _Step:
+        """The function that does one step, each call of it an iteration."""
+
+        @functools.wraps(step)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with self._iteration:
+                return step(*args, **kwargs)
+
+        return wrapped  # type: ignore[return-value]
+
+    def attach(self, model: _Model, hook: Any = None, state: Any = None) -> _Model:
+        """Sees when communication starts, and returns the model.
+
+        Of a `DistributedDataParallel` by its communication hook: one of the user's own is `hook`, with its
+        `state`. Of anything else, FSDP among it, by the functions of `torch.distributed` that it calls."""
+        try:
+            if is_ddp(model):
+                watch_ddp(model, self._communication, state, hook)
+            elif self._undo is None:
+                self._undo = watch_collectives(self._communication)
+        except (RuntimeError, ImportError, AttributeError) as error:
+            logger.warning("when communication starts cannot be seen: %s; training goes on", error)
+        return model
+
+    def communication_started(self) -> None:
+        """Communication starts: for jobs that `attach` cannot see into. May be called in any thread."""
+        try:
+            self._communication.started()
+        except Exception as error:
+            self._fail(error)
+
+    @contextmanager
+    def communication(self) -> Iterator[None]:
+        """The context of communication that is over when its body is. May be used in any thread."""
+        self._communication.span_started()
+        try:
+            yield
+        finally:
+            self._communication.span_ended()
+
+    def status(self) -> dict[str, Any]:
+        """What the agent does and why, for people and for logs: times in ns, `reason` says why nothing is
+        shifted.
+        """
+        answer, shifter = self._reporter.answer, self._shifter
+        offset = None if answer is None else answer.offset
+        return {
+            "job": self._settings.job,
+            "rank": self._settings.rank,
+            "dry_run": self._settings.dry_run,
+            "iterations": self._number,
+            "slot": shifter.applied,
+            "reason": self._failure or ("dry run" if self._settings.dry_run else shifter.reason),
+            "deviation_ns": shifter.deviation_ns,
+            "adjustments": shifter.adjustments,
+            "delayed_ns": self._delayed_ns,
+            "clock_offset_ns": None if offset is None else offset.offset_ns,
+            "clock_uncertainty_ns": None if offset is None else offset.uncertainty_at(self._clock()),
+            "service": self._reporter.said,
+        }
+
+    def close(self) -> None:
+        """Reports and writes what there is; takes two seconds at most. Called when the interpreter ends,
+        too.
+        """
+        atexit.unregister(self.close)
+        if self._undo is not None:
+            self._undo()
+            self._undo = None
+        self._reporter.close()
+
+    def _begin(self) -> None:
+        if self._failure is not None:
+            return
+        try:
+            if self._marker is None:
+                self._marker = _marker(self._clock)
+            self._delay = self._wait(self._marker)
+            self._start = self._marker.mark()
+            # What went on between iterations belongs to none.
+            self._communication.take()
+            self._running = True
+        except Exception as error:
+            self._fail(error)
+
+    def _end(self, completed: bool) -> None:
+        if not self._running or self._marker is None:
+            return
+        try:
+            self._running = False
+            seen = self._communication.take()
+            if completed:
+                pending = _Pending(self._number, self._start, seen, self._marker.mark(), self._delay)
+                self._number += 1
+                self._pending.append(pending)
+                self._settle(self._marker)
+        except Exception as error:
+            self._fail(error)
+
+    def _wait(self, marker: Marker) -> Delay:
+        """Waits for the slot of the next iteration, if it has one."""
+        now_ns = self._clock()
+        if self._reporter.answer is not self._answer and not self._settings.dry_run:
+            self._answer = self._reporter.answer
+            if self._answer is not None:
+                self._shifter.answered(self._answer)
+        if marker.is_due(now_ns) or self._shifter.needs_start(self._number, now_ns):
+            marker.catch_up()
+            self._settle(marker)
+            marker.calibrate()
+            now_ns = self._clock()
+        delay = self._shifter.delay(self._number, now_ns)
+        if delay.wait_ns > 0:
+            self._sleep(delay.wait_ns / 1e9)
+            self._delayed_ns += delay.wait_ns
+        return delay
+
+    def _settle(self, marker: Marker) -> None:
+        """Passes on the iterations that the device is through with."""
+        while self._pending:
+            pending = self._pending[0]
+            end_ns = None if pending.end is None else marker.read_ns(pending.end)
+            if pending.end is not None and end_ns is None:
+                return
+            self._pending.popleft()
+            start_ns = marker.read_ns(pending.start)
+            if start_ns is not None and end_ns is not None:
+                self._finish(pending, start_ns, self._communication_start_ns(marker, pending), end_ns)
+            for mark in (pending.start, pending.seen.start, pending.end):
+                marker.free(mark)
+
+    def _communication_start_ns(self, marker: Marker, pending: _Pending) -> int | None:
+        if pending.seen.events and self._lessons is not None:
+            return self._learn(marker, self._lessons, pending)
+        return None if pending.seen.start is None else marker.read_ns(pending.seen.start)
+
+    def _learn(self, marker: Marker, lessons: Lessons, pending: _Pending) -> int | None:
+        times_ns = [
+            (marker.read_ns(event.start), marker.read_ns(event.quiet_since)) for event in pending.seen.events
+        ]
+        index = lessons.learn(times_ns, pending.delay.wait_ns)
+        if index is not None and lessons.outcome is not None:
+            self._communication.settle(lessons.outcome)
+            self._lessons = None
+        return None if index is None else times_ns[index][0]
+
+    def _finish(
+        self, pending: _Pending, start_ns: int, communication_start_ns: int | None, end_ns: int
+    ) -> None:
+        iteration = Iteration(
+            number=pending.number,
+            start_ns=start_ns,
+            communication_start_ns=communication_start_ns,
+            end_ns=end_ns,
+            delay_ns=pending.delay.wait_ns,
+            adjusted=pending.delay.adjusted,
+            communication_ns=pending.seen.communication_ns,
+        )
+        deviation_ns = self._shifter.completed(iteration)
+        shifter = self._shifter
+        self._reporter.add(Finished(iteration, deviation_ns, shifter.applied, shifter.adjustments))
+
+    def _mark(self) -> Any:
+        return None if self._marker is None else self._marker.mark()
+
+    def _fail(self, error: Exception) -> None:
+        """The agent stops working, so that training does not."""
+        self._failure = f"the agent has failed: {error!r}"
+        self._running = False
+        logger.error("%s; training goes on without it", self._failure, exc_info=error)
+
+
+class _IterationContext:
+    """What `Agent.iteration` returns: one object for all iterations, as they do not overlap."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    def __enter__(self) -> None:
+        self._agent._begin()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._agent._end(completed=kind is None)
+
+
+def _marker(clock: Callable[[], int]) -> Marker:
+    """Of the GPU, if this process uses one by the time of its first iteration."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
+        return CudaMarker(torch.cuda, clock)
+    return HostMarker(clock)
