@@ -14,6 +14,7 @@ import typer.core
 from rich.markup import escape
 
 from hocket import __version__
+from hocket.agent import commands as agent_commands
 from hocket.cluster import commands as cluster_commands
 from hocket.compat import compatibility
 from hocket.console import (
@@ -231,7 +232,7 @@ def _run_study(path: Path, directory: Path | None, seed: int, exact: bool, as_js
     end_interrupted(run)
 
 
-for part in (cluster_commands, profile_commands, export_commands):
+for part in (cluster_commands, profile_commands, export_commands, agent_commands):
     for name, command in part.COMMANDS.items():
         app.command(name)(command)
 app.add_typer(tcp_commands.app, name="tcp")

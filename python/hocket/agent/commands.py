@@ -12,7 +12,7 @@ from hocket.errors import InputError
 
 def agent_command(
     command: Annotated[
-        list[str], typer.Argument(metavar="-- COMMAND…", help="What to run, such as python train.py.")
+        list[str], typer.Argument(metavar="COMMAND", help="After --: what to run, such as python train.py.")
     ],
     service: Annotated[
         str | None, typer.Option("--service", metavar="URL", help="The service; HOCKET_SERVICE if not given.")
