@@ -22,6 +22,7 @@ PAGES = (
     "docs/plan-format.md",
     "docs/trace-format.md",
     "docs/cluster.md",
+    "docs/export.md",
 )
 BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 # Times and memory differ from machine to machine.
@@ -111,7 +112,7 @@ def test_a_command_prints_what_its_page_shows(shown: Shown, printed: Callable[[S
 
 def printed_by(shown: Shown, directory: Path) -> str:
     # A plan that the page asks its reader to write down is the block before the command.
-    written = re.match(r"hocket (?:cluster|compat|fabric|run|trace) (\w+\.toml)", shown.command)
+    written = re.match(r"hocket (?:cluster|compat|export|fabric|run|trace) (\w+\.toml)", shown.command)
     if written is not None and shown.plan is not None:
         (directory / written[1]).write_text(shown.plan, encoding="utf-8")
     run = subprocess.run(

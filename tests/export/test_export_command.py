@@ -1,9 +1,12 @@
 """`hocket export` as a user calls it."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.conftest import Command
+
+Command = Callable[..., Any]
 
 PLAN = """
 [link]
