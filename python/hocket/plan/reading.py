@@ -38,7 +38,7 @@ def read_tables(path: str | Path, holds: str = _OF_A_PLAN) -> object:
     """
     path = Path(path)
     text = _read(path, holds)
-    reader = _read_json if path.suffix.lower() == ".json" else _read_toml
+    reader = read_json if path.suffix.lower() == ".json" else _read_toml
     try:
         return reader(text)
     except RecursionError:
@@ -135,7 +135,12 @@ def _read_toml(text: str) -> object:
         raise InputError(f"is not valid TOML: {error}") from None
 
 
-def _read_json(text: str) -> object:
+def read_json(text: str) -> object:
+    """What `text` holds as strict JSON: no key twice in a table, no number that is not finite.
+
+    Raises `InputError`, and `RecursionError` where it is nested too deeply.
+    """
+
     def constant(name: str) -> float:
         raise InputError(f"has the number {name}; only finite numbers are allowed")
 
