@@ -13,7 +13,7 @@ import typer
 import typer.core
 from rich.markup import escape
 
-from hocket import __version__
+from hocket import __version__, doctor
 from hocket.agent import commands as agent_commands
 from hocket.cluster import commands as cluster_commands
 from hocket.compat import compatibility
@@ -35,6 +35,7 @@ from hocket.plan import Plan
 from hocket.profile import commands as profile_commands
 from hocket.runner import as_plan, simulate
 from hocket.tcp import commands as tcp_commands
+from hocket.testbed import commands as testbed_commands
 from hocket.trace import perfetto
 
 
@@ -232,10 +233,11 @@ def _run_study(path: Path, directory: Path | None, seed: int, exact: bool, as_js
     end_interrupted(run)
 
 
-for part in (cluster_commands, profile_commands, export_commands, agent_commands):
+for part in (cluster_commands, profile_commands, export_commands, agent_commands, doctor):
     for name, command in part.COMMANDS.items():
         app.command(name)(command)
 app.add_typer(tcp_commands.app, name="tcp")
+app.add_typer(testbed_commands.app, name="testbed")
 
 
 @app.command("fabric")
