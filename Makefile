@@ -9,7 +9,7 @@ RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name 
 export OPENBLAS_NUM_THREADS ?= 1
 export PIP_QUIET ?= 1
 
-.PHONY: demo test lint rust-test python-test fmt bench reproduce validate toolchain clean
+.PHONY: demo test lint rust-test python-test fmt bench reproduce validate live-packages toolchain clean
 
 demo: $(BIN)/.built
 	$(BIN)/hocket compat examples/two_jobs.toml
@@ -53,6 +53,17 @@ reproduce: $(BIN)/.built
 REFERENCE ?= ../shared/reference/ns3
 validate: $(BIN)/.built
 	$(BIN)/hocket validate --reference $(REFERENCE) --write docs/validation.md
+
+# What `hocket testbed` and `hocket tcp` need besides, by Debian's names; `hocket doctor` says what is missing.
+LIVE_PACKAGES := clang iproute2 libbpf-dev procps python3-torch util-linux
+live-packages:
+	@if dpkg --status $(LIVE_PACKAGES) >/dev/null 2>&1; then \
+		echo "the live parts have all their packages"; \
+	elif [ "$$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends $(LIVE_PACKAGES); \
+	else \
+		echo "the live parts need these packages, which root can install where apt-get is: $(LIVE_PACKAGES)" >&2; exit 1; \
+	fi
 
 toolchain:
 	@command -v cargo >/dev/null || { echo "hocket needs Rust 1.88 or newer: cargo was not found; install it with rustup or your distribution." >&2; exit 1; }
