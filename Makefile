@@ -60,7 +60,7 @@ live-packages:
 	@if dpkg --status $(LIVE_PACKAGES) >/dev/null 2>&1; then \
 		echo "the live parts have all their packages"; \
 	elif [ "$$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then \
-		apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends $(LIVE_PACKAGES); \
+		apt-get update --quiet && DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --no-install-recommends $(LIVE_PACKAGES); \
 	else \
 		echo "the live parts need these packages, which root can install where apt-get is: $(LIVE_PACKAGES)" >&2; exit 1; \
 	fi
