@@ -1,0 +1,248 @@
+"""A testbed from when it is made until it is taken away, and runs of a plan's jobs on it."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hocket.errors import InputError
+from hocket.plan import Plan
+from hocket.results import Run
+from hocket.runner import PlanLike, Progress, as_plan, placement_of
+from hocket.testbed import machine, state, steps
+from hocket.testbed.congestion import FAIR, check_controls, control_of
+from hocket.testbed.layout import Layout, PlacedJob, lay_out, slug
+from hocket.testbed.processes import find_python
+from hocket.testbed.session import Agents, Limits, Session
+
+
+def bed_name(plan: PlanLike) -> str:
+    """What the testbed of a plan is called: after the plan's file, or the plan's own name.
+
+    >>> bed_name("examples/two_jobs.toml")
+    'two-jobs'
+    """
+    if isinstance(plan, str | Path):
+        return slug(Path(plan).stem)
+    return slug(as_plan(plan).name or "plan")
+
+
+@dataclass(frozen=True)
+class Testbed:
+    """A testbed that is up: hosts and links of `plan`, whose jobs can be run on it, one run at a time."""
+
+    # It is not a test.
+    __test__ = False
+
+    plan: Plan
+    layout: Layout
+    candidate: str | None = None
+    """Of the plan: where its jobs are placed."""
+
+    @property
+    def name(self) -> str:
+        """Part of the names of its namespaces."""
+        return self.layout.name
+
+    def run(
+        self,
+        *,
+        plan: PlanLike | None = None,
+        jobs: Sequence[str] | None = None,
+        agents: Agents = "none",
+        registered: PlanLike | None = None,
+        iterations: int | None = None,
+        seconds: float | None = None,
+        fair: str = FAIR,
+        python: str | None = None,
+        directory: str | Path | None = None,
+        progress: Progress | None = None,
+    ) -> Run:
+        """Runs the jobs of `plan` (its own if not given; of the same hosts and links) called `jobs` (all).
+
+        They end after so many `iterations` or `seconds`, or as the plan says. With `agents` that shift, the
+        service is told the profiles and links in `registered`, the plan's own if not given. `fair` is the
+        congestion control of jobs that share fairly. `python` is one with PyTorch, found if not given.
+        `progress` is called now and then with seconds, iterations done, and in total if known.
+
+        The tables are those of `hocket run`, besides `utilisation`; with a `directory` they are written
+        there. Ctrl-C ends the run early: what was finished by then comes back, marked as interrupted, and
+        where workers are lost, as failed.
+
+        Raises `InputError` before anything is started, for what a testbed, this machine or its PyTorch cannot
+        do.
+        """
+        chosen, placed = self._chosen(plan, jobs)
+        session = Session(
+            layout=self.layout,
+            plan=chosen,
+            placed=placed,
+            agents=agents,
+            registered=_of_same_jobs(chosen, registered),
+            limits=Limits.of(chosen, iterations, seconds),
+            controls={job.name: control_of(job.share, fair) for job in chosen.jobs},
+            python=find_python(python),
+            progress=progress,
+        )
+        check_controls(chosen.jobs, fair)
+        with state.held(self.name):
+            self._check_up()
+            for each in placed:
+                _use_control(each, session.controls[each.name])
+            return session.run(directory)
+
+    def _chosen(
+        self, plan: PlanLike | None, names: Sequence[str] | None
+    ) -> tuple[Plan, tuple[PlacedJob, ...]]:
+        """The plan with the jobs that are to run alone, and these in their places."""
+        asked = self.plan if plan is None else as_plan(plan)
+        layout = self.layout
+        if plan is not None:
+            layout = lay_out(asked, self.name, placement_of(asked, self.candidate))
+        if fingerprint(layout) != fingerprint(self.layout):
+            raise InputError(
+                f"testbed {self.name!r} has other hosts, links or rates than the plan to run on it"
+            )
+        known = {job.name for job in asked.jobs}
+        for name in names or ():
+            if name not in known:
+                raise InputError(
+                    f"the plan has no job {name!r}; it has {', '.join(map(repr, sorted(known)))}"
+                )
+        wanted = known if names is None else set(names)
+        if not wanted:
+            raise InputError("a run has one job at least: got none")
+        kept = tuple(job for job in asked.jobs if job.name in wanted)
+        placed = tuple(each for each in layout.jobs if each.name in wanted)
+        return asked.model_copy(update={"jobs": kept}), placed
+
+    def _check_up(self) -> None:
+        found = state.find(self.name)
+        if found is None or not found.made:
+            raise InputError(f"testbed {self.name!r} is not up; `hocket testbed up` makes it")
+
+
+@contextmanager
+def testbed(
+    plan: PlanLike,
+    *,
+    name: str | None = None,  # noqa: PT028 – named after what it makes, it tests nothing
+    candidate: str | None = None,  # noqa: PT028
+) -> Iterator[Testbed]:
+    """The testbed of `plan`, up within the context and gone after it, whatever happens.
+
+    Raises `InputError` as `bring_up` does.
+    """
+    bed = bring_up(plan, name=name, candidate=candidate)
+    try:
+        yield bed
+    finally:
+        take_down(bed.name)
+
+
+def plan_testbed(plan: PlanLike, *, name: str | None = None, candidate: str | None = None) -> Testbed:
+    """The testbed that `plan` asks for, whether it is up or not.
+
+    Raises `InputError` for a bad plan, or what a testbed cannot be; see `lay_out`.
+    """
+    checked = as_plan(plan)
+    called = bed_name(plan) if name is None else slug(name)
+    return Testbed(checked, lay_out(checked, called, placement_of(checked, candidate)), candidate)
+
+
+def bring_up(
+    plan: PlanLike,
+    *,
+    name: str | None = None,
+    candidate: str | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> Testbed:
+    """Makes the testbed of `plan`; `progress` is told how many of how many commands are done.
+
+    If anything goes wrong, nothing of it stays. Raises `InputError` if it is there already, for what a
+    testbed cannot be, or if this machine cannot make it.
+    """
+    bed = plan_testbed(plan, name=name, candidate=candidate)
+    layout = bed.layout
+    machine.check_machine()
+    with state.held(bed.name):
+        if state.find(bed.name) is not None:
+            raise InputError(
+                f"testbed {bed.name!r} is there already; `hocket testbed down {bed.name}` takes it away"
+            )
+        taken = machine.namespaces().intersection(layout.all_namespaces())
+        if taken:
+            raise InputError(
+                f"namespace {min(taken)!r} is there and is no testbed's: "
+                f"give this testbed another name, or remove it with `ip netns delete {min(taken)}`"
+            )
+        found = state.State(bed.name, False, layout.all_namespaces(), fingerprint(layout))
+        state.keep(found)
+        try:
+            machine.run_commands(list(steps.up(layout)), progress)
+        except BaseException:
+            _remove(found)
+            raise
+        state.keep(replace(found, made=True))
+    return bed
+
+
+def take_down(name: str) -> bool:
+    """Ends all that runs on testbed `name` and takes it away, half made or whole; whether there was one.
+
+    Raises `InputError` if a run is under way, or something of it cannot be taken away.
+    """
+    machine.check_machine()
+    if state.find(name) is None:
+        return False
+    with state.held(name):
+        found = state.find(name)
+        if found is not None:
+            _remove(found)
+    return found is not None
+
+
+def _remove(found: state.State) -> None:
+    """Only what is a testbed's own: its namespaces, and what runs in them."""
+    there = machine.namespaces()
+    own = [namespace for namespace in found.namespaces if namespace in there]
+    for namespace in own:
+        machine.end_processes_in(namespace)
+    machine.run_commands(list(steps.down(own)))
+    state.forget(found.name)
+
+
+def fingerprint(layout: Layout) -> str:
+    """The same for layouts that the same commands make."""
+    commands = "\n".join(" ".join(command) for command in steps.up(layout))
+    return hashlib.sha256(commands.encode()).hexdigest()
+
+
+def missing() -> list[str]:
+    """What this machine lacks for a testbed, a sentence each; empty if it has all of it."""
+    found = []
+    for check in (machine.check_machine, lambda: find_python(None)):
+        try:
+            check()
+        except InputError as error:
+            found.append(str(error))
+    return found
+
+
+def _of_same_jobs(plan: Plan, registered: PlanLike | None) -> Plan:
+    """What the service is told of the jobs of `plan`."""
+    if registered is None:
+        return plan
+    told = as_plan(registered)
+    wanted = {job.name for job in plan.jobs}
+    lacking = wanted - {job.name for job in told.jobs}
+    if lacking:
+        raise InputError(f"registered: has no job {min(lacking)!r}, which is to run")
+    return told.model_copy(update={"jobs": tuple(job for job in told.jobs if job.name in wanted)})
+
+
+def _use_control(placed: PlacedJob, control: str) -> None:
+    for worker in placed.workers:
+        setting = f"net.ipv4.tcp_congestion_control={control}"
+        machine.run_commands([("ip", "netns", "exec", worker.namespace, "sysctl", "-qw", setting)])

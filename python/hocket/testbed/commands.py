@@ -1,0 +1,177 @@
+"""The commands for a plan on one machine's own network: `hocket testbed up`, `run`, `down` and `status`."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.markup import escape
+
+from hocket.console import err, out, print_json, print_table, progress_bar
+from hocket.errors import InputError, located
+from hocket.exits import INTERRUPTED, WRONG
+from hocket.testbed.congestion import FAIR
+
+app = typer.Typer(
+    help="A plan's hosts and links as network namespaces, its jobs as PyTorch processes.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+_PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="Jobs and their link or fabric.")]
+_Name = Annotated[
+    str | None, typer.Option("--name", metavar="NAME", help="Of the testbed; the plan's file if not given.")
+]
+_Candidate = Annotated[
+    str | None, typer.Option("--candidate", metavar="NAME", help="Place jobs as this candidate does.")
+]
+
+
+@app.command("up")
+def up_command(
+    plan: _PlanFile,
+    name: _Name = None,
+    candidate: _Candidate = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the commands and run none of them.")
+    ] = False,
+) -> None:
+    """Make the hosts and links of a plan. Needs root and iproute2."""
+    from hocket.testbed import bed, steps
+    from hocket.testbed.layout import warnings
+
+    with located(plan):
+        planned = bed.plan_testbed(plan, name=name, candidate=candidate)
+    if dry_run:
+        for command in steps.up(planned.layout):
+            # As a shell takes it: no argument of ours has a blank in it.
+            typer.echo(" ".join(command))
+        return
+    with progress_bar() as progress, located(plan):
+        task = progress.add_task("making namespaces and links", total=None)
+        made = bed.bring_up(
+            plan,
+            name=name,
+            candidate=candidate,
+            progress=lambda done, total: progress.update(task, completed=done, total=total),
+        )
+    for warning in warnings(made.layout):
+        err.print(f"[yellow]warning:[/yellow] {escape(warning)}")
+    rows = (
+        (worker.host, job.name, worker.namespace, worker.interface, worker.address)
+        for job in made.layout.jobs
+        for worker in job.workers
+    )
+    print_table(("host", "job", "namespace", "interface", "address"), rows, left=5)
+    out.print(f"testbed {made.name} is up; `hocket testbed down {made.name}` takes it away")
+
+
+@app.command("run")
+def run_command(
+    plan: _PlanFile,
+    name: _Name = None,
+    candidate: _Candidate = None,
+    directory: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Where to write; hocket-runs/NAME-live if not given."),
+    ] = None,
+    jobs: Annotated[
+        list[str] | None, typer.Option("--job", metavar="NAME", help="Only this job; may be repeated.")
+    ] = None,
+    agents: Annotated[
+        Literal["none", "dry-run", "shift"],
+        typer.Option("--agents", help="In the jobs: none, one that measures, one that shifts."),
+    ] = "none",
+    registered: Annotated[
+        Path | None,
+        typer.Option(
+            "--registered", metavar="PLAN", help="Whose profiles the service is told; PLAN's if not given."
+        ),
+    ] = None,
+    iterations: Annotated[
+        int | None, typer.Option("--iterations", metavar="N", help="Of each job, instead of the plan's.")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option("--seconds", metavar="S", help="Stop all jobs after so long.")
+    ] = None,
+    congestion: Annotated[
+        str, typer.Option("--congestion", metavar="NAME", help="TCP's congestion control of fair jobs.")
+    ] = FAIR,
+    python: Annotated[
+        str | None, typer.Option("--python", metavar="FILE", help="A Python that has PyTorch.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the manifest instead of tables.")] = False,
+) -> None:
+    """Run the jobs of a plan on its testbed, which is up; write tables as `hocket run` does."""
+    from hocket.testbed import bed
+    from hocket.testbed.report import print_live
+
+    with located(plan):
+        planned = bed.plan_testbed(plan, name=name, candidate=candidate)
+    directory = directory or Path("hocket-runs") / f"{plan.stem}-live"
+    with progress_bar() as progress, located(plan):
+        task = progress.add_task("starting workers", total=None)
+
+        def report(time_s: float, done: int, total: int | None) -> None:
+            doing = f"running for {time_s:,.0f} s" if time_s > 0 else "starting workers"
+            progress.update(task, completed=done, total=total, description=doing)
+
+        run = planned.run(
+            jobs=jobs,
+            agents=agents,
+            registered=registered,
+            iterations=iterations,
+            seconds=seconds,
+            fair=congestion,
+            python=python,
+            directory=directory,
+            progress=report,
+        )
+    if as_json:
+        print_json(run.manifest)
+    else:
+        print_live(planned.plan.name or plan.name, run, directory)
+    if run.interrupted:
+        err.print(f"interrupted after {run.manifest['measured_s']:.1f} s; kept what was finished")
+        raise typer.Exit(INTERRUPTED)
+    if run.manifest["status"] == "failed":
+        err.print(f"[red]workers were lost:[/red] {escape(run.manifest['failure'])}; kept what was finished")
+        raise typer.Exit(WRONG)
+
+
+@app.command("down")
+def down_command(
+    testbed: Annotated[
+        str | None, typer.Argument(metavar="NAME|PLAN", help="The testbed, or the plan that it was made of.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All testbeds of this machine.")] = False,
+) -> None:
+    """Take a testbed away, whole or half made, and end what runs in it."""
+    from hocket.testbed import bed, state
+
+    if (testbed is None) != everything:
+        raise InputError("down: give either the name of a testbed, its plan, or --all")
+    names = state.all_names() if testbed is None else [bed.bed_name(testbed)]
+    if not names:
+        out.print("there is no testbed")
+    for name in names:
+        was_there = bed.take_down(name)
+        out.print(f"testbed {name} is gone" if was_there else f"there is no testbed {name}")
+
+
+@app.command("status")
+def status_command() -> None:
+    """List the testbeds of this machine."""
+    from hocket.testbed import machine, state
+
+    rows = []
+    for name in state.all_names():
+        found = state.find(name)
+        if found is not None:
+            there = machine.namespaces().intersection(found.namespaces)
+            running = sum(len(machine.processes_in(namespace)) for namespace in there)
+            condition = "up" if found.made and len(there) == len(found.namespaces) else "incomplete"
+            rows.append((name, condition, str(len(there)), str(running)))
+    if rows:
+        print_table(("testbed", "", "namespaces", "processes"), rows, left=2)
+    else:
+        out.print("there is no testbed")

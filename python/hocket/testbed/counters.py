@@ -1,0 +1,165 @@
+"""What crosses the links of a testbed: the counters of every interface, read while jobs run."""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import polars as pl
+
+from hocket.errors import InputError
+from hocket.profile.watch import SYSFS, OpenPort, Port, Reading, counter_files, inside, poll
+from hocket.testbed.layout import Layout
+from hocket.testbed.tasks import FRAME_BYTES, HEADER_BYTES, PAYLOAD_BYTES
+
+INTERVAL_S = 0.01
+"""Hocket: as often as a NIC's own counters change; see `hocket.profile.watch`."""
+
+_COUNTERS = ("tx_bytes", "tx_packets")
+
+
+@dataclass
+class Counters:
+    """The counters of all ends of the links of a testbed, and their readings so far."""
+
+    layout: Layout
+    ports: list[OpenPort]
+    readings: list[Reading] = field(default_factory=list)
+
+    def read(self) -> tuple[int, ...]:
+        """Bytes and packets sent by each end, in the order of links and their ends."""
+        return tuple(value for port in self.ports for value in port.read())
+
+    def close(self) -> None:
+        """Closes them."""
+        for port in self.ports:
+            port.close()
+
+
+def open_counters(layout: Layout) -> Counters:
+    """The counters of `layout`, which is up.
+
+    Raises `InputError` if an interface is not there.
+    """
+    by_namespace: dict[str, list[str]] = {}
+    for link in layout.links:
+        for port in link.ports:
+            by_namespace.setdefault(port.namespace, []).append(port.interface)
+    found: dict[tuple[str, str], OpenPort] = {}
+    try:
+        for namespace, interfaces in by_namespace.items():
+            opened = inside(namespace, partial(_opened, interfaces))
+            found.update({(namespace, port.title): port for port in opened})
+    except InputError:
+        for open_one in found.values():
+            open_one.close()
+        raise
+    ends = [(port.namespace, port.interface) for link in layout.links for port in link.ports]
+    return Counters(layout, [found[end] for end in ends])
+
+
+def _opened(interfaces: Sequence[str]) -> list[OpenPort]:
+    return [
+        OpenPort(
+            Port(name, counter_files(name, SYSFS / "class" / "net" / name / "statistics", _COUNTERS), None)
+        )
+        for name in interfaces
+    ]
+
+
+class Poller:
+    """Within it, a thread reads counters every 10 ms."""
+
+    def __init__(self, counters: Counters) -> None:
+        self._counters = counters
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._poll, name="counters of links")
+
+    def __enter__(self) -> "Poller":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _poll(self) -> None:
+        for reading in poll(self._counters.read, INTERVAL_S):
+            self._counters.readings.append(reading)
+            if self._over.is_set():
+                return
+
+
+SCHEMA = pl.Schema(
+    {
+        "link": pl.String,
+        "job": pl.String,
+        "start_ps": pl.UInt64,
+        "end_ps": pl.UInt64,
+        "bytes": pl.UInt64,
+        "rate_bps": pl.Float64,
+        "utilisation": pl.Float64,
+    }
+)
+"""Of the table `utilisation`."""
+
+
+def utilisation(counters: Counters, origin_ns: int) -> pl.DataFrame:
+    """A row for each direction of a link and each two readings, from `origin_ns` on, with the columns
+    `SCHEMA`.
+
+    `bytes` are on the wire, `job` is that of a host's own link, null of links that jobs share; `utilisation`
+    is of the link's capacity.
+    """
+    readings = [reading for reading in counters.readings if reading.time_ns >= origin_ns]
+    times = pl.Series([reading.time_ns for reading in readings], dtype=pl.Int64)
+    jobs = {worker.namespace: job.name for job in counters.layout.jobs for worker in job.workers}
+    frames = [pl.DataFrame(schema=SCHEMA)]
+    for number, link in enumerate(counters.layout.links):
+        owner = next((jobs[port.namespace] for port in link.ports if port.namespace in jobs), None)
+        for side, name in enumerate(link.names):
+            column = 2 * (2 * number + side)
+            sent, packets = (
+                pl.Series([reading.values[column + place] for reading in readings], dtype=pl.Int64)
+                for place in (0, 1)
+            )
+            frames.append(_of_direction(name, owner, link.capacity_bps, times - origin_ns, sent, packets))
+    return pl.concat(frames)
+
+
+def _of_direction(
+    name: str, job: str | None, capacity_bps: int, times_ns: pl.Series, sent: pl.Series, packets: pl.Series
+) -> pl.DataFrame:
+    between = pl.DataFrame(
+        {
+            "start": times_ns,
+            "end": times_ns.shift(-1),
+            "sent": sent.diff().shift(-1),
+            "packets": packets.diff().shift(-1),
+        }
+    ).drop_nulls()
+    wire = wire_bytes(pl.col("sent"), pl.col("packets"))
+    rate = pl.col("bytes") * 8e9 / (pl.col("end") - pl.col("start"))
+    return (
+        between.with_columns(bytes=wire)
+        .select(
+            link=pl.lit(name),
+            job=pl.lit(job, dtype=pl.String),
+            start_ps=pl.col("start") * 1000,
+            end_ps=pl.col("end") * 1000,
+            bytes=pl.col("bytes").round(),
+            rate_bps=rate,
+            utilisation=rate / capacity_bps,
+        )
+        .cast(SCHEMA)
+    )
+
+
+def wire_bytes(sent: pl.Expr, packets: pl.Expr) -> pl.Expr:
+    """Bytes on the wire of what an interface counted.
+
+    It counts what TCP hands down in one piece, up to 64 kB, with one header, and each segment of it has one:
+    the sum is right for full segments, and at most 5% off for others.
+    """
+    payload = (sent - HEADER_BYTES * packets).clip(lower_bound=0)
+    return pl.max_horizontal(sent, payload * (FRAME_BYTES / PAYLOAD_BYTES))

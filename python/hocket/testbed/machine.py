@@ -1,0 +1,96 @@
+"""What a testbed needs of this machine, and running commands on it."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from hocket.errors import InputError
+from hocket.profile.watch import NAMESPACES, names_in
+from hocket.testbed.steps import Command
+
+# A process that is killed is gone within milliseconds, unless the kernel waits for a device on its behalf.
+_END_WITHIN_S = 10.0
+
+
+def check_machine() -> None:
+    """That this is Linux, that we are root, and that iproute2 is there.
+
+    Raises `InputError` that says what is missing.
+    """
+    if not hasattr(os, "geteuid") or not Path("/proc/self/ns/net").exists():
+        raise InputError("a testbed is made of network namespaces, which only Linux has")
+    if os.geteuid() != 0:
+        raise InputError("a testbed needs root, to make network namespaces: run it with sudo")
+    missing = [name for name in ("ip", "tc", "sysctl") if shutil.which(name) is None]
+    if missing:
+        raise InputError(
+            f"a testbed needs {' and '.join(missing)}: install iproute2 and procps (Debian's names for them)"
+        )
+
+
+def run_commands(commands: Sequence[Command], progress: Callable[[int, int], object] | None = None) -> None:
+    """Runs `commands` one after another; `progress` is told how many of how many are done.
+
+    Raises `InputError` with the command and what it said, if one fails.
+    """
+    for number, command in enumerate(commands):
+        ran = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        if ran.returncode != 0:
+            said = ran.stderr.strip() or ran.stdout.strip() or f"exit code {ran.returncode}"
+            raise InputError(f"`{' '.join(command)}` failed: {said}")
+        if progress is not None:
+            progress(number + 1, len(commands))
+
+
+def namespaces() -> set[str]:
+    """The names of all network namespaces of this machine."""
+    return set(names_in(NAMESPACES))
+
+
+def processes_in(namespace: str) -> list[int]:
+    """The ids of the processes that run in `namespace`; none if there is no such namespace."""
+    ran = subprocess.run(("ip", "netns", "pids", namespace), capture_output=True, text=True)
+    return [int(line) for line in ran.stdout.split()]
+
+
+def end_processes_in(namespace: str) -> None:
+    """Ends all that runs in `namespace`, and waits until nothing does.
+
+    Raises `InputError` if something is left after 10 s.
+    """
+    until_s = time.monotonic() + _END_WITHIN_S
+    while left := processes_in(namespace):
+        if time.monotonic() > until_s:
+            raise InputError(f"process {left[0]} in namespace {namespace!r} does not end")
+        for process in left:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        time.sleep(0.01)
+
+
+def congestion_controls() -> set[str]:
+    """The TCP congestion controls that namespaces may choose for themselves, by their names in the kernel.
+
+    Those that are only available are the machine's own to choose (`ip-sysctl`,
+    `tcp_allowed_congestion_control`).
+    """
+    return set(Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control").read_text().split())
+
+
+def load_average() -> float:
+    """Of the last minute: processes that run or could."""
+    return os.getloadavg()[0]
+
+
+def busy_s() -> float:
+    """Seconds that the processors of this machine have worked since it started, added up."""
+    # proc(5): user, nice, system, idle, iowait, irq, softirq, steal, of all processors, in ticks.
+    user, nice, system, _, _, irq, softirq, *_ = map(
+        int, Path("/proc/stat").read_text().splitlines()[0].split()[1:]
+    )
+    return float(user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,90 @@
+"""What is printed of a run on a testbed."""
+
+from pathlib import Path
+
+import polars as pl
+from rich.markup import escape
+
+from hocket.console import err, out, print_table
+from hocket.results import Run
+
+# Hosts without a job ask for their neighbours' addresses now and then.
+_CARRIES_SOMETHING = 0.001
+
+
+def print_live(title: str, run: Run, directory: Path) -> None:
+    """A row per job and per link that carried anything, what the testbed did not do, and where the tables
+    are.
+    """
+    manifest = run.manifest
+    host = manifest["machine"]
+    out.print(f"[bold]{escape(title)}[/bold]")
+    out.print(
+        f"ran for {manifest['measured_s']:.1f} s with PyTorch {manifest['torch']}; "
+        f"{host['processors']} processors were busy {host['busy']:.0%} of the time"
+    )
+    out.print()
+    _print_jobs(run)
+    out.print()
+    _print_links(run)
+    out.print()
+    for warning in manifest["warnings"]:
+        err.print(f"[yellow]warning:[/yellow] {escape(warning)}")
+    for each in manifest["ignored"]:
+        out.print(f"ignored {escape(each['key'])}: {escape(each['why'])}")
+    tables = ", ".join(f"{name} ({table.height:,})" for name, table in run.tables.items())
+    out.print(f"written to {escape(str(directory))}: manifest.json and Parquet tables {tables}")
+
+
+def _print_jobs(run: Run) -> None:
+    controls = run.manifest["congestion_controls"]
+    measures = (
+        "mean_iteration_s",
+        "p50_iteration_s",
+        "p99_iteration_s",
+        "mean_communication_s",
+        "mean_delayed_s",
+    )
+    rows = (
+        (
+            row["job"],
+            controls[row["job"]],
+            f"{row['iterations']:,}",
+            *(_ms(row[measure]) for measure in measures),
+            f"{row['adjustments']:,}",
+        )
+        for row in run.tables["jobs"].to_dicts()
+    )
+    header = ("job", "congestion control", "iterations", "mean (ms)", "p50", "p99", "communication", "waited")
+    print_table((*header, "adjustments"), rows, left=2)
+
+
+def _print_links(run: Run) -> None:
+    """How full links were: in the mean, and in the fullest 10 ms."""
+    took = pl.col("end_ps") - pl.col("start_ps")
+    links = (
+        run.tables["utilisation"]
+        .group_by("link", "job", maintain_order=True)
+        .agg(
+            pl.col("bytes").sum(),
+            mean=(pl.col("utilisation") * took).sum() / took.sum(),
+            most=pl.col("utilisation").max(),
+        )
+        .filter(pl.col("mean") >= _CARRIES_SOMETHING)
+    )
+    rows = (
+        (
+            row["link"],
+            row["job"] or "",
+            f"{row['bytes'] / 1e6:,.1f}",
+            f"{row['mean']:.1%}",
+            f"{row['most']:.0%}",
+        )
+        for row in links.to_dicts()
+    )
+    print_table(("link", "job", "MB", "utilisation", "most in 10 ms"), rows, left=2)
+
+
+def _ms(seconds: float | None) -> str:
+    """To a tenth: no process is woken more exactly."""
+    return "–" if seconds is None else f"{seconds * 1e3:,.1f}"

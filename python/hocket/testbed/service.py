@@ -1,0 +1,69 @@
+"""The service that hands out slots, inside a testbed: in the control namespace, which all hosts of jobs
+reach.
+"""
+
+import json
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from hocket.errors import InputError
+from hocket.plan import Plan
+from hocket.testbed.layout import SERVICE_ADDRESS, Layout
+
+_PORT = 8765
+_ANSWERS_WITHIN_S = 30.0
+
+
+@contextmanager
+def service(layout: Layout, plan: Plan, folder: Path) -> Iterator[Mapping[str, str]]:
+    """Within it, `hocket serve` knows the jobs of `plan`; gives what agents find it by, as environment
+    variables.
+
+    Its database and token are in `folder`. Raises `InputError` with what it said if it does not start.
+    """
+    token = secrets.token_urlsafe()
+    token_file, plan_file, said = folder / "token", folder / "plan.json", folder / "service.err"
+    token_file.touch(mode=0o600)
+    token_file.write_text(token)
+    plan_file.write_text(json.dumps(plan.model_dump(mode="json", by_alias=True, exclude_unset=True)))
+    url = f"http://{SERVICE_ADDRESS}:{_PORT}"
+    inside = ("ip", "netns", "exec", layout.control, sys.executable, "-m", "hocket")
+    serve = ("serve", "--listen", f"{SERVICE_ADDRESS}:{_PORT}", "--database", str(folder / "service.sqlite"))
+    with said.open("wb") as errors:
+        process = subprocess.Popen(
+            (*inside, *serve, "--token-file", str(token_file)),
+            stdin=subprocess.DEVNULL,
+            stdout=errors,
+            stderr=errors,
+            start_new_session=True,
+        )
+    try:
+        register = (*inside, "register", str(plan_file), "--service", url, "--token-file", str(token_file))
+        _register(register, process, said)
+        yield {"HOCKET_SERVICE": url, "HOCKET_TOKEN": token}
+    finally:
+        process.terminate()
+        try:
+            process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _register(command: tuple[str, ...], process: "subprocess.Popen[bytes]", said: Path) -> None:
+    """Registers the jobs as soon as the service answers."""
+    until_s = time.monotonic() + _ANSWERS_WITHIN_S
+    while True:
+        if process.poll() is not None:
+            raise InputError(f"`hocket serve` did not start: {said.read_text(errors='replace').strip()}")
+        ran = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        if ran.returncode == 0:
+            return
+        if time.monotonic() > until_s:
+            raise InputError(f"`hocket register` failed: {ran.stderr.strip()}")
+        time.sleep(0.2)

@@ -1,0 +1,312 @@
+"""One run on a testbed, from the start of its workers to its tables."""
+
+import math
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+from hocket.cluster.interruption import Interruption
+from hocket.errors import InputError
+from hocket.plan import Job, Plan
+from hocket.results import Run, RunWriter, peak_rss_mb
+from hocket.runner import Progress
+from hocket.schema import Table
+from hocket.testbed import machine
+from hocket.testbed.counters import Counters, Poller, open_counters, utilisation
+from hocket.testbed.layout import Layout, PlacedJob, warnings
+from hocket.testbed.processes import (
+    Rank,
+    WorkersLostError,
+    ended,
+    listen_until,
+    package_alone,
+    start_rank,
+    torch_version,
+)
+from hocket.testbed.service import service
+from hocket.testbed.tables import tables
+from hocket.testbed.tasks import phase_bytes, task_of
+from hocket.workloads import PS_PER_S
+
+Agents = Literal["none", "dry-run", "shift"]
+"""What is in the jobs: nothing, an agent that measures, or one that follows the slots of a service."""
+
+ENGINE = "live"
+"""What the manifest of a run calls the testbed where others name their engine."""
+
+# Of PyTorch's TCPStore, by which the workers of a job find each other: jobs are in namespaces of their own.
+_STORE_PORT = 29_500
+# PyTorch takes seconds to load, and a machine of few processors loads it for all workers at once.
+_READY_WITHIN_S = 180.0
+# All workers are told one time to start at, which must not have passed when the last of them hears of it.
+_START_AFTER_S = 0.5
+# And one iteration to stop after, which none of them may have passed by then.
+_STOP_AFTER_S = 0.3
+_STOP_AFTER_ITERATIONS = 2
+# Hocket: however crowded, an iteration ends in so many periods and seconds; else a worker waits for a lost
+# one.
+_MOST_PERIODS = 50
+_MOST_S = 10.0
+_TELL_EVERY_S = 0.1
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a run is over: after so many iterations of each job, or so many seconds, if either is given."""
+
+    iterations: int | None
+    seconds: float | None
+
+    @classmethod
+    def of(cls, plan: Plan, iterations: int | None, seconds: float | None) -> "Limits":
+        """As asked, or else as `plan` says. Raises `InputError` for a limit that is not above 0."""
+        for name, value in (("iterations", iterations), ("seconds", seconds)):
+            if value is not None and not 0 < value < math.inf:
+                raise InputError(f"{name}: must be above 0: got {value:g}")
+        if iterations is None and seconds is None:
+            until_ps = plan.run.until_ps
+            return cls(plan.iterations, None if until_ps is None else until_ps / PS_PER_S)
+        return cls(iterations, seconds)
+
+    def iterations_of(self, job: Job) -> int | None:
+        """After how many `job` leaves, if after any."""
+        given = [count for count in (job.iterations, self.iterations) if count is not None]
+        return min(given, default=None)
+
+
+@dataclass
+class Session:
+    """What a run needs: the jobs of `plan`, which are `placed` on a testbed that is up, and how to run
+    them.
+    """
+
+    layout: Layout
+    plan: Plan
+    placed: tuple[PlacedJob, ...]
+    agents: Agents
+    registered: Plan
+    """What a service is told of the jobs."""
+    limits: Limits
+    controls: Mapping[str, str]
+    """The congestion control of each job, which its hosts have."""
+    python: str
+    progress: Progress | None
+    _ranks: list[Rank] = field(default_factory=list)
+
+    def run(self, directory: str | Path | None) -> Run:
+        """Runs the jobs; writes the run into `directory` if there is one."""
+        # First of all, so that a directory that cannot be written is known before anything runs.
+        writer = None if directory is None else RunWriter(directory)
+        before = self._before()
+        started_s, busy_s = time.perf_counter(), machine.busy_s()
+        made, outcome = self._measure()
+        run_s = time.perf_counter() - started_s
+        manifest = {
+            **before,
+            **outcome,
+            "run_s": run_s,
+            "peak_rss_mb": peak_rss_mb(),
+            "counts": {name: made[name].height for name in ("iterations", "phases", "adjustments")},
+            "ignored": ignored(self.plan),
+            "plan": self.plan.resolved(),
+        }
+        manifest["machine"]["busy"] = (machine.busy_s() - busy_s) / run_s / before["machine"]["processors"]
+        if writer is None:
+            return Run(made, manifest)
+        with writer:
+            for name, table in made.items():
+                writer.append_frame(name, table)
+            return writer.finish(manifest)
+
+    def _before(self) -> dict[str, Any]:
+        return {
+            "hocket_version": version("hocket"),
+            "engine": ENGINE,
+            "seed": self.plan.seed,
+            "agents": self.agents,
+            "machine": {
+                "kernel": platform.release(),
+                "processors": os.cpu_count() or 1,
+                "load_before": machine.load_average(),
+            },
+            "python": self.python,
+            "torch": torch_version(self.python),
+            "congestion_controls": dict(self.controls),
+            "warnings": warnings(self.layout),
+        }
+
+    def _measure(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The tables, and how the run ended."""
+        origin_ns = unix_ns = 0
+        with ExitStack() as stack:
+            interruption = stack.enter_context(Interruption())
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hocket-testbed-")))
+            counters = open_counters(self.layout)
+            stack.callback(counters.close)
+            stack.enter_context(ended(self._ranks))
+            try:
+                self._start(stack, folder)
+                self._wait_ready(interruption)
+                origin_ns = time.monotonic_ns() + round(_START_AFTER_S * 1e9)
+                unix_ns = time.time_ns() + origin_ns - time.monotonic_ns()
+                self._iterate(counters, origin_ns, interruption)
+                status = {"status": "interrupted" if interruption.came else "complete"}
+            except WorkersLostError as error:
+                status = {"status": "failed", "failure": str(error)}
+            measured_s = max(0.0, (time.monotonic_ns() - origin_ns) / 1e9) if origin_ns else 0.0
+            made = tables(self._sizes(), self._ranks, origin_ns, unix_ns)
+            return {**made, "utilisation": utilisation(counters, origin_ns)}, {
+                **status,
+                "measured_s": measured_s,
+            }
+
+    def _sizes(self) -> dict[str, tuple[int, ...]]:
+        """Of each job, the bytes of its phases."""
+        return {
+            placed.name: tuple(
+                phase_bytes(phase.rate_bps, phase.duration_ps) for phase in placed.profile.phases
+            )
+            for placed in self.placed
+        }
+
+    def _start(self, stack: ExitStack, folder: Path) -> None:
+        package = stack.enter_context(package_alone())
+        serving: Mapping[str, str] = {}
+        if self.agents == "shift":
+            serving = stack.enter_context(service(self.layout, self.registered, folder))
+        elif self.agents == "dry-run":
+            serving = {"HOCKET_DRY_RUN": "1"}
+        for job, placed in zip(self.plan.jobs, self.placed, strict=True):
+            # Where rank 0 is, on the network that carries no gradients.
+            store = f"tcp://{placed.workers[0].control[0].address}:{_STORE_PORT}"
+            count = len(placed.workers)
+            for number, worker in enumerate(placed.workers):
+                task = {
+                    **task_of(placed, job, self.plan.seed).to_dict(),
+                    "job": job.name,
+                    # Gloo's ring sends from each rank to the one before, the plan's to the worker after.
+                    "rank": -number % count,
+                    "ranks": count,
+                    "store": store,
+                    "iterations": self.limits.iterations_of(job),
+                    "agent": self.agents != "none",
+                }
+                environment = {**serving, "HOCKET_JOB": job.name}
+                self._ranks.append(start_rank(worker, task, self.python, package, folder, environment))
+
+    def _wait_ready(self, interruption: Interruption) -> None:
+        until_s = time.monotonic() + _READY_WITHIN_S
+
+        def is_over() -> bool:
+            return interruption.came or all(rank.ready for rank in self._ranks) or time.monotonic() > until_s
+
+        listen_until(self._ranks, is_over, _TELL_EVERY_S, lambda: self._tell(0.0))
+        for rank in self._ranks:
+            if not (rank.ready or interruption.came):
+                raise WorkersLostError(f"{rank.title} did not begin within {_READY_WITHIN_S:g} s")
+
+    def _iterate(self, counters: Counters, origin_ns: int, interruption: Interruption) -> None:
+        """Lets all workers start, and stop when it is time."""
+        if interruption.came:
+            return
+        for job in self.plan.jobs:
+            wait_ps = job.arrival_ps + (0 if self.agents == "shift" else job.time_shift_ps or 0)
+            for rank in self._ranks_of(job.name):
+                rank.tell(f"start {origin_ns + wait_ps // 1_000}")
+        watch = _Watch(self.placed, origin_ns)
+        stopped = False
+
+        def go_on() -> None:
+            nonlocal stopped
+            now_s = (time.monotonic_ns() - origin_ns) / 1e9
+            self._tell(max(0.0, now_s))
+            is_late = self.limits.seconds is not None and now_s >= self.limits.seconds
+            if (interruption.came or is_late) and not stopped:
+                stopped = True
+                self._stop()
+            watch.check(self._ranks)
+
+        with Poller(counters):
+            listen_until(
+                self._ranks, lambda: all(rank.has_ended() for rank in self._ranks), _TELL_EVERY_S, go_on
+            )
+
+    def _stop(self) -> None:
+        for placed in self.placed:
+            ranks = self._ranks_of(placed.name)
+            more = _STOP_AFTER_ITERATIONS + math.ceil(_STOP_AFTER_S * PS_PER_S / placed.profile.period_ps)
+            last = max(rank.done for rank in ranks) + more
+            for rank in ranks:
+                rank.tell(f"stop {last}")
+
+    def _ranks_of(self, job: str) -> Sequence[Rank]:
+        return [rank for rank in self._ranks if rank.job == job]
+
+    def _tell(self, time_s: float) -> None:
+        if self.progress is None:
+            return
+        done = sum(min(rank.done for rank in self._ranks_of(job.name)) for job in self.plan.jobs)
+        limits = [self.limits.iterations_of(job) for job in self.plan.jobs]
+        total = None if None in limits or self.limits.seconds is not None else sum(filter(None, limits))
+        self.progress(time_s, done, total)
+
+
+class _Watch:
+    """Notices workers that do not get on."""
+
+    def __init__(self, placed: Sequence[PlacedJob], origin_ns: int) -> None:
+        self._longest_s = {
+            job.name: _MOST_S + _MOST_PERIODS * job.profile.period_ps / PS_PER_S for job in placed
+        }
+        self._last: dict[int, tuple[int, int]] = {}
+        self._origin_ns = origin_ns
+
+    def check(self, ranks: Sequence[Rank]) -> None:
+        """Raises `WorkersLostError` for a rank that has taken too long for an iteration."""
+        now_ns = time.monotonic_ns()
+        for number, rank in enumerate(ranks):
+            done, since_ns = self._last.get(number, (-1, now_ns))
+            if rank.done != done or rank.has_ended():
+                self._last[number] = (rank.done, max(now_ns, self._origin_ns))
+            elif now_ns - since_ns > self._longest_s[rank.job] * 1e9:
+                raise WorkersLostError(
+                    f"{rank.title} has not ended iteration {rank.done} within {self._longest_s[rank.job]:g} s"
+                )
+
+
+def ignored(plan: Plan) -> list[dict[str, str]]:
+    """Keys that the plan gives and the testbed does not read, each with the reason."""
+    simulated = "only the packet engine reads it"
+    found: list[dict[str, str]] = []
+
+    def add(table: Table, keys: Mapping[str, str], where: str) -> None:
+        names = {field.alias or name: name for name, field in type(table).model_fields.items()}
+        given = (key for key in keys if names[key] in table.model_fields_set)
+        found.extend({"key": f"{where}{key}", "why": keys[key]} for key in given)
+
+    add(plan, {"switch": simulated, "host": simulated, "changes": simulated}, "")
+    add(
+        plan.run, {"engine": "the testbed is none", "record_rates_until": "see the table utilisation"}, "run."
+    )
+    for number, job in enumerate(plan.jobs):
+        keys = {
+            "priority": "links of the testbed have one class of service",
+            "congestion": "share says which congestion control of TCP a job has",
+            "window": simulated,
+            "clock_error": "all workers have the clock of one machine",
+            "readjust": "--agents says what is in the jobs",
+            "pad_to": "--agents says what is in the jobs",
+            "first": "a job begins with a whole iteration",
+        }
+        add(job, keys, f"jobs[{number}].")
+        if job.path == "spray":
+            why = "a connection of TCP has one way"
+            found.append({"key": f"jobs[{number}].path", "why": why})
+    return found

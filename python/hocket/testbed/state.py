@@ -1,0 +1,110 @@
+"""Which testbeds there are on this machine: a file for each, written before anything is made, so that
+whatever ends a command, all that it made can be taken away.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from hocket.errors import InputError
+
+# hier(7): /run is for what lasts until the machine restarts, as namespaces do.
+DIRECTORY = Path("/run/hocket/testbed")
+
+
+@dataclass(frozen=True)
+class State:
+    """A testbed that is made, or was being made."""
+
+    name: str
+    made: bool
+    """Whether all of it was."""
+    namespaces: tuple[str, ...]
+    """Its own, and nobody else's."""
+    layout: str
+    """What it was made from: equal for plans of the same hosts and links."""
+
+
+def find(name: str) -> State | None:
+    """The testbed called `name`, if there is one.
+
+    Raises `InputError` if its file cannot be read.
+    """
+    path = _path(name)
+    try:
+        written = json.loads(path.read_text(encoding="utf-8"))
+        return State(**{**written, "namespaces": tuple(written["namespaces"])})
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: says nothing of a testbed: {error}") from None
+
+
+def all_names() -> list[str]:
+    """Of all testbeds, ascending."""
+    return sorted(path.stem for path in DIRECTORY.glob("*.json"))
+
+
+def keep(state: State) -> None:
+    """Writes down that there is `state`, in place of what was said of a testbed of that name.
+
+    Raises `InputError` if it cannot be written.
+    """
+    path = _path(state.name)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_suffix(".new")
+        fresh.write_text(json.dumps(asdict(state), indent=2) + "\n", encoding="utf-8")
+        fresh.replace(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def forget(name: str) -> None:
+    """Takes the files of testbed `name`, which is held, away."""
+    for suffix in (".json", ".lock"):
+        _path(name).with_suffix(suffix).unlink(missing_ok=True)
+
+
+@contextmanager
+def held(name: str) -> Iterator[None]:
+    """Within it, no other process makes, runs or removes testbed `name`.
+
+    Raises `InputError` if one does.
+    """
+    path = _path(name).with_suffix(".lock")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _in_use(name) from None
+        if not _is_at(path, descriptor):
+            # Whoever held it has taken it away with the testbed, and another may be made.
+            raise _in_use(name)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _in_use(name: str) -> InputError:
+    return InputError(f"testbed {name!r} is in use by another process; wait for its end")
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _path(name: str) -> Path:
+    return DIRECTORY / f"{name}.json"

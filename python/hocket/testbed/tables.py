@@ -1,0 +1,183 @@
+"""The tables of a run on a testbed, as both engines write theirs, from what its workers wrote down."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from hocket.testbed.processes import Rank
+
+PS_PER_NS = 1_000
+
+ITERATIONS = pl.Schema(
+    {
+        "job": pl.String,
+        "iteration": pl.UInt64,
+        "start_ps": pl.UInt64,
+        "end_ps": pl.UInt64,
+        "iteration_s": pl.Float64,
+        "communication_s": pl.Float64,
+        "compute_s": pl.Float64,
+        "delayed_s": pl.Float64,
+    }
+)
+PHASES = pl.Schema(
+    {
+        "job": pl.String,
+        "iteration": pl.UInt64,
+        "phase": pl.UInt32,
+        "start_ps": pl.UInt64,
+        "end_ps": pl.UInt64,
+        "bytes": pl.UInt64,
+        "mean_rate_bps": pl.Float64,
+    }
+)
+ADJUSTMENTS = pl.Schema(
+    {"job": pl.String, "time_ps": pl.UInt64, "deviation_s": pl.Float64, "delay_s": pl.Float64}
+)
+JOBS = pl.Schema(
+    {
+        "job": pl.String,
+        "iterations": pl.UInt64,
+        "mean_iteration_s": pl.Float64,
+        "p50_iteration_s": pl.Float64,
+        "p90_iteration_s": pl.Float64,
+        "p99_iteration_s": pl.Float64,
+        "mean_communication_s": pl.Float64,
+        "mean_delayed_s": pl.Float64,
+        "time_shift_s": pl.Float64,
+        "adjustments": pl.UInt64,
+        "policy_acted": pl.UInt64,
+    }
+)
+
+
+def lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The lines of JSON in a file that may end in the middle of one, or not be there."""
+    if not path.exists():
+        return
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            row = json.loads(line)
+        except ValueError:
+            # Its worker was ended while it wrote.
+            return
+        yield row
+
+
+def iterations_of(ranks: Sequence[Rank]) -> list[list[dict[str, Any]]]:
+    """What the workers of one job wrote of each iteration that all of them finished."""
+    return [list(rows) for rows in zip(*(lines(rank.log) for rank in ranks), strict=False)]
+
+
+def tables(
+    jobs: Mapping[str, Sequence[int]], ranks: Sequence[Rank], origin_ns: int, unix_ns: int
+) -> dict[str, pl.DataFrame]:
+    """The tables `iterations`, `phases`, `adjustments` and `jobs`.
+
+    `jobs` are those that ran, each with the bytes of its phases; times count from `origin_ns` of the
+    monotonic clock, which is `unix_ns` of the wall clock. An iteration begins with its first worker and ends
+    with its last; what it sends, it sends from when the last worker does.
+    """
+    iterations: list[dict[str, Any]] = []
+    phases: list[dict[str, Any]] = []
+    adjustments: list[dict[str, Any]] = []
+    for name, sizes in jobs.items():
+        own = [rank for rank in ranks if rank.job == name]
+        for rows in iterations_of(own):
+            iterations.append(_iteration(name, rows, origin_ns))
+            phases += _phases(name, rows, sizes, origin_ns)
+        adjustments += _adjustments(name, own, unix_ns)
+    made = {
+        "iterations": pl.DataFrame(iterations, schema=ITERATIONS),
+        "phases": pl.DataFrame(phases, schema=PHASES),
+        "adjustments": pl.DataFrame(adjustments, schema=ADJUSTMENTS),
+    }
+    return {**made, "jobs": _summary(list(jobs), made["iterations"], made["adjustments"])}
+
+
+def _iteration(job: str, rows: Sequence[Mapping[str, Any]], origin_ns: int) -> dict[str, Any]:
+    start_ns = min(row["start_ns"] for row in rows)
+    end_ns = max(row["end_ns"] for row in rows)
+    communication_ns = sum(end - start for start, end in _ups(rows))
+    return {
+        "job": job,
+        "iteration": rows[0]["iteration"],
+        "start_ps": (start_ns - origin_ns) * PS_PER_NS,
+        "end_ps": (end_ns - origin_ns) * PS_PER_NS,
+        "iteration_s": (end_ns - start_ns) / 1e9,
+        "communication_s": communication_ns / 1e9,
+        "compute_s": (end_ns - start_ns - communication_ns) / 1e9,
+        "delayed_s": max(row["start_ns"] - row["due_ns"] for row in rows) / 1e9,
+    }
+
+
+def _ups(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int]]:
+    """Start and end of each Up phase: from when the last worker begins it until the last has it all."""
+    for phases in zip(*(row["up_ns"] for row in rows), strict=True):
+        yield max(start for start, _ in phases), max(end for _, end in phases)
+
+
+def _phases(
+    job: str, rows: Sequence[Mapping[str, Any]], sizes: Sequence[int], origin_ns: int
+) -> Iterator[dict[str, Any]]:
+    for number, ((start_ns, end_ns), size) in enumerate(zip(_ups(rows), sizes, strict=True)):
+        yield {
+            "job": job,
+            "iteration": rows[0]["iteration"],
+            "phase": number,
+            "start_ps": (start_ns - origin_ns) * PS_PER_NS,
+            "end_ps": (end_ns - origin_ns) * PS_PER_NS,
+            "bytes": size,
+            "mean_rate_bps": size * 8e9 / (end_ns - start_ns),
+        }
+
+
+def _adjustments(job: str, ranks: Sequence[Rank], unix_ns: int) -> Iterator[dict[str, Any]]:
+    """A row for each iteration that any worker of the job put off by itself: as one they do it alike."""
+    by_iteration: dict[int, dict[str, Any]] = {}
+    for rank in ranks:
+        for row in lines(rank.agent_log):
+            if row["adjusted"]:
+                by_iteration.setdefault(row["iteration"], row)
+    for _, row in sorted(by_iteration.items()):
+        yield {
+            "job": job,
+            "time_ps": max(0, row["start_ns"] - unix_ns) * PS_PER_NS,
+            "deviation_s": None if row["deviation_ns"] is None else row["deviation_ns"] / 1e9,
+            "delay_s": row["delay_ns"] / 1e9,
+        }
+
+
+def _summary(jobs: Sequence[str], iterations: pl.DataFrame, adjustments: pl.DataFrame) -> pl.DataFrame:
+    """A row per job, in this order; percentiles are by nearest rank, as those of the engines."""
+    took = pl.col("iteration_s")
+    quantiles = {
+        f"p{percent}_iteration_s": took.quantile(percent / 100, interpolation="equiprobable")
+        for percent in (50, 90, 99)
+    }
+    # What comes before the first iteration is the job's own time-shift.
+    waited = pl.col("delayed_s").filter(pl.col("iteration") > 0).mean().fill_null(0.0)
+    found = iterations.group_by("job").agg(
+        iterations=pl.len(),
+        mean_iteration_s=took.mean(),
+        **quantiles,
+        mean_communication_s=pl.col("communication_s").mean(),
+        mean_delayed_s=waited,
+        time_shift_s=pl.col("delayed_s").filter(pl.col("iteration") == 0).sum(),
+    )
+    counted = adjustments.group_by("job").agg(adjustments=pl.len())
+    return (
+        pl.DataFrame({"job": jobs}, schema={"job": pl.String})
+        .join(found, on="job", how="left", maintain_order="left")
+        .join(counted, on="job", how="left", maintain_order="left")
+        .with_columns(
+            pl.col("iterations", "adjustments").fill_null(0),
+            # What a congestion control decided, the kernel does not tell.
+            policy_acted=pl.lit(None),
+        )
+        .select(*JOBS)
+        .cast(JOBS)
+    )

@@ -1,0 +1,87 @@
+"""What each worker of a job is to do: a profile of Up phases as computation to wait for and gradients to
+reduce.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from hocket.plan import Job
+from hocket.testbed.layout import PlacedJob
+from hocket.workloads import PS_PER_S, WorkloadProfile
+
+PAYLOAD_BYTES = 1448
+"""Of a full TCP segment on Ethernet: 1,500 less 20 of IPv4, 20 of TCP and 12 of its timestamps (RFC 7323)."""
+
+FRAME_BYTES = 1514
+"""What tbf counts of a full segment: with Ethernet's header, without preamble and check sequence."""
+
+HEADER_BYTES = FRAME_BYTES - PAYLOAD_BYTES
+
+_FLOAT_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Task:
+    """One iteration of a job, for each of its workers alike."""
+
+    downs_s: tuple[float, ...]
+    """Computation before each Up phase, and after the last."""
+    elements: tuple[int, ...]
+    """Of 4 bytes: the gradients that each Up phase all-reduces."""
+    jitter: float
+    """Standard deviation of how many times longer an iteration computes."""
+    stream: str
+    """Names the random numbers."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the worker reads it."""
+        return {
+            "downs_s": self.downs_s,
+            "elements": self.elements,
+            "jitter": self.jitter,
+            "stream": self.stream,
+        }
+
+
+def task_of(placed: PlacedJob, job: Job, seed: int) -> Task:
+    """What the workers of `job` do in each iteration, on average."""
+    return Task(
+        downs_s=downs_s(placed.profile),
+        elements=tuple(
+            elements(phase_bytes(phase.rate_bps, phase.duration_ps), len(placed.workers))
+            for phase in placed.profile.phases
+        ),
+        jitter=job.jitter,
+        stream=f"{seed} {job.name}",
+    )
+
+
+def downs_s(profile: WorkloadProfile) -> tuple[float, ...]:
+    """Seconds of each Down phase of a period, from its start: before each Up phase, and after the last.
+
+    >>> from hocket.workloads import PhaseSpec
+    >>> up = (PhaseSpec(30 * 10**9, 50 * 10**9, 10**9),)
+    >>> downs_s(WorkloadProfile(period_ps=100 * 10**9, phases=up, sources=(), notes=""))
+    (0.03, 0.02)
+    """
+    starts_ps = [*(phase.start_ps for phase in profile.phases), profile.period_ps]
+    ends_ps = [0, *(phase.start_ps + phase.duration_ps for phase in profile.phases)]
+    return tuple((start - end) / PS_PER_S for start, end in zip(starts_ps, ends_ps, strict=True))
+
+
+def phase_bytes(rate_bps: int, duration_ps: int) -> int:
+    """Bytes on the wire of a phase, from each worker to the next."""
+    return rate_bps * duration_ps // (8 * PS_PER_S)
+
+
+def elements(wire_bytes: int, workers: int) -> int:
+    """The gradients of 4 bytes whose all-reduce among `workers` sends `wire_bytes` from each, headers
+    included.
+
+    A ring sends 2(n−1)/n of the size (Patarasuk and Yuan 2009); Gloo's all-reduce is one.
+
+    >>> elements(1_514_000, 2)
+    362000
+    """
+    payload_bytes = wire_bytes * PAYLOAD_BYTES / FRAME_BYTES
+    return max(workers, round(payload_bytes * workers / (2 * (workers - 1)) / _FLOAT_BYTES))
