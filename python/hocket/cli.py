@@ -34,6 +34,7 @@ from hocket.hpcc import EXACT, REFERENCE, is_study, load_study, run_study
 from hocket.plan import Plan
 from hocket.profile import commands as profile_commands
 from hocket.runner import as_plan, simulate
+from hocket.service import commands as service_commands
 from hocket.tcp import commands as tcp_commands
 from hocket.testbed import commands as testbed_commands
 from hocket.trace import perfetto
@@ -233,7 +234,7 @@ def _run_study(path: Path, directory: Path | None, seed: int, exact: bool, as_js
     end_interrupted(run)
 
 
-for part in (cluster_commands, profile_commands, export_commands, agent_commands, doctor):
+for part in (cluster_commands, profile_commands, export_commands, agent_commands, service_commands, doctor):
     for name, command in part.COMMANDS.items():
         app.command(name)(command)
 app.add_typer(tcp_commands.app, name="tcp")

@@ -1,0 +1,113 @@
+"""The HTTP API around the service: its routes, its refusals, its schema."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import JSONResponse
+from pydantic.json_schema import models_json_schema
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from hocket.errors import InputError
+from hocket.service.guard import Guard
+from hocket.service.metrics import Metrics
+from hocket.service.models import JOB_NAME_PATTERN, Registration, Report
+from hocket.service.routes import router
+from hocket.service.service import Service
+from hocket.service.state import ConflictError, UnknownJobError
+from hocket.service.store import StoreError
+
+_LOG = logging.getLogger(__name__)
+
+
+def create_app(service: Service, token: str | None = None) -> FastAPI:
+    """The application for `service`; with a `token` every request but `/healthz` has to show it."""
+    app = _without_service()
+    app.state.service = service
+    app.state.metrics = Metrics(service)
+    app.add_middleware(Guard, token=token, metrics=app.state.metrics)
+    return app
+
+
+def published_schema() -> dict[str, Any]:
+    """The OpenAPI schema of the API."""
+    return _without_service().openapi()
+
+
+def _without_service() -> FastAPI:
+    app = FastAPI(
+        title="Hocket",
+        version="1",
+        summary="Running training jobs ask when they may communicate.",
+        lifespan=_settling,
+        docs_url=None,  # its page loads scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+        separate_input_output_schemas=False,
+    )
+    app.include_router(router)
+    _add_refusals(app)
+    app.openapi = lambda: _schema(app)  # type: ignore[method-assign]  # as FastAPI's documentation does
+    return app
+
+
+@asynccontextmanager
+async def _settling(app: FastAPI) -> AsyncIterator[None]:
+    background = asyncio.create_task(app.state.service.run())
+    background.add_done_callback(_report_end)
+    yield
+    background.cancel()
+    await asyncio.gather(background, return_exceptions=True)
+
+
+def _report_end(task: "asyncio.Task[None]") -> None:
+    if not task.cancelled() and task.exception() is not None:
+        _LOG.error("slots are not worked out any more; restart the service", exc_info=task.exception())
+
+
+def _add_refusals(app: FastAPI) -> None:
+    def refusing(status: int) -> Callable[[Request, Exception], Awaitable[Response]]:
+        async def refuse(_: Request, error: Exception) -> Response:
+            return JSONResponse({"error": str(error)}, status)
+
+        return refuse
+
+    for kind, status in (
+        (InputError, 422),
+        (UnknownJobError, 404),
+        (ConflictError, 409),
+        (StoreError, 503),
+        (ClientDisconnect, 400),
+    ):
+        app.add_exception_handler(kind, refusing(status))
+
+    @app.exception_handler(HTTPException)
+    async def _refuse(_: Request, error: HTTPException) -> Response:
+        return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def _refuse_name(_: Request, error: RequestValidationError) -> Response:
+        # Bodies are read above; only the name of a job is left.
+        return JSONResponse({"error": f"job: must match {JOB_NAME_PATTERN}"}, 422)
+
+
+def _schema(app: FastAPI) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        schema = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
+        _, definitions = models_json_schema(
+            [(Registration, "validation"), (Report, "validation")],
+            ref_template="#/components/schemas/{model}",
+        )
+        components = schema["components"]
+        components["schemas"] = dict(sorted({**components["schemas"], **definitions["$defs"]}.items()))
+        components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        schema["security"] = [{"token": []}]
+        schema["paths"]["/healthz"]["get"]["security"] = []
+        app.openapi_schema = schema
+    return app.openapi_schema

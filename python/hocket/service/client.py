@@ -1,0 +1,93 @@
+"""Asking a service from the command line."""
+
+import http.client
+import json
+import ssl
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from hocket.errors import InputError
+from hocket.units import shown
+
+DEFAULT_URL = "http://127.0.0.1:8765"
+URL_VARIABLE = "HOCKET_SERVICE"
+
+_TIMEOUT_S = 10.0
+# Of an answer: all jobs that a service may have, with a few links each.
+_MOST_BYTES = 100_000_000
+
+
+class Client:
+    """A service at an address. Redirects are not followed: the token is for this service alone."""
+
+    def __init__(self, url: str, token: str | None) -> None:
+        """Raises `InputError` unless `url` is one of HTTP or HTTPS, such as http://127.0.0.1:8765."""
+        parts = urlsplit(url)
+        try:
+            port = parts.port
+        except ValueError:
+            port = None
+        if (
+            parts.scheme not in ("http", "https")
+            or not parts.hostname
+            or (port is None and ":" in parts.netloc)
+        ):
+            raise InputError(f"--service: must be a URL such as {DEFAULT_URL}: got {shown(url)}")
+        self._url = url.rstrip("/")
+        self._parts = parts
+        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+
+    def put(self, job: str, registration: Mapping[str, Any]) -> Any:
+        """Registers `job`; how it fares. Raises `InputError` if the service refuses or does not answer."""
+        return self._ask("PUT", _path(job), registration)
+
+    def delete(self, job: str) -> None:
+        """Has the service forget `job`. Raises `InputError` as `put`."""
+        self._ask("DELETE", _path(job))
+
+    def jobs(self) -> Any:
+        """All jobs and how they fare. Raises `InputError` as `put`."""
+        return self._ask("GET", "/v1/jobs")["jobs"]
+
+    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        content = None if body is None else json.dumps(body)
+        headers = {**self._headers, "Content-Type": "application/json"}
+        connection = self._connection()
+        try:
+            connection.request(method, self._parts.path.rstrip("/") + path, content, headers)
+            response = connection.getresponse()
+            answer = response.read(_MOST_BYTES)
+        except (OSError, http.client.HTTPException) as error:
+            raise InputError(f"{self._url}: does not answer: {error}") from None
+        finally:
+            connection.close()
+        if 200 <= response.status < 300:
+            return self._parsed(answer) if answer else None
+        raise InputError(f"{self._url}: {_reason(response.status, answer)}")
+
+    def _connection(self) -> http.client.HTTPConnection:
+        assert self._parts.hostname is not None, "checked when it was made"
+        if self._parts.scheme == "http":
+            return http.client.HTTPConnection(self._parts.hostname, self._parts.port, timeout=_TIMEOUT_S)
+        context = ssl.create_default_context()
+        return http.client.HTTPSConnection(
+            self._parts.hostname, self._parts.port, timeout=_TIMEOUT_S, context=context
+        )
+
+    def _parsed(self, answer: bytes) -> Any:
+        try:
+            return json.loads(answer)
+        except ValueError:
+            raise InputError(f"{self._url}: is no service of Hocket: its answer is not JSON") from None
+
+
+def _path(job: str) -> str:
+    return f"/v1/jobs/{quote(job, safe='')}"
+
+
+def _reason(status: int, answer: bytes) -> str:
+    try:
+        return str(json.loads(answer)["error"])
+    except (ValueError, TypeError, KeyError):
+        return f"is no service of Hocket: it answers with status {status}"

@@ -1,0 +1,178 @@
+"""The commands around the service: `hocket serve`, `register`, `jobs` and `unregister`."""
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from hocket.errors import InputError, located
+from hocket.units import format_duration, parse_duration, shown
+
+_Service = Annotated[
+    str | None,
+    typer.Option("--service", metavar="URL", help="HOCKET_SERVICE, or http://127.0.0.1:8765 if not given."),
+]
+_TokenFile = Annotated[
+    Path | None, typer.Option("--token-file", metavar="FILE", help="HOCKET_TOKEN if not given.")
+]
+_PS_PER_NS = 1_000
+_NS_PER_MS = 1_000_000
+_LEAST_EXPIRE_PS = 10 * 10**12
+"""Hocket: agents report every second, and a slow network must not count as silence."""
+
+
+def serve_command(
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="HOST:PORT", help="Beyond loopback a token is needed.")
+    ] = "127.0.0.1:8765",
+    database: Annotated[
+        Path, typer.Option("--database", metavar="FILE", help="Made if it is not there.")
+    ] = Path("hocket.sqlite"),
+    token_file: _TokenFile = None,
+    expire: Annotated[
+        str, typer.Option("--expire", metavar="TIME", help="A job that is silent for longer is left out.")
+    ] = "10 min",
+    jitter: Annotated[
+        float,
+        typer.Option("--jitter", metavar="SHARE", help="How much compute times vary: deviation ÷ mean."),
+    ] = 0.01,
+    openapi: Annotated[bool, typer.Option("--openapi", help="Print the API's schema and end.")] = False,
+) -> None:
+    """Answer running jobs: they register, report and learn when they may communicate."""
+    from hocket.console import err, print_json
+    from hocket.service.app import published_schema
+    from hocket.service.serve import Address, Settings, serve
+    from hocket.service.tokens import read_token
+
+    if openapi:
+        print_json(published_schema())
+        return
+    expire_ps = _expiry(expire)
+    if not 0 <= jitter <= 0.5:
+        raise InputError(f"--jitter: must be from 0 to 0.5: got {jitter:g}")
+
+    def ready(url: str, jobs: int) -> None:
+        noun = "job" if jobs == 1 else "jobs"
+        err.print(f"serving on {escape(url)}: {jobs} {noun} in {escape(str(database))}; Ctrl-C ends it")
+
+    settings = Settings(
+        Address.parse(listen), database, read_token(token_file), expire_ps // _PS_PER_NS, jitter
+    )
+    serve(settings, ready)
+
+
+def register_command(
+    plan: Annotated[Path, typer.Argument(help="A plan whose jobs run, as TOML or JSON.")],
+    service: _Service = None,
+    token_file: _TokenFile = None,
+    candidate: Annotated[
+        str | None,
+        typer.Option("--candidate", metavar="NAME", help="Jobs are placed as this candidate does."),
+    ] = None,
+    link: Annotated[
+        str | None,
+        typer.Option("--link", metavar="NAME", help="Of a plan with a [link]: what the service calls it."),
+    ] = None,
+) -> None:
+    """Register the jobs of a plan with the service: profile, workers and links."""
+    from hocket.console import out
+    from hocket.runner import as_plan
+    from hocket.service.models import JOB_NAME_PATTERN
+    from hocket.service.registrations import registrations
+
+    checked = as_plan(plan)
+    with located(plan):
+        found = registrations(checked, candidate=candidate, link=link)
+        for name in found:
+            if not re.fullmatch(JOB_NAME_PATTERN, name):
+                raise InputError(
+                    f"job {shown(name)}: a service takes names without '/' that begin with no dot"
+                )
+    client = _client(service, token_file)
+    for name, registration in found.items():
+        view = client.put(name, registration)
+        out.print(f"{escape(name)}: registered; {escape(view['reason'])}")
+
+
+def jobs_command(
+    service: _Service = None,
+    token_file: _TokenFile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show the jobs of the service: iterations, slots, adjustments, and why each has a slot or none."""
+    from hocket.console import print_json, print_table
+
+    jobs = _client(service, token_file).jobs()
+    if as_json:
+        print_json(jobs)
+        return
+    header = (
+        *("job", "why", "ranks", "iteration", "mean (ms)", "ideal (ms)"),
+        *("slot", "off by (ms)", "adjustments"),
+    )
+    print_table(header, map(_row, jobs), left=2)
+
+
+def unregister_command(
+    jobs: Annotated[list[str], typer.Argument(metavar="JOB…", help="Jobs that have ended.")],
+    service: _Service = None,
+    token_file: _TokenFile = None,
+) -> None:
+    """Have the service forget jobs: the others go on without them."""
+    from hocket.console import out
+
+    client = _client(service, token_file)
+    for name in jobs:
+        client.delete(name)
+        out.print(f"{escape(name)}: unregistered")
+
+
+def _expiry(text: str) -> int:
+    try:
+        expire_ps = parse_duration(text)
+    except InputError as error:
+        raise InputError(f"--expire: {error}") from None
+    if expire_ps < _LEAST_EXPIRE_PS:
+        least = format_duration(_LEAST_EXPIRE_PS)
+        raise InputError(
+            f"--expire: must be at least {least}, as agents report every second: got {shown(text)}"
+        )
+    return expire_ps
+
+
+def _client(url: str | None, token_file: Path | None) -> Any:
+    from hocket.service.client import DEFAULT_URL, URL_VARIABLE, Client
+    from hocket.service.tokens import read_token
+
+    return Client(url or os.environ.get(URL_VARIABLE) or DEFAULT_URL, read_token(token_file))
+
+
+def _row(job: dict[str, Any]) -> tuple[str, ...]:
+    slot = job["slot"]
+    return (
+        job["job"],
+        job["reason"],
+        f"{job['heard']}/{'?' if job['ranks'] is None else job['ranks']}",
+        "" if job["iteration"] is None else f"{job['iteration']:,}",
+        _ms(job["mean_ns"]),
+        _ms(job["ideal_ns"]),
+        "" if slot is None else str(slot["version"]),
+        _ms(job["deviation_ns"]),
+        str(job["adjustments"]),
+    )
+
+
+def _ms(time_ns: int | None) -> str:
+    return "" if time_ns is None else f"{time_ns / _NS_PER_MS:.1f}"
+
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "serve": serve_command,
+    "register": register_command,
+    "jobs": jobs_command,
+    "unregister": unregister_command,
+}

@@ -1,0 +1,62 @@
+"""What every request passes on its way in and out: the token is checked, and the answer counted."""
+
+import hmac
+import json
+import time
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from hocket.service.metrics import Metrics
+
+OPEN_PATHS = ("/healthz",)
+"""Answered without a token: they tell nothing of jobs."""
+
+NO_TOKEN = "the token is missing or wrong; send it as 'Authorization: Bearer TOKEN'"
+
+
+class Guard:
+    """An ASGI application in front of another."""
+
+    def __init__(self, app: ASGIApp, token: str | None, metrics: Metrics) -> None:
+        """Without a `token` everyone may ask."""
+        self._app = app
+        self._expected = None if token is None else b"Bearer " + token.encode()
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Lets a request through, or refuses it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started_s = time.perf_counter()
+        status = 500
+
+        async def counted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            if self._admits(scope):
+                await self._app(scope, receive, counted)
+            else:
+                await _refuse(counted)
+        finally:
+            # Only routes that there are, so that nobody's guesses become series.
+            route = getattr(scope.get("route"), "path", "other")
+            method = scope["method"] if route != "other" else "other"
+            self._metrics.answered(method, route, status, time.perf_counter() - started_s)
+
+    def _admits(self, scope: Scope) -> bool:
+        if self._expected is None or scope["path"] in OPEN_PATHS:
+            return True
+        given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+        # In constant time: how long a refusal takes tells nothing of the token.
+        return hmac.compare_digest(given, self._expected)
+
+
+async def _refuse(send: Send) -> None:
+    headers = [(b"content-type", b"application/json"), (b"www-authenticate", b"Bearer")]
+    await send({"type": "http.response.start", "status": 401, "headers": headers})
+    await send({"type": "http.response.body", "body": json.dumps({"error": NO_TOKEN}).encode()})

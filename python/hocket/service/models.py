@@ -1,0 +1,227 @@
+"""What requests and answers hold: version 1 of the API. Quantities are text with units as in plans; times are
+whole nanoseconds, those on a wall clock since 1970 (UTC).
+"""
+
+from collections.abc import Iterator
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, model_validator
+
+from hocket.plan.checks import phase_mistakes
+from hocket.plan.job import MAX_PHASES, MAX_PLACES, Phase
+from hocket.schema import Mistake, Name, Table, TableError
+from hocket.units import LARGEST, PositiveDurationPs, PositiveRateBps, format_duration, format_rate, shown
+from hocket.workloads import PhaseSpec, WorkloadProfile
+
+MAX_JOBS = 10_000
+"""Registered at a time: as many as a plan has (`hocket.plan.plan.MAX_JOBS`)."""
+
+MAX_LINKS = 1_000
+"""Of a job. Hocket: a ring of a thousand workers crosses fewer links outside its servers."""
+
+MAX_RANKS = 65_536
+"""Of a job. Hocket: more than any published training job has GPUs."""
+
+MAX_BODY_BYTES = 2_000_000
+"""Of a request: a registration of all workers, links and phases that one may have takes less."""
+
+JOB_NAME_PATTERN = r"^[^/.\x00-\x1f\x7f-\x9f][^/\x00-\x1f\x7f-\x9f]{0,99}$"
+"""A job's name is a part of a URL: no slash in it, no dot first, as in `..`, and no control characters."""
+
+_Count = Annotated[StrictInt, Field(ge=0, le=LARGEST)]
+_Signed = Annotated[StrictInt, Field(ge=-LARGEST, le=LARGEST)]
+
+_EXAMPLE_PROFILE = {
+    "period": "180 ms",
+    "up": [{"start": "110 ms", "duration": "70 ms", "rate": "40 Gbps"}],
+}
+_EXAMPLE_SLOT = {
+    "version": 7,
+    "origin_ns": 1_766_000_000_000_000_000,
+    "period_ns": 181_000_000,
+    "iteration": 1300,
+    "tolerance_ns": 9_000_000,
+}
+
+
+class Profile(Table):
+    """An iteration of a job alone: its period and what it sends when, as in a plan."""
+
+    period_ps: PositiveDurationPs = Field(alias="period")
+    up: Annotated[tuple[Phase, ...], Field(min_length=1, max_length=MAX_PHASES)]
+
+    @model_validator(mode="after")
+    def _phases_fit(self) -> Self:
+        mistakes = list(phase_mistakes(self.up, self.period_ps, ()))
+        if mistakes:
+            raise TableError(mistakes)
+        return self
+
+
+class SharedLink(Table):
+    """A link that a job's flows cross. Links of the same name are the same link."""
+
+    name: Name
+    capacity_bps: PositiveRateBps = Field(alias="capacity")
+    flows: Annotated[StrictInt, Field(ge=1, le=MAX_PLACES)] = Field(
+        default=1, description="How many flows of the profile's rate cross it."
+    )
+
+
+class Registration(Table):
+    """What a job tells about itself before it runs."""
+
+    profile: Profile = Field(examples=[_EXAMPLE_PROFILE])
+    workers: Annotated[tuple[Name, ...], Field(max_length=MAX_PLACES)] = Field(examples=[["host0", "host1"]])
+    links: Annotated[tuple[SharedLink, ...], Field(max_length=MAX_LINKS)] = Field(
+        examples=[[{"name": "rack1 up", "capacity": "50 Gbps"}]]
+    )
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        mistakes = [*self._twice(), *self._above_capacity()]
+        if mistakes:
+            raise TableError(mistakes)
+        return self
+
+    def _twice(self) -> Iterator[Mistake]:
+        for key, names in (("workers", self.workers), ("links", tuple(link.name for link in self.links))):
+            seen = set()
+            for place, name in enumerate(names):
+                if name in seen:
+                    yield (key, place), f"{shown(name)} is named twice"
+                seen.add(name)
+
+    def _above_capacity(self) -> Iterator[Mistake]:
+        narrowest = min(self.links, key=lambda link: link.capacity_bps, default=None)
+        for place, phase in enumerate(self.profile.up):
+            if narrowest is not None and phase.rate_bps > narrowest.capacity_bps:
+                limit = f"the capacity of link {shown(narrowest.name)}, {format_rate(narrowest.capacity_bps)}"
+                yield ("profile", "up", place, "rate"), f"{format_rate(phase.rate_bps)} is above {limit}"
+
+    def workload(self) -> WorkloadProfile:
+        """Its profile as solvers take it, phases in order of start."""
+        phases = sorted(self.profile.up, key=lambda phase: phase.start_ps)
+        return WorkloadProfile(
+            period_ps=self.profile.period_ps,
+            phases=tuple(PhaseSpec(phase.start_ps, phase.duration_ps, phase.rate_bps) for phase in phases),
+            sources=("registration",),
+            notes=f"a period of {format_duration(self.profile.period_ps)}, as registered",
+        )
+
+
+class Report(Table):
+    """What a rank tells about the iterations since its last report."""
+
+    rank: Annotated[StrictInt, Field(ge=0, lt=MAX_RANKS)]
+    ranks: Annotated[StrictInt, Field(ge=1, le=MAX_RANKS)]
+    sent_ns: _Count = Field(description="When, on the clock of the rank.")
+    iteration: _Count = Field(description="Iterations done since the job started.")
+    count: _Count = Field(description="Iterations done since the last report.")
+    total_ns: _Count = Field(description="What these took together; 0 if there are none.")
+    min_ns: _Count = Field(description="What the fastest of them took; 0 if there are none.")
+    max_ns: _Count = Field(description="What the slowest of them took; 0 if there are none.")
+    communication_ns: _Count | None = Field(
+        default=None, description="What they spent in communication together, if measured."
+    )
+    deviation_ns: _Signed | None = Field(
+        default=None, description="How long after its slot communication started when last seen."
+    )
+    adjustments: _Count = Field(default=0, description="Returns to the slot since the job started.")
+    clock_offset_ns: _Signed | None = Field(
+        default=None, description="How far the service's clock is ahead of that of the rank."
+    )
+    clock_uncertainty_ns: _Count | None = Field(default=None, description="How well that is known.")
+    dry_run: StrictBool = Field(default=False, description="Whether the rank only measures.")
+    applied: _Count | None = Field(default=None, description="Version of the slot that the rank follows.")
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        mistakes = list(self._mistakes())
+        if mistakes:
+            raise TableError(mistakes)
+        return self
+
+    def _mistakes(self) -> Iterator[Mistake]:
+        if self.rank >= self.ranks:
+            yield ("rank",), f"must be below ranks, {self.ranks}: got {self.rank}"
+        if self.count > self.iteration:
+            yield ("count",), f"{self.count} is more than all iterations, {self.iteration}"
+        if not self.min_ns * self.count <= self.total_ns <= self.max_ns * self.count:
+            bounds = f"{self.count} iterations of {self.min_ns} ns to {self.max_ns} ns"
+            yield ("total_ns",), f"{self.total_ns} is not what {bounds} take"
+
+
+class Slot(BaseModel):
+    """When the communication of a job may start: at `origin_ns` and every `period_ns` after it.
+
+    It starts with the Up phase that follows the longest silence of its profile; of equals the first.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    version: int = Field(description="Higher for every other slot of the job.")
+    origin_ns: int = Field(description="On the service's clock.")
+    period_ns: int
+    iteration: int = Field(description="The first iteration that all ranks start by it, counted from 0.")
+    tolerance_ns: int = Field(
+        description="Past this deviation a job goes back to its slot: 5% of the ideal iteration."
+    )
+
+
+class Answer(BaseModel):
+    """The answer to a report."""
+
+    received_ns: int = Field(description="When the report came, on the service's clock.")
+    sent_ns: int = Field(description="When this answer left, on the service's clock.")
+    slot: Slot | None = Field(description="None: the job shall not wait.", examples=[_EXAMPLE_SLOT])
+    ideal_ns: int = Field(description="The period of the registered profile.")
+    reason: str = Field(description="Why there is a slot, or none: one sentence.")
+
+
+class JobView(BaseModel):
+    """A job and how it fares."""
+
+    job: str
+    profile: Profile
+    workers: tuple[str, ...]
+    links: tuple[SharedLink, ...]
+    registered_ns: int
+    ranks: int | None = Field(description="As its reports say; none before the first.")
+    heard: int = Field(description="Ranks that have reported.")
+    last_report_ns: int | None
+    iteration: int | None = Field(description="The most that a rank has done.")
+    mean_ns: int | None = Field(description="Mean iteration of the last report of each rank.")
+    ideal_ns: int
+    deviation_ns: int | None = Field(description="Of the rank farthest from its slot.")
+    adjustments: int
+    dry_run: bool = Field(description="Whether a rank only measures.")
+    applied: int | None = Field(description="Version of the slot that all ranks follow, if they do.")
+    slot: Slot | None
+    reason: str
+
+
+class Jobs(BaseModel):
+    """All jobs, by name."""
+
+    jobs: list[JobView]
+
+
+class Clock(BaseModel):
+    """What the service's clock showed: nanoseconds since 1970 (UTC)."""
+
+    received_ns: int
+    sent_ns: int
+
+
+class Health(BaseModel):
+    """That the service answers."""
+
+    status: str = Field(examples=["ok"])
+    version: str = Field(description="Of Hocket.")
+
+
+class Refusal(BaseModel):
+    """Why a request was refused; it has changed nothing."""
+
+    error: str = Field(description="What is wrong, the value and the limit; one line per mistake.")

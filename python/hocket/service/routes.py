@@ -1,0 +1,156 @@
+"""The paths of the API: what each reads, calls and answers."""
+
+from typing import Annotated, Any, TypeVar
+
+from fastapi import APIRouter, Path, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+
+from hocket import __version__
+from hocket.plan.reading import parse_as, read_json
+from hocket.schema import Table
+from hocket.service.guard import NO_TOKEN
+from hocket.service.models import (
+    JOB_NAME_PATTERN,
+    MAX_BODY_BYTES,
+    Answer,
+    Clock,
+    Health,
+    Jobs,
+    JobView,
+    Refusal,
+    Registration,
+    Report,
+)
+from hocket.service.service import Service
+
+_REASONS = {
+    400: "The body is not JSON.",
+    401: NO_TOKEN[:1].upper() + NO_TOKEN[1:] + ".",
+    404: "The job is not registered.",
+    409: "It contradicts what other jobs say of a link, or there are too many jobs.",
+    413: f"The body is larger than {MAX_BODY_BYTES / 1e6:g} MB.",
+    422: "A value is wrong, missing or beyond a limit.",
+    503: "The database cannot be written.",
+}
+
+JobName = Annotated[str, Path(pattern=JOB_NAME_PATTERN, examples=["resnet-7"])]
+_AnyTable = TypeVar("_AnyTable", bound=Table)
+
+router = APIRouter()
+
+
+def _refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    return {
+        status: {"model": Refusal, "description": _REASONS[status]} for status in sorted({401, *statuses})
+    }
+
+
+def _body_of(table: type[Table]) -> dict[str, Any]:
+    reference = {"$ref": f"#/components/schemas/{table.__name__}"}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": reference}}}}
+
+
+@router.put(
+    "/v1/jobs/{job}",
+    response_model=JobView,
+    responses={201: {"model": JobView, "description": "It is new."}, **_refusals(400, 409, 413, 422, 503)},
+    openapi_extra=_body_of(Registration),
+)
+async def register(job: JobName, request: Request) -> Response:
+    """Register a job, or replace what it registered; repeating it changes nothing."""
+    registration = await _read(request, Registration)
+    view, created = _service(request).register(job, registration)
+    return _json(view, status=201 if created else 200)
+
+
+@router.get("/v1/jobs", response_model=Jobs, responses=_refusals())
+async def jobs(request: Request) -> Response:
+    """All jobs and how they fare."""
+    return _json(Jobs(jobs=[job.view() for job in _service(request).jobs()]))
+
+
+@router.get("/v1/jobs/{job}", response_model=JobView, responses=_refusals(404, 422))
+async def show(job: JobName, request: Request) -> Response:
+    """A job and how it fares."""
+    return _json(_service(request).view(job))
+
+
+@router.delete("/v1/jobs/{job}", status_code=204, responses=_refusals(404, 422, 503))
+async def unregister(job: JobName, request: Request) -> Response:
+    """Forget a job: the others go on without it."""
+    _service(request).unregister(job)
+    return Response(status_code=204)
+
+
+@router.post(
+    "/v1/jobs/{job}/reports",
+    response_model=Answer,
+    responses=_refusals(400, 404, 413, 422, 503),
+    openapi_extra=_body_of(Report),
+)
+async def report(job: JobName, request: Request) -> Response:
+    """Tell how a rank fares, and learn its slot."""
+    read = await _read(request, Report)
+    service = _service(request)
+    answer = service.report(job, read)
+    return _json(answer.model_copy(update={"sent_ns": service.now_ns()}))
+
+
+@router.get("/v1/clock", response_model=Clock, responses=_refusals())
+async def clock(request: Request) -> Response:
+    """What the service's clock shows."""
+    received_ns = _service(request).now_ns()
+    return _json(Clock(received_ns=received_ns, sent_ns=_service(request).now_ns()))
+
+
+@router.get("/healthz", response_model=Health)
+async def health() -> Response:
+    """That the service answers."""
+    return _json(Health(status="ok", version=__version__))
+
+
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses={
+        200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Prometheus' text."},
+        **_refusals(),
+    },
+)
+async def metrics(request: Request) -> Response:
+    """Jobs, iterations, slots and requests, for Prometheus."""
+    text = generate_latest(request.app.state.metrics.registry)
+    return Response(text, headers={"content-type": CONTENT_TYPE_LATEST})
+
+
+def _service(request: Request) -> Service:
+    service = request.app.state.service
+    assert isinstance(service, Service), "an application that answers has a service"
+    return service
+
+
+async def _read(request: Request, table: type[_AnyTable]) -> _AnyTable:
+    """What the body of `request` holds, read as strictly as a plan.
+
+    Raises `InputError` for wrong values, and `HTTPException` for what cannot be read at all.
+    """
+    content = b""
+    async for chunk in request.stream():
+        content += chunk
+        if len(content) > MAX_BODY_BYTES:
+            raise HTTPException(413, f"body: is larger than the limit of {MAX_BODY_BYTES} bytes")
+    try:
+        tables = read_json(content.decode())
+    except RecursionError:
+        raise HTTPException(400, "body: is nested too deeply") from None
+    except UnicodeDecodeError as error:
+        raise HTTPException(400, f"body: is not UTF-8 text: byte {error.start} is not") from None
+    except ValueError as error:
+        raise HTTPException(400, f"body: {error}") from None
+    return parse_as(table, tables, "body", "")
+
+
+def _json(model: BaseModel, status: int = 200) -> Response:
+    return Response(model.model_dump_json(by_alias=True), status, media_type="application/json")

@@ -1,0 +1,110 @@
+"""The service as a process: where it listens, who may ask, how it ends."""
+
+import asyncio
+import ipaddress
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+
+from hocket.errors import InputError
+from hocket.service.app import create_app
+from hocket.service.service import Service
+from hocket.service.solver import Solver
+from hocket.service.store import Store
+from hocket.service.tokens import TOKEN_VARIABLE
+from hocket.units import shown
+
+# Agents ask every second, and every half a minute while nobody answers: connections outlive that.
+_KEEP_ALIVE_S = 75
+_BACKLOG = 2_048
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where to listen."""
+
+    host: str
+    port: int
+
+    @staticmethod
+    def parse(text: str) -> "Address":
+        """`HOST:PORT`, IPv6 hosts in brackets. Raises `InputError` for anything else.
+
+        >>> Address.parse("[::1]:8765")
+        Address(host='::1', port=8765)
+        """
+        host, colon, port = text.rpartition(":")
+        bracketed = host.startswith("[") and host.endswith("]")
+        if not colon or not host or (":" in host and not bracketed):
+            raise InputError(f"--listen: must be HOST:PORT, such as 127.0.0.1:8765: got {shown(text)}")
+        if not (port.isascii() and port.isdigit() and int(port) <= 65_535):
+            raise InputError(f"--listen: a port is a number from 0 to 65535: got {shown(port)}")
+        return Address(host[1:-1] if bracketed else host, int(port))
+
+    def bind(self, token: str | None) -> socket.socket:
+        """A socket that listens there.
+
+        Raises `InputError` if that is impossible, or would let other machines ask without a `token`.
+        """
+        try:
+            found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+            family, _, _, _, address = found[0]
+            if token is None and not all(_is_loopback(str(each[4][0])) for each in found):
+                raise InputError(
+                    f"--listen {self.host}: other machines can reach it, which needs a token: "
+                    f"give --token-file, or set {TOKEN_VARIABLE}"
+                )
+            return socket.create_server(address, family=family, backlog=_BACKLOG)
+        except OSError as error:
+            raise InputError(f"--listen {self.host}:{self.port}: {error.strerror or error}") from None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a service runs."""
+
+    address: Address
+    database: Path
+    token: str | None
+    expire_ns: int
+    jitter: float
+
+
+def serve(settings: Settings, ready: Callable[[str, int], None]) -> None:
+    """Answers until a signal ends it; calls `ready` with its URL and the number of jobs when it does.
+
+    Raises `InputError` if it cannot listen or the database cannot be used, and `KeyboardInterrupt` after
+    Ctrl-C, when all is closed.
+    """
+    with Store(settings.database) as store, settings.address.bind(settings.token) as listening:
+        asyncio.run(_serve(settings, store, listening, ready))
+
+
+async def _serve(
+    settings: Settings, store: Store, listening: socket.socket, ready: Callable[[str, int], None]
+) -> None:
+    solver = Solver()
+    try:
+        service = Service(store, solver, time.time_ns, jitter=settings.jitter, expire_ns=settings.expire_ns)
+        config = uvicorn.Config(
+            create_app(service, settings.token),
+            log_level="warning",
+            access_log=False,
+            lifespan="on",
+            server_header=False,
+            timeout_keep_alive=_KEEP_ALIVE_S,
+            timeout_graceful_shutdown=1,
+        )
+        host, port = listening.getsockname()[:2]
+        ready(f"http://{f'[{host}]' if ':' in host else host}:{port}", len(service.jobs()))
+        await uvicorn.Server(config).serve(sockets=[listening])
+    finally:
+        await solver.close()
+
+
+def _is_loopback(address: str) -> bool:
+    return ipaddress.ip_address(address.partition("%")[0]).is_loopback

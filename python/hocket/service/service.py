@@ -1,0 +1,123 @@
+"""State, database and solver together: what is told is written down first, and changes are solved in the
+background.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+from hocket.service.contention import Component, HeldSlot, Solution
+from hocket.service.job import Job
+from hocket.service.models import Answer, JobView, Registration, Report
+from hocket.service.state import EXPIRE_NS, State
+from hocket.service.store import Store, StoreError
+
+JITTER = 0.01
+"""Relative standard deviation of compute times, for which slots leave room. Hocket: measured iteration times
+vary by about 1%."""
+
+_LOG = logging.getLogger(__name__)
+
+# Jobs of one launch register and report within less; they are then solved once, together.
+_GATHER_S = 0.1
+_EXPIRE_EVERY_S = 1.0
+
+Solve = Callable[[Component, Mapping[str, HeldSlot], float], Awaitable[Solution]]
+
+
+class Service:
+    """What the API offers. Calls are made from one thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        solve: Solve,
+        clock: Callable[[], int],
+        *,
+        jitter: float = JITTER,
+        expire_ns: int = EXPIRE_NS,
+    ) -> None:
+        """Goes on from what `store` holds; `clock` gives nanoseconds since 1970 (UTC)."""
+        self._store = store
+        self._solve = solve
+        self._clock = clock
+        self._jitter = jitter
+        stored = store.load()
+        self._state = State(stored.jobs, stored.serial, clock(), expire_ns=expire_ns)
+        self._wake = asyncio.Event()
+
+    def now_ns(self) -> int:
+        """By its clock."""
+        return self._clock()
+
+    def jobs(self) -> list[Job]:
+        """All, by name."""
+        return self._state.jobs()
+
+    def scores(self) -> dict[str, float]:
+        """By link on which running jobs contend."""
+        return self._state.scores()
+
+    def view(self, name: str) -> JobView:
+        """Job `name`. Raises `UnknownJobError`."""
+        return self._state.view(name)
+
+    def register(self, name: str, registration: Registration) -> tuple[JobView, bool]:
+        """Job `name`, registered so, and whether it is new.
+
+        Raises `ConflictError` as `State.registered` does, and `StoreError`; then nothing has changed.
+        """
+        now_ns = self._clock()
+        kept = self._state.registered(name, registration, now_ns)
+        self._store.save({name: kept}, max(kept.serial, self._state.serial))
+        created = self._state.register(kept, now_ns)
+        self._write()
+        return self._state.view(name), created
+
+    def unregister(self, name: str) -> None:
+        """Forgets job `name`. Raises `UnknownJobError`, and `StoreError`; then nothing has changed."""
+        self._state.view(name)
+        self._store.save({name: None}, self._state.serial)
+        self._state.unregister(name)
+        self._write()
+
+    def report(self, name: str, report: Report) -> Answer:
+        """What a rank of job `name` is to do. Raises `UnknownJobError`, and `StoreError`."""
+        answer = self._state.report(name, report, self._clock())
+        self._write()
+        return answer
+
+    async def settle(self) -> None:
+        """Solves what is to be solved, and puts it in force."""
+        self._state.expire(self._clock())
+        while components := self._state.unsolved():
+            for component in components:
+                solution = await self._solve(component, self._state.held(component), self._jitter)
+                self._state.settle(component, solution, self._clock())
+                self._write()
+        self._write()
+
+    async def run(self) -> None:
+        """Settles whatever changes, until cancelled."""
+        while True:
+            try:
+                async with asyncio.timeout(_EXPIRE_EVERY_S):
+                    await self._wake.wait()
+                    await asyncio.sleep(_GATHER_S)
+            except TimeoutError:
+                pass
+            self._wake.clear()
+            try:
+                await self.settle()
+            except StoreError as error:
+                _LOG.error("%s; tried again in %g s", error, _EXPIRE_EVERY_S)
+                await asyncio.sleep(_EXPIRE_EVERY_S)
+
+    def _write(self) -> None:
+        """Writes down what changed, before anyone is told."""
+        changed = self._state.changed()
+        if changed:
+            self._store.save(changed, self._state.serial)
+            self._state.written()
+        if self._state.unsettled:
+            self._wake.set()
