@@ -55,6 +55,9 @@ GAP_INTERVALS = 4.0
 # mlx5's `lifespan` is 10 ms by default. A longer one has to be given, since a series with one short burst per
 # iteration looks just like a counter that is refreshed once per iteration.
 LONGEST_GUESSED_LIFESPAN_S = 0.05
+# The lifespan shows in so many readings, or not at all; with a wrong one, many rates are double.
+MOST_GUESSED_FROM = 100_000
+SAME_BUSY_RATE = 1.3
 MINIMUM_READINGS = 12
 
 
@@ -339,7 +342,7 @@ def clean(
 ) -> CounterSeries:
     """Merge cached readings, then mark what is unknown."""
     if lifespan_s is None:
-        lifespan_s = guess_lifespan(time_s, step_bytes)
+        lifespan_s = guess_lifespan(time_s, step_bytes, reset)
     kept = fresh_readings(time_s, step_bytes, reset, lifespan_s)
     total_bytes = np.concatenate([[0.0], np.cumsum(step_bytes)])[kept]
     resets = np.concatenate([[0], np.cumsum(reset)])[kept]
@@ -354,20 +357,38 @@ def clean(
     return CounterSeries(name, column, time_s, total_bytes, known)
 
 
-def guess_lifespan(time_s: FloatArray, step_bytes: FloatArray) -> float:
+def guess_lifespan(time_s: FloatArray, step_bytes: FloatArray, reset: BoolArray) -> float:
     """How long the counter keeps a value before it reads the hardware again, 0 if no caching is visible.
 
     While a port is busy, a fresh reading differs from the last one, so the shortest times between changes
-    are one reading apart without a cache and one lifespan apart with one.
+    are one lifespan apart, give or take a reading: a value is refreshed just before or just after it is
+    read. What a cached reading does not show the next one does, as a rate that the port never had. So of
+    these lifespans it is the shortest that shows no such rates.
     """
+    step_bytes, reset = step_bytes[:MOST_GUESSED_FROM], reset[:MOST_GUESSED_FROM]
+    time_s = time_s[: step_bytes.size + 1]
     changed_s = time_s[1:][step_bytes > 0]
     if changed_s.size < MINIMUM_READINGS:
         return 0.0
     between_s = float(np.quantile(np.diff(changed_s), 0.05))
-    interval_s = float(np.median(np.diff(time_s)))
-    cached = 1.5 * interval_s < between_s <= LONGEST_GUESSED_LIFESPAN_S
-    # Half a reading less: the value may be refreshed just before it is read.
-    return between_s - 0.5 * interval_s if cached else 0.0
+    if between_s > LONGEST_GUESSED_LIFESPAN_S:
+        return 0.0
+    half_s = 0.5 * float(np.median(np.diff(time_s)))
+    guesses_s = (0.0, between_s - half_s, between_s + half_s)
+    highest = [busy_rate(time_s, step_bytes, reset, guess_s) for guess_s in guesses_s]
+    return next(
+        guess_s
+        for guess_s, rate in zip(guesses_s, highest, strict=True)
+        if rate <= SAME_BUSY_RATE * min(highest)
+    )
+
+
+def busy_rate(time_s: FloatArray, step_bytes: FloatArray, reset: BoolArray, lifespan_s: float) -> float:
+    """The rate (bytes/s) that one in ten of the busy intervals between fresh readings exceeds."""
+    kept = fresh_readings(time_s, step_bytes, reset, lifespan_s)
+    total_bytes = np.concatenate([[0.0], np.cumsum(step_bytes)])[kept]
+    rates = np.diff(total_bytes) / np.diff(time_s[kept])
+    return float(np.quantile(rates[rates > 0], 0.9)) if np.any(rates > 0) else 0.0
 
 
 def fresh_readings(
