@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hocket.errors import InputError
 from hocket.export.classes import Classes, job_classes, parse_classes
@@ -79,6 +81,21 @@ def test_other_classes_are_refused_with_what_is_wrong(text: str) -> None:
     with pytest.raises(InputError, match=r"^--classes: ") as refused:
         parse_classes(text)
     assert repr(text) in str(refused.value)
+
+
+@given(st.lists(st.sets(st.integers(1, 6), min_size=2, max_size=4), min_size=1, max_size=8))
+def test_no_two_jobs_of_a_link_have_the_same_priority(hosts: list[set[int]]) -> None:
+    links = [{"ends": [f"h{each}", "tor"], "rate": "50 Gbps", "delay": "500 ns"} for each in range(1, 7)]
+    jobs = [
+        job(f"j{number}", placement=[f"h{host}" for host in sorted(each)])
+        for number, each in enumerate(hosts)
+    ]
+    classes = classes_of(jobs, fabric={"links": links})
+    for one, hosts_of_one in zip(classes.jobs, hosts, strict=True):
+        for other, hosts_of_other in zip(classes.jobs, hosts, strict=True):
+            # A ring uses both directions of each of its hosts' links.
+            meet = one != other and hosts_of_one & hosts_of_other
+            assert not meet or one.priority != other.priority
 
 
 def test_many_jobs_on_one_link_take_no_long_time_and_fold() -> None:

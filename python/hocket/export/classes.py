@@ -113,6 +113,13 @@ def job_classes(
 
     As on the engines, priorities beyond the last queue share it. Raises `InputError` for a job that has no
     placement.
+
+    >>> from hocket import parse_plan
+    >>> half = {"period": "180 ms", "up": [{"start": "0 ms", "duration": "90 ms", "rate": "40 Gbps"}]}
+    >>> jobs = [{"name": "a", **half}, {"name": "b", **half}]
+    >>> classes = job_classes(parse_plan({"link": {"capacity": "50 Gbps"}, "jobs": jobs}), None, (4, 3))
+    >>> [(each.job, each.traffic_class, each.nccl_ib_tc) for each in classes.jobs]
+    [('a', 4, 138), ('b', 3, 106)]
     """
     crossed = _crossed(plan, placement)
     from_plan = any("priority" in job.model_fields_set for job in plan.jobs)

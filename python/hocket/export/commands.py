@@ -21,9 +21,11 @@ def export_command(
         str | None, typer.Option("--candidate", metavar="NAME", help="Place jobs as this candidate does.")
     ] = None,
     classes: Annotated[
-        str,
-        typer.Option("--classes", metavar="C1,C2,…", help="Classes for jobs that the fabric has lossless."),
-    ] = "3,4",
+        str | None,
+        typer.Option(
+            "--classes", metavar="C1,C2,…", help="Lossless classes that jobs may have; 3,4 if not given."
+        ),
+    ] = None,
     ports: Annotated[
         str | None,
         typer.Option("--ports", metavar="P1,P2,…", help="Ports of a SONiC switch; adds switch-sonic.json."),
@@ -35,7 +37,7 @@ def export_command(
 ) -> None:
     """Print a plan's priorities and DCQCN as settings of NCCL, switches and NICs, and how to undo them."""
     from hocket.export import files, report
-    from hocket.export.classes import job_classes, parse_classes
+    from hocket.export.classes import DEFAULT_CLASSES, job_classes, parse_classes
     from hocket.export.nics import governed_jobs
     from hocket.export.switches import parse_ports
     from hocket.runner import as_plan, placement_of
@@ -43,7 +45,7 @@ def export_command(
     if ports is not None and part not in ("switch", "all"):
         raise InputError(f"--ports: is for switches: got --for {part}")
     of_switch = () if ports is None else parse_ports(ports)
-    lossless = parse_classes(classes)
+    lossless = DEFAULT_CLASSES if classes is None else parse_classes(classes)
     checked = as_plan(plan)
     with located(plan):
         placement = placement_of(checked, candidate)
@@ -61,7 +63,7 @@ def export_command(
     if directory is not None:
         files.write_files(written, directory)
     if as_json:
-        print_json(report.as_json(told, governed))
+        print_json(report.as_json(told, governed, of_switch))
         return
     out.print(f"[bold]{escape(checked.name or plan.name)}[/bold]")
     if told is not None and part in ("nccl", "all"):

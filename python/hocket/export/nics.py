@@ -21,6 +21,13 @@ from hocket.workloads import PhaseSpec
 _U32 = 2**32 - 1
 # HotNets'22 §2: with T of 100 and 125 µs the aggressive job got 30 Gbps and the other 15, a weight of 2.
 _T_OF_WEIGHT = {2.0: "100 us", 1.0: "125 us"}
+# The preset "mlx5" depends on neither the line rate nor the path.
+_LINE_RATE_BPS = 100 * 10**9
+_PATH_BYTES = 10**5
+# The counter is read every 10 ms: two quiet samples in half of a Down phase.
+_LEAST_DOWN_PS = 40 * 10**9
+# Hocket: less than this part of the rate of a phase is what is sent between phases.
+_QUIET_PART = 100
 _PS_PER_US = 10**6
 _BPS_PER_MBPS = 10**6
 
@@ -65,7 +72,7 @@ SETTINGS: Mapping[str, _Setting] = {
     "rp_min_rate": _Setting("min_rate_bps", "Mbps", _mbps, 1),
     "rp_rate_to_set_on_first_cnp": _Setting("rate_on_first_cnp_bps", "Mbps", _or_zero(_mbps)),
 }
-"""By the name of the file."""
+"""By the name of the file; limits are NVIDIA's, or where it gives none, what the driver takes."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +115,13 @@ def governed_jobs(plan: Plan, placement: Mapping[str, Sequence[str]] | None) -> 
 
     Raises `InputError` for a value that a NIC cannot hold, and for jobs on one NIC that want it set up
     differently: its parameters govern all that it sends.
+
+    >>> from hocket import parse_plan
+    >>> half = {"period": "180 ms", "up": [{"start": "0 ms", "duration": "90 ms", "rate": "40 Gbps"}]}
+    >>> jobs = [{"name": "a", **half, "share": {"weighted": 2.0}}, {"name": "b", **half}]
+    >>> plan = parse_plan({"link": {"capacity": "50 Gbps"}, "jobs": jobs})
+    >>> [(each.job, each.writes[0].name, each.writes[0].value) for each in governed_jobs(plan, None)]
+    [('a', 'rp_time_reset', 100), ('b', 'rp_time_reset', 125)]
     """
     weights = {job.share.weight for job in plan.jobs if job.share.kind != "adaptive"}
     found = tuple(
@@ -139,11 +153,6 @@ def _governed(job: Job, parameters: Sequence[Parameter], weights: set[float]) ->
         return Governed(job.name, reason=why)
     timer = Congestion.model_validate({"dcqcn": {"preset": "mlx5", "T": _T_OF_WEIGHT[job.share.weight]}})
     return Governed(job.name, _writes(job.name, timer.parameters(_LINE_RATE_BPS, _PATH_BYTES)))
-
-
-# The preset "mlx5" depends on neither the line rate nor the path.
-_LINE_RATE_BPS = 100 * 10**9
-_PATH_BYTES = 10**5
 
 
 def _writes(job: str, parameters: Sequence[Parameter]) -> tuple[Write, ...]:
@@ -197,12 +206,6 @@ def _adapting(job: Job, writes: tuple[Write, ...], wanted: bool) -> Governed:
     slowest_bps = min(phase.rate_bps for profile in profiles for phase in profile.phases)
     (total_bytes,) = totals
     return Governed(job.name, writes, Adaptive(total_bytes, shortest_ps / 2e12, slowest_bps // _QUIET_PART))
-
-
-# The counter is read every 10 ms: two quiet samples in half of a Down phase.
-_LEAST_DOWN_PS = 40 * 10**9
-# Hocket: less than this part of the rate of a phase is what is sent between phases.
-_QUIET_PART = 100
 
 
 def _bytes(phase: PhaseSpec) -> int:

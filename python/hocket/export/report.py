@@ -11,7 +11,7 @@ from hocket.console import out, print_table
 from hocket.export.classes import CNP_CLASS, CNP_DSCP, Classes, dscp_of
 from hocket.export.files import directory_names, nccl_environment
 from hocket.export.nics import Governed
-from hocket.export.switches import nvue_commands
+from hocket.export.switches import nvue_commands, sonic_tables
 
 
 def print_environments(classes: Classes) -> None:
@@ -113,15 +113,17 @@ def print_nics(governed: Sequence[Governed], directory: Path | None) -> None:
         )
 
 
-def as_json(classes: Classes | None, governed: Sequence[Governed] | None) -> dict[str, Any]:
+def as_json(
+    classes: Classes | None, governed: Sequence[Governed] | None, ports: tuple[str, ...]
+) -> dict[str, Any]:
     """All of it; of parts that were not asked for, null."""
     return {
-        "classes": None if classes is None else _classes_json(classes),
+        "classes": None if classes is None else _classes_json(classes, ports),
         "nics": None if governed is None else [_governed_json(each) for each in governed],
     }
 
 
-def _classes_json(classes: Classes) -> dict[str, Any]:
+def _classes_json(classes: Classes, ports: tuple[str, ...]) -> dict[str, Any]:
     return {
         "jobs": [
             {
@@ -138,6 +140,7 @@ def _classes_json(classes: Classes) -> dict[str, Any]:
         "simulated_queues": classes.simulated_queues,
         "shared": {str(each): list(jobs) for each, jobs in classes.sharers.items()},
         "nvue": list(nvue_commands(classes)),
+        "sonic": sonic_tables(classes, ports) if ports else None,
     }
 
 
