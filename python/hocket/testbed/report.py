@@ -60,7 +60,7 @@ def _print_jobs(run: Run) -> None:
 
 
 def _print_links(run: Run) -> None:
-    """How full links were: in the mean, and in the fullest 10 ms."""
+    """What links carried, and how much of what they could."""
     took = pl.col("end_ps") - pl.col("start_ps")
     links = (
         run.tables["utilisation"]
@@ -68,7 +68,6 @@ def _print_links(run: Run) -> None:
         .agg(
             pl.col("bytes").sum(),
             mean=(pl.col("utilisation") * took).sum() / took.sum(),
-            most=pl.col("utilisation").max(),
         )
         .filter(pl.col("mean") >= _CARRIES_SOMETHING)
     )
@@ -78,11 +77,10 @@ def _print_links(run: Run) -> None:
             row["job"] or "",
             f"{row['bytes'] / 1e6:,.1f}",
             f"{row['mean']:.1%}",
-            f"{row['most']:.0%}",
         )
         for row in links.to_dicts()
     )
-    print_table(("link", "job", "MB", "utilisation", "most in 10 ms"), rows, left=2)
+    print_table(("link", "job", "MB", "utilisation"), rows, left=2)
 
 
 def _ms(seconds: float | None) -> str:

@@ -8,8 +8,6 @@ A machine without GPUs has no computation to do: Down phases are slept. What is 
 Up phase is a bucket of gradients which DDP all-reduces in the backward pass.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -139,7 +137,8 @@ class Job:
         self.optimizer.step()
         self.phases.compute(len(self.phases.downs_s) - 1)
 
-    def _all_reduce(self, state: None, bucket: Any) -> Any:
+    # DDP looks at the annotations of a hook.
+    def _all_reduce(self, state: None, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         """The mean over all workers, as DDP's own hook has it, which also says when it begins."""
         if self.agent is not None:
             self.agent.communication_started()
