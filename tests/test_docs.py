@@ -23,6 +23,7 @@ PAGES = (
     "docs/trace-format.md",
     "docs/cluster.md",
     "docs/export.md",
+    "docs/live.md",
 )
 BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 # Times and memory differ from machine to machine.
