@@ -396,17 +396,20 @@ def fresh_readings(
 ) -> NDArray[np.intp]:
     """Indices of the readings that are not a cached repeat of the one before.
 
-    A repeated value within the lifespan of the last fresh one is the cache; after it, the port was idle.
+    A repeated value within the lifespan of the last fresh one is the cache; after it, the port was idle. But
+    a repeat with a fresh value less than a lifespan after it was cached too, whatever came before.
     """
     repeated = (step_bytes == 0) & ~reset
     if lifespan_s <= 0 or not repeated.any():
         return np.arange(time_s.size)
     kept = [0]
-    last_s = float(time_s[0])
-    for index, (now_s, repeat) in enumerate(
-        zip(time_s[1:].tolist(), repeated.tolist(), strict=True), start=1
-    ):
-        if not repeat or now_s - last_s >= lifespan_s:
+    idle = False
+    times_s = time_s.tolist()
+    for index, repeat in enumerate(repeated.tolist(), start=1):
+        since_s = times_s[index] - times_s[kept[-1]]
+        if not repeat and idle and since_s < lifespan_s:
+            kept.pop()
+        if not repeat or since_s >= lifespan_s:
             kept.append(index)
-            last_s = now_s
+            idle = repeat
     return np.array(kept, dtype=np.intp)
