@@ -64,6 +64,15 @@ def test_what_the_plan_gives_is_written_even_if_nics_have_it_already() -> None:
     assert [write.shipped for write in found["a"].writes] == [5]
 
 
+def test_an_interval_between_cnps_goes_with_the_parameters_and_not_alone() -> None:
+    network = {"link": {"capacity": "50 Gbps"}, "host": {"cnp_interval": "50 us"}}
+    found = governed(
+        job("a", congestion={"dcqcn": {"preset": "mlx5", "R_AI": "6 Mbps"}}), job("b"), **network
+    )
+    assert written(found["a"]) == {"rp_ai_rate": 6, "np_min_time_between_cnps": 50}
+    assert found["b"].writes == ()
+
+
 def test_other_controls_and_silence_change_nothing_and_say_so() -> None:
     found = governed(job("a", congestion="hpcc"), job("b"))
     assert [each.writes for each in found.values()] == [(), ()]

@@ -16,7 +16,13 @@ from hocket.export.nics import governed_jobs
 from hocket.plan import parse_plan
 
 NIC = "0000:c1:00.0"
-SHIPPED = {"rp_time_reset": 300, "rp_ai_rate": 5, "rp_hai_rate": 50, "rp_min_rate": 1, "np_cnp_dscp": 48}
+SHIPPED = {
+    "rp_time_reset": 300,
+    "rp_ai_rate": 5,
+    "rp_hai_rate": 50,
+    "rp_min_rate": 1,
+    "np_min_time_between_cnps": 4,
+}
 
 
 class Host:
@@ -71,7 +77,8 @@ def export(host: Host) -> Export:
             {"name": "a/..", "period": "100 ms", "up": [up], **policy},
             {"name": "b", "period": "100 ms", "up": [up]},
         ]
-        plan = parse_plan({"link": {"capacity": "50 Gbps"}, "jobs": jobs})
+        host_table = {"cnp_interval": "50 us"}
+        plan = parse_plan({"link": {"capacity": "50 Gbps"}, "host": host_table, "jobs": jobs})
         classes = job_classes(plan, None, (4, 3))
         files = {
             **job_files(classes),
@@ -99,7 +106,7 @@ def test_shells_can_read_every_script(host: Host, export: Export) -> None:
 def test_undoing_what_was_applied_restores_every_value(host: Host, export: Export) -> None:
     export(**UNFAIR)
     assert host.run("a_../apply.sh", NIC).returncode == 0
-    assert host.values() == {**SHIPPED, "rp_time_reset": 100}
+    assert host.values() == {**SHIPPED, "rp_time_reset": 100, "np_min_time_between_cnps": 50}
     # Once more: the values kept are those from before the first time.
     assert host.run("a_../apply.sh", NIC).returncode == 0
     assert host.run("a_../undo.sh", NIC).returncode == 0

@@ -6,11 +6,12 @@ with: NVIDIA, "DCQCN CC parameters" (DOCA 3.4, November 2026).
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hocket.congestion import Congestion
 from hocket.errors import InputError
+from hocket.hardware import Host
 from hocket.packets import Sent
 from hocket.parameters import Parameter, values
 from hocket.plan import Job, Plan
@@ -74,6 +75,10 @@ SETTINGS: Mapping[str, _Setting] = {
 }
 """By the name of the file; limits are NVIDIA's, or where it gives none, what the driver takes."""
 
+# Of the receiver, which answers marks.
+_CNP_INTERVAL = "np_min_time_between_cnps"
+_CNP_SETTING = _Setting("cnp_interval_ps", "us", _us)
+
 
 @dataclass(frozen=True)
 class Write:
@@ -125,11 +130,22 @@ def governed_jobs(plan: Plan, placement: Mapping[str, Sequence[str]] | None) -> 
     """
     weights = {job.share.weight for job in plan.jobs if job.share.kind != "adaptive"}
     found = tuple(
-        _governed(job, parameters, weights)
+        _with_cnp_interval(plan, _governed(job, parameters, weights))
         for job, parameters in zip(plan.jobs, Sent(plan, placement).congestion, strict=True)
     )
     _check_hosts(plan, placement, found)
     return found
+
+
+def _with_cnp_interval(plan: Plan, governed: Governed) -> Governed:
+    """With the plan's interval between CNPs, if it gives one, for a NIC that is told something at all."""
+    if not governed.writes or "cnp_interval_ps" not in plan.host.model_fields_set:
+        return governed
+    interval = _in_units(governed.job, _CNP_INTERVAL, _CNP_SETTING, plan.host.cnp_interval_ps)
+    shipped = _in_units(governed.job, _CNP_INTERVAL, _CNP_SETTING, Host().cnp_interval_ps)
+    return replace(
+        governed, writes=(*governed.writes, Write(_CNP_INTERVAL, interval, shipped, _CNP_SETTING.unit))
+    )
 
 
 def _governed(job: Job, parameters: Sequence[Parameter], weights: set[float]) -> Governed:
@@ -239,7 +255,7 @@ def _check_hosts(
 def _difference(one: Governed, other: Governed) -> str | None:
     """In what the two want a NIC set up differently, the first thing of several."""
     wanted = [{write.name: write.value for write in each.writes} for each in (one, other)]
-    for name in SETTINGS:
+    for name in (*SETTINGS, _CNP_INTERVAL):
         values = [str(each.get(name, "as it is")) for each in wanted]
         if values[0] != values[1]:
             return f"{name} {values[0]} and {values[1]}"

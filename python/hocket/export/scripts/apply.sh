@@ -15,7 +15,7 @@ done
 mkdir -p "$kept"
 for nic in "$@"; do
     if [ ! -e "$kept/$nic" ]; then
-        for file in "$root/$nic/cc_params"/rp_*; do
+        for file in "$root/$nic/cc_params"/rp_* "$root/$nic/cc_params"/np_min_*; do
             echo "${file##*/} $(cat "$file")"
         done > "$kept/$nic.new"
         mv "$kept/$nic.new" "$kept/$nic"
