@@ -96,10 +96,10 @@ class Testbed:
         self, plan: PlanLike | None, names: Sequence[str] | None
     ) -> tuple[Plan, tuple[PlacedJob, ...]]:
         """The plan with the jobs that are to run alone, and these in their places."""
-        asked = self.plan if plan is None else as_plan(plan)
+        asked = self.plan if plan is None else _as_placed(as_plan(plan), self.candidate)
         layout = self.layout
         if plan is not None:
-            layout = lay_out(asked, self.name, placement_of(asked, self.candidate))
+            layout = lay_out(asked, self.name)
         if fingerprint(layout) != fingerprint(self.layout):
             raise InputError(
                 f"testbed {self.name!r} has other hosts, links or rates than the plan to run on it"
@@ -146,9 +146,17 @@ def plan_testbed(plan: PlanLike, *, name: str | None = None, candidate: str | No
 
     Raises `InputError` for a bad plan, or what a testbed cannot be; see `lay_out`.
     """
-    checked = as_plan(plan)
-    called = bed_name(plan) if name is None else slug(name)
-    return Testbed(checked, lay_out(checked, called, placement_of(checked, candidate)), candidate)
+    placed = _as_placed(as_plan(plan), candidate)
+    return Testbed(placed, lay_out(placed, bed_name(plan) if name is None else slug(name)), candidate)
+
+
+def _as_placed(plan: Plan, candidate: str | None) -> Plan:
+    """`plan`, each of its jobs where the candidate puts it."""
+    placement = placement_of(plan, candidate)
+    if placement is None:
+        return plan
+    jobs = (job.model_copy(update={"placement": placement.get(job.name, job.placement)}) for job in plan.jobs)
+    return plan.model_copy(update={"jobs": tuple(jobs)})
 
 
 def bring_up(

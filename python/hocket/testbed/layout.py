@@ -140,8 +140,8 @@ def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_LONGEST_NAME].rstrip("-") or "x"
 
 
-def lay_out(plan: Plan, name: str, placement: Mapping[str, Sequence[str]] | None = None) -> Layout:
-    """The testbed of `plan`, called `name`, its jobs where `placement` or their own says.
+def lay_out(plan: Plan, name: str) -> Layout:
+    """The testbed of `plan`, called `name`, with its jobs at their placements.
 
     Raises `InputError` for what a testbed cannot be: one with too many nodes or links, jobs that share a
     host, have phases of several rates or more than one batch size, or are given by `training`.
@@ -149,7 +149,7 @@ def lay_out(plan: Plan, name: str, placement: Mapping[str, Sequence[str]] | None
     topology = _dumbbell(plan) if plan.fabric is None else plan.fabric.topology
     _check_size(topology)
     network = network_of(topology)
-    hosts = _hosts_of_jobs(plan, placement)
+    hosts = _hosts_of_jobs(plan)
     profiles = [_profile(number, plan) for number in range(len(plan.jobs))]
     rates_bps = {
         host: profile.phases[0].rate_bps
@@ -158,7 +158,7 @@ def lay_out(plan: Plan, name: str, placement: Mapping[str, Sequence[str]] | None
     }
     namespaces = dict(zip(topology.nodes, _namespaces(name, topology), strict=True))
     links = tuple(_links(topology, network, namespaces, rates_bps))
-    ways = _ways(plan, network, hosts, placement)
+    ways = _ways(plan, network, hosts)
     control = f"hk-{name}-ctl"
     workers = _workers(hosts, namespaces, control, links, ways)
     jobs = tuple(
@@ -201,7 +201,7 @@ def _check_size(topology: Topology) -> None:
             raise InputError(f"a testbed has at most {limit} {what}: this plan has {count:,}")
 
 
-def _hosts_of_jobs(plan: Plan, placement: Mapping[str, Sequence[str]] | None) -> list[tuple[str, ...]]:
+def _hosts_of_jobs(plan: Plan) -> list[tuple[str, ...]]:
     """The hosts of each job; no host has two."""
     found: list[tuple[str, ...]] = []
     taken: dict[str, str] = {}
@@ -214,8 +214,8 @@ def _hosts_of_jobs(plan: Plan, placement: Mapping[str, Sequence[str]] | None) ->
             )
         if plan.fabric is None:
             hosts = _sides(job.name)
-        elif (placement or {}).get(job.name) or job.placement:
-            hosts = plan.hosts_of(job, placement)
+        elif job.placement:
+            hosts = plan.hosts_of(job)
         else:
             raise InputError(f"jobs[{number}].placement: job {job.name!r} has none; name its hosts")
         if len(hosts) < 2:
@@ -291,7 +291,6 @@ def _ways(
     plan: Plan,
     network: Network,
     hosts: Sequence[Sequence[str]],
-    placement: Mapping[str, Sequence[str]] | None,
 ) -> _Ways:
     """The way between any two hosts of a job: of its ring, that of the plan; back, the same links; of others,
     which only greet each other, any shortest one."""
@@ -304,7 +303,7 @@ def _ways(
             for each in hosts
         ]
     else:
-        rings = network.flows(plan, placement)
+        rings = network.flows(plan, None)
     for flows in rings:
         for start, end, label, way in flows:
             links = network.fabric.route(start, end, label) if isinstance(way, str) else way

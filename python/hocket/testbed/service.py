@@ -30,7 +30,9 @@ def service(layout: Layout, plan: Plan, folder: Path) -> Iterator[Mapping[str, s
     token_file, plan_file, said = folder / "token", folder / "plan.json", folder / "service.err"
     token_file.touch(mode=0o600)
     token_file.write_text(token)
-    plan_file.write_text(json.dumps(plan.model_dump(mode="json", by_alias=True, exclude_unset=True)))
+    plan_file.write_text(
+        json.dumps(plan.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True))
+    )
     url = f"http://{SERVICE_ADDRESS}:{_PORT}"
     inside = ("ip", "netns", "exec", layout.control, sys.executable, "-m", "hocket")
     serve = ("serve", "--listen", f"{SERVICE_ADDRESS}:{_PORT}", "--database", str(folder / "service.sqlite"))

@@ -78,8 +78,8 @@ def tables(
     """The tables `iterations`, `phases`, `adjustments` and `jobs`.
 
     `jobs` are those that ran, each with the bytes of its phases; times count from `origin_ns` of the
-    monotonic clock, which is `unix_ns` of the wall clock. An iteration begins with its first worker and ends
-    with its last; what it sends, it sends from when the last worker does.
+    monotonic clock, which is `unix_ns` of the wall clock. An iteration begins and ends
+    with its last worker, for which all others wait; so does what it sends.
     """
     iterations: list[dict[str, Any]] = []
     phases: list[dict[str, Any]] = []
@@ -99,7 +99,7 @@ def tables(
 
 
 def _iteration(job: str, rows: Sequence[Mapping[str, Any]], origin_ns: int) -> dict[str, Any]:
-    start_ns = min(row["start_ns"] for row in rows)
+    due_ns, start_ns = (max(row[key] for row in rows) for key in ("due_ns", "start_ns"))
     end_ns = max(row["end_ns"] for row in rows)
     communication_ns = sum(end - start for start, end in _ups(rows))
     return {
@@ -110,7 +110,7 @@ def _iteration(job: str, rows: Sequence[Mapping[str, Any]], origin_ns: int) -> d
         "iteration_s": (end_ns - start_ns) / 1e9,
         "communication_s": communication_ns / 1e9,
         "compute_s": (end_ns - start_ns - communication_ns) / 1e9,
-        "delayed_s": max(row["start_ns"] - row["due_ns"] for row in rows) / 1e9,
+        "delayed_s": (start_ns - due_ns) / 1e9,
     }
 
 

@@ -61,21 +61,28 @@ class Phases:
     def __init__(self, downs_s: Sequence[float]) -> None:
         self.downs_s = downs_s
         self.pending: Any = None
+        self.ahead_ns = 0
         self.begin(1.0)
 
     def begin(self, factor: float) -> None:
         """A new iteration starts now, in which computation takes `factor` times as long."""
         self.factor = factor
-        self.computing_since_ns = time.monotonic_ns()
+        # The optimizer computes after the last Up phase, for which a Down phase there may be too short: the
+        # first of the next iteration is shorter by that.
+        self.computing_since_ns = time.monotonic_ns() - self.ahead_ns
+        self.ahead_ns = 0
         self.up_ns: list[list[int]] = []
 
     def compute(self, number: int) -> None:
         """Computes as long as the `number`-th Down phase; what was done since the last Up phase counts."""
         self.communicated()
         due_ns = self.computing_since_ns + round(self.downs_s[number] * self.factor * 1e9)
-        time.sleep(max(0.0, (due_ns - time.monotonic_ns()) / 1e9))
+        now_ns = time.monotonic_ns()
+        time.sleep(max(0.0, (due_ns - now_ns) / 1e9))
         if number < len(self.downs_s) - 1:
             self.up_ns.append([time.monotonic_ns()])
+        else:
+            self.ahead_ns = max(0, now_ns - due_ns)
 
     def communicated(self) -> None:
         """Waits for the all-reduce that is under way, if one is."""
@@ -118,15 +125,16 @@ class _Model(torch.nn.Module):  # type: ignore[misc]
 
 
 class Job:
-    """The model, and what an iteration does with it. `agent` may come later than the first iteration."""
+    """The model, the agent if one is asked for, and what an iteration does with both."""
 
     def __init__(self, task: dict[str, Any]) -> None:
-        self.agent: Any = None
         self.phases = Phases(task["downs_s"])
         self.model = DistributedDataParallel(
             _Model(task["elements"], self.phases), bucket_cap_mb=_BUCKET_MB, gradient_as_bucket_view=True
         )
-        self.model.register_comm_hook(None, self._all_reduce)
+        self.agent = self._with_agent() if task["agent"] else None
+        if self.agent is None:
+            self.model.register_comm_hook(None, self._all_reduce)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=_LEARNING_RATE)
 
     def iterate(self, factor: float) -> None:
@@ -137,11 +145,17 @@ class Job:
         self.optimizer.step()
         self.phases.compute(len(self.phases.downs_s) - 1)
 
+    def _with_agent(self) -> Any:
+        """The agent, which sees what the hook sends."""
+        from hocket.agent import Agent
+
+        agent = Agent.from_environment()
+        agent.attach(self.model, hook=self._all_reduce)
+        return agent
+
     # DDP looks at the annotations of a hook.
     def _all_reduce(self, state: None, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-        """The mean over all workers, as DDP's own hook has it, which also says when it begins."""
-        if self.agent is not None:
-            self.agent.communication_started()
+        """The mean over all workers, as DDP's own hook has it."""
         buffer = bucket.buffer().div_(dist.get_world_size())
         self.phases.pending = dist.all_reduce(buffer, async_op=True)
         return self.phases.pending.get_future().then(lambda future: future.value()[0])
@@ -156,10 +170,6 @@ def work(parent: Parent) -> None:
     dist.barrier()
     say("ready")
     parent.started.wait()
-    if task["agent"]:
-        from hocket.agent import Agent
-
-        job.agent = Agent.from_environment()
     time.sleep(max(0.0, (parent.start_ns - time.monotonic_ns()) / 1e9))
     iteration = 0
     with open(task["log"], "w") as log:
