@@ -1,8 +1,14 @@
-"""Jobs whose ranks have agents without I/O, on a link that they share: nothing here reads a clock."""
+"""Jobs whose ranks have agents without I/O, on a link that they share; and a service that answers as a test
+says. Neither reads a clock.
+"""
 
-from collections.abc import Callable, Generator
+import json
+import threading
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -156,3 +162,63 @@ class Simulated:
 def simulated() -> Simulated:
     """Jobs, and what runs them."""
     return Simulated()
+
+
+Said = tuple[int, bytes]
+
+
+class StandIn:
+    """A service on loopback. It answers each report as `says` does: with a status and a body."""
+
+    def __init__(self, says: Callable[[dict[str, Any]], Said]) -> None:
+        self.reports: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.paths: list[str] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                report = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                outer.reports.append(report)
+                outer.headers.append(dict(self.headers))
+                outer.paths.append(self.path)
+                status, body = says(report)
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                if 300 <= status < 400:
+                    self.send_header("Location", "/elsewhere")
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: Any) -> None:
+                """Tests print enough."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        # Who asked may have hung up: that is what some tests are about.
+        self._server.handle_error = lambda *_: None  # type: ignore[method-assign]
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """From now on connections are refused."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@pytest.fixture
+def stand_in() -> Iterator[Callable[[Callable[[dict[str, Any]], Said]], StandIn]]:
+    """Starts services; all are stopped in the end, and may be stopped before."""
+    services: list[StandIn] = []
+
+    def start(says: Callable[[dict[str, Any]], Said]) -> StandIn:
+        services.append(StandIn(says))
+        return services[-1]
+
+    yield start
+    for service in services:
+        service.stop()

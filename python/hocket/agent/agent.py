@@ -21,7 +21,7 @@ from hocket.agent.client import client_of
 from hocket.agent.collectives import is_ddp, watch_collectives, watch_ddp
 from hocket.agent.communication import Communication, Lessons, Seen
 from hocket.agent.marks import CudaMarker, HostMarker, Marker
-from hocket.agent.reporter import Finished, Reporter
+from hocket.agent.reporter import INTERVAL_S, Finished, Reporter
 from hocket.agent.settings import Settings, settings_of
 from hocket.agent.state import Answer, Delay, Iteration, Shifter
 from hocket.errors import InputError
@@ -61,8 +61,9 @@ class Agent:
         *,
         clock: Callable[[], int] = time.monotonic_ns,
         sleep: Callable[[float], None] = time.sleep,
+        interval_s: float = INTERVAL_S,
     ) -> None:
-        """`clock` is monotonic, in ns; `sleep` takes seconds.
+        """`clock` is monotonic, in ns; `sleep` takes seconds; every `interval_s` the service is asked.
 
         `InputError` if a setting cannot be.
         """
@@ -72,7 +73,7 @@ class Agent:
         self._clock = clock
         self._sleep = sleep
         self._marker: Marker | None = None
-        self._communication = Communication(self._mark)
+        self._communication = Communication(self._mark, self._fail, clock)
         self._lessons: Lessons | None = Lessons()
         after_ms = settings.communication_after_ms
         self._shifter = Shifter(None if after_ms is None else round(after_ms * 1e6))
@@ -93,6 +94,7 @@ class Agent:
             dry_run=settings.dry_run,
             log=settings.log,
             clock=clock,
+            interval_s=interval_s,
         )
         self._reporter.start()
         atexit.register(self.close)
@@ -142,10 +144,7 @@ class Agent:
 
     def communication_started(self) -> None:
         """Communication starts: for jobs that `attach` cannot see into. May be called in any thread."""
-        try:
-            self._communication.started()
-        except Exception as error:
-            self._fail(error)
+        self._communication.started()
 
     @contextmanager
     def communication(self) -> Iterator[None]:

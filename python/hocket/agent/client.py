@@ -17,7 +17,6 @@ from hocket.agent.settings import Settings
 from hocket.errors import InputError
 
 _OK = 200
-_CHUNK = 16 * 1024
 # What an answer can fail with besides its status: the network, TLS, and what http.client makes of garbage.
 _FAILURES = (OSError, http.client.HTTPException, ValueError)
 
@@ -138,11 +137,11 @@ def _connection(service: str, timeout_s: float) -> tuple[Any, str]:
 
 
 def _body(response: http.client.HTTPResponse) -> bytes:
-    body = b""
-    while chunk := response.read1(_CHUNK):
-        body += chunk
-        if len(body) > LONGEST_ANSWER:
-            raise ValueError(f"the answer is longer than {LONGEST_ANSWER} bytes")
+    body = response.read(LONGEST_ANSWER + 1)
+    if len(body) > LONGEST_ANSWER:
+        raise ValueError(f"the answer is longer than {LONGEST_ANSWER} bytes")
+    if response.length:
+        raise http.client.IncompleteRead(body, response.length)
     return body
 
 

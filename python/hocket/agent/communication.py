@@ -37,11 +37,20 @@ class Seen(NamedTuple):
 
 
 class Communication:
-    """Collects an iteration's collectives. They may start and end in any thread."""
+    """Collects an iteration's collectives. They may start and end in any thread, and nothing that is called
+    there raises: what goes wrong is told to `fail`, once, and from then on nothing is collected.
+    """
 
-    def __init__(self, mark: Callable[[], Any], clock: Callable[[], int] = time.monotonic_ns) -> None:
+    def __init__(
+        self,
+        mark: Callable[[], Any],
+        fail: Callable[[Exception], None],
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
         self._mark = mark
+        self._fail = fail
         self._clock = clock
+        self._works = True
         self._lock = threading.Lock()
         self._first: int | None = None
         self._last: Any = None
@@ -49,31 +58,16 @@ class Communication:
         self._begin()
 
     def started(self) -> None:
-        """A collective starts, and nobody will tell when it ends: the quiet after it is measured from its
-        start.
-        """
-        with self._lock:
-            self._note()
+        """A collective starts, and nobody tells when it ends: the quiet after it counts from its start."""
+        self._collect(self._note)
 
     def span_started(self) -> None:
         """A collective starts, and `span_ended` follows."""
-        with self._lock:
-            self._note()
-            self._open += 1
-            if self._open == 1:
-                self._open_since_ns = self._clock()
+        self._collect(self._open_span)
 
     def span_ended(self) -> None:
         """One of the collectives under way is over."""
-        with self._lock:
-            # Of an iteration that is over itself, what is late no longer counts.
-            if self._open == 0:
-                return
-            self._open -= 1
-            if self._open == 0:
-                now_ns = self._clock()
-                self._busy_ns = (self._busy_ns or 0) + now_ns - self._open_since_ns
-                self._last = now_ns
+        self._collect(self._close_span)
 
     def take(self) -> Seen:
         """What there was since the last call."""
@@ -86,6 +80,15 @@ class Communication:
         """From now on only the collective of this index is marked: marks on a GPU cost microseconds."""
         with self._lock:
             self._first = first
+
+    def _collect(self, what: Callable[[], None]) -> None:
+        if self._works:
+            try:
+                with self._lock:
+                    what()
+            except Exception as error:
+                self._works = False
+                self._fail(error)
 
     def _begin(self) -> None:
         self._count = 0
@@ -106,6 +109,22 @@ class Communication:
             quiet_since = start if self._open or self._last is None else self._last
             self._events.append(Event(start, quiet_since))
             self._last = start
+
+    def _open_span(self) -> None:
+        self._note()
+        self._open += 1
+        if self._open == 1:
+            self._open_since_ns = self._clock()
+
+    def _close_span(self) -> None:
+        # Of an iteration that is over itself, what is late no longer counts.
+        if self._open == 0:
+            return
+        self._open -= 1
+        if self._open == 0:
+            now_ns = self._clock()
+            self._busy_ns = (self._busy_ns or 0) + now_ns - self._open_since_ns
+            self._last = now_ns
 
 
 class Lessons:
