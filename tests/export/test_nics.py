@@ -58,6 +58,13 @@ def test_no_timer_is_invented_for_another_weight() -> None:
     assert "weights 1, 3" in str(found["a"].reason)
 
 
+def test_where_a_plan_gives_congestion_its_share_is_for_the_flow_engine_alone() -> None:
+    dcqcn = {"preset": "mlx5", "T": "80 us"}
+    found = governed(job("a", share={"weighted": 2.0}, congestion={"dcqcn": dcqcn}), job("b"))
+    assert written(found["a"]) == {"rp_time_reset": 80}
+    assert written(found["b"]) == {}
+
+
 def test_what_the_plan_gives_is_written_even_if_nics_have_it_already() -> None:
     found = governed(job("a", congestion={"dcqcn": {"preset": "mlx5", "R_AI": "5 Mbps"}}))
     assert written(found["a"]) == {"rp_ai_rate": 5}

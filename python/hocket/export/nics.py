@@ -128,7 +128,8 @@ def governed_jobs(plan: Plan, placement: Mapping[str, Sequence[str]] | None) -> 
     >>> [(each.job, each.writes[0].name, each.writes[0].value) for each in governed_jobs(plan, None)]
     [('a', 'rp_time_reset', 100), ('b', 'rp_time_reset', 125)]
     """
-    weights = {job.share.weight for job in plan.jobs if job.share.kind != "adaptive"}
+    silent = [job for job in plan.jobs if job.congestion is None]
+    weights = {job.share.weight for job in silent if job.share.kind != "adaptive"}
     found = tuple(
         _with_cnp_interval(plan, _governed(job, parameters, weights))
         for job, parameters in zip(plan.jobs, Sent(plan, placement).congestion, strict=True)

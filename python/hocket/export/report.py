@@ -17,18 +17,11 @@ from hocket.export.switches import nvue_commands, sonic_tables
 def print_environments(classes: Classes) -> None:
     """The classes of jobs, and what NCCL is told of them."""
     _title("jobs: a priority each (HotNets'22 §4(ii))")
-    print_table(
-        ("job", "priority", "class", "DSCP", "NCCL_IB_TC", "NCCL_IB_SL"),
-        (
-            tuple(
-                map(
-                    str,
-                    (job.job, job.priority, job.traffic_class, job.dscp, job.nccl_ib_tc, job.traffic_class),
-                )
-            )
-            for job in classes.jobs
-        ),
-    )
+    rows = [
+        (job.job, *map(str, (job.priority, job.traffic_class, job.dscp, job.nccl_ib_tc, job.traffic_class)))
+        for job in classes.jobs
+    ]
+    print_table(("job", "priority", "class", "DSCP", "NCCL_IB_TC", "NCCL_IB_SL"), rows)
     given = "the plan's" if classes.from_plan else "unique among the jobs of a link, in the plan's order"
     out.print(f"priorities: {given}; 0 goes first")
     for each, jobs in classes.sharers.items():
@@ -48,18 +41,7 @@ def print_environments(classes: Classes) -> None:
 def print_switches(classes: Classes, ports: Sequence[str], directory: Path | None) -> None:
     """What switches, and the NICs of hosts, are told of the classes."""
     _title("switches: classes one after another")
-    rows = [
-        (
-            str(dscp_of(each)),
-            str(each),
-            str(place),
-            "must be so already",
-            ", ".join(job.job for job in classes.jobs if job.traffic_class == each),
-        )
-        for place, each in enumerate(classes.used, 2)
-    ]
-    cnps = (str(CNP_DSCP), str(CNP_CLASS), "1", "as it is", "CNPs")
-    print_table(("DSCP", "class and queue", "served", "lossless", "jobs"), [cnps, *rows], left=5)
+    _print_map(classes)
     _step(
         "the order of queues at every port: while these send, others wait; PFC and ECN thresholds stay",
         nvue_commands(classes),
@@ -81,6 +63,21 @@ def print_switches(classes: Classes, ports: Sequence[str], directory: Path | Non
         _scripts(directory, ["hosts.sh undo INTERFACE"]),
         "hosts",
     )
+
+
+def _print_map(classes: Classes) -> None:
+    cnps = (str(CNP_DSCP), str(CNP_CLASS), "1", "as it is", "CNPs")
+    rows = [
+        (
+            str(dscp_of(each)),
+            str(each),
+            str(place),
+            "must be so already",
+            ", ".join(job.job for job in classes.jobs if job.traffic_class == each),
+        )
+        for place, each in enumerate(classes.used, 2)
+    ]
+    print_table(("DSCP", "class and queue", "served", "lossless", "jobs"), [cnps, *rows], left=5)
 
 
 def print_nics(governed: Sequence[Governed], directory: Path | None) -> None:
