@@ -158,7 +158,9 @@ def test_the_gpu_is_caught_up_with_before_a_delay_which_is_right_for_it(clock: C
     agent._reporter.answer = Answer(slot, "", Offset(0, 0, clock.now_ns), clock.now_ns)
     iterate(agent, clock, cuda)
     late_ns = [slot.late_ns(iterate(agent, clock, cuda)) for _ in range(10)]
-    assert late_ns == pytest.approx([0] * 10, abs=1_000)
+    # A GPU that waits for its host starts 5 ms after it, which is learnt.
+    assert late_ns[0] == pytest.approx(5 * MS, abs=1_000)
+    assert late_ns[-5:] == pytest.approx([0] * 5, abs=1_000)
     assert agent.status()["deviation_ns"] == pytest.approx(0, abs=1_000)
     assert agent.status()["adjustments"] == 0
 
