@@ -20,7 +20,7 @@ def job(name: str, **others: object) -> Tables:
 
 def classes_of(jobs: list[Tables], lossless: tuple[int, ...] = (4, 3), **network: Any) -> Classes:
     plan = parse_plan({**(network or {"link": {"capacity": "50 Gbps"}}), "jobs": jobs})
-    return job_classes(plan, None, lossless)
+    return job_classes(plan, lossless=lossless)
 
 
 def of(classes: Classes) -> dict[str, tuple[int, int]]:

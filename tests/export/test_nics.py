@@ -22,7 +22,7 @@ def job(name: str, **others: object) -> Tables:
 
 def governed(*jobs: Tables, **network: Any) -> dict[str, Governed]:
     plan = parse_plan({**(network or {"link": {"capacity": "50 Gbps"}}), "jobs": list(jobs)})
-    return {each.job: each for each in governed_jobs(plan, None)}
+    return {each.job: each for each in governed_jobs(plan)}
 
 
 def written(each: Governed) -> dict[str, int]:

@@ -79,11 +79,11 @@ def export(host: Host) -> Export:
         ]
         host_table = {"cnp_interval": "50 us"}
         plan = parse_plan({"link": {"capacity": "50 Gbps"}, "host": host_table, "jobs": jobs})
-        classes = job_classes(plan, None, (4, 3))
+        classes = job_classes(plan)
         files = {
             **job_files(classes),
             **switch_files(classes, ("Ethernet0",)),
-            **nic_files(governed_jobs(plan, None)),
+            **nic_files(governed_jobs(plan)),
         }
         write_files(files, host.directory / "out")
         return files

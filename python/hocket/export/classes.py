@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from hocket.errors import InputError
 from hocket.network import build_network
 from hocket.plan import Plan
+from hocket.runner import PlanLike, as_plan
 from hocket.units import shown
 
 DEFAULT_CLASSES = (4, 3)
@@ -107,20 +108,22 @@ def parse_classes(text: str) -> tuple[int, ...]:
 
 
 def job_classes(
-    plan: Plan, placement: Mapping[str, Sequence[str]] | None, lossless: Sequence[int]
+    plan: PlanLike,
+    placement: Mapping[str, Sequence[str]] | None = None,
+    lossless: Sequence[int] = DEFAULT_CLASSES,
 ) -> Classes:
     """The classes of the jobs of `plan`, of those in `lossless`.
 
     As on the engines, priorities beyond the last queue share it. Raises `InputError` for a job that has no
     placement.
 
-    >>> from hocket import parse_plan
     >>> half = {"period": "180 ms", "up": [{"start": "0 ms", "duration": "90 ms", "rate": "40 Gbps"}]}
     >>> jobs = [{"name": "a", **half}, {"name": "b", **half}]
-    >>> classes = job_classes(parse_plan({"link": {"capacity": "50 Gbps"}, "jobs": jobs}), None, (4, 3))
+    >>> classes = job_classes({"link": {"capacity": "50 Gbps"}, "jobs": jobs})
     >>> [(each.job, each.traffic_class, each.nccl_ib_tc) for each in classes.jobs]
     [('a', 4, 138), ('b', 3, 106)]
     """
+    plan = as_plan(plan)
     crossed = _crossed(plan, placement)
     from_plan = any("priority" in job.model_fields_set for job in plan.jobs)
     priorities = [job.priority for job in plan.jobs] if from_plan else _unique(crossed)

@@ -15,6 +15,7 @@ from hocket.hardware import Host
 from hocket.packets import Sent
 from hocket.parameters import Parameter, values
 from hocket.plan import Job, Plan
+from hocket.runner import PlanLike, as_plan
 from hocket.units import format_duration
 from hocket.workloads import PhaseSpec
 
@@ -112,7 +113,9 @@ class Governed:
     reason: str | None = None
 
 
-def governed_jobs(plan: Plan, placement: Mapping[str, Sequence[str]] | None) -> tuple[Governed, ...]:
+def governed_jobs(
+    plan: PlanLike, placement: Mapping[str, Sequence[str]] | None = None
+) -> tuple[Governed, ...]:
     """For each job of `plan`, how its NICs are set up so that DCQCN does what the plan says.
 
     A job writes what its plan gives and what its preset has unlike NICs as shipped. A job without
@@ -121,13 +124,13 @@ def governed_jobs(plan: Plan, placement: Mapping[str, Sequence[str]] | None) -> 
     Raises `InputError` for a value that a NIC cannot hold, and for jobs on one NIC that want it set up
     differently: its parameters govern all that it sends.
 
-    >>> from hocket import parse_plan
     >>> half = {"period": "180 ms", "up": [{"start": "0 ms", "duration": "90 ms", "rate": "40 Gbps"}]}
     >>> jobs = [{"name": "a", **half, "share": {"weighted": 2.0}}, {"name": "b", **half}]
-    >>> plan = parse_plan({"link": {"capacity": "50 Gbps"}, "jobs": jobs})
-    >>> [(each.job, each.writes[0].name, each.writes[0].value) for each in governed_jobs(plan, None)]
+    >>> told = governed_jobs({"link": {"capacity": "50 Gbps"}, "jobs": jobs})
+    >>> [(each.job, each.writes[0].name, each.writes[0].value) for each in told]
     [('a', 'rp_time_reset', 100), ('b', 'rp_time_reset', 125)]
     """
+    plan = as_plan(plan)
     silent = [job for job in plan.jobs if job.congestion is None]
     weights = {job.share.weight for job in silent if job.share.kind != "adaptive"}
     found = tuple(
