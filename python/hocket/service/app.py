@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
 from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -22,6 +23,7 @@ from hocket.service.routes import router
 from hocket.service.service import Service
 from hocket.service.state import ConflictError, UnknownJobError
 from hocket.service.store import StoreError
+from hocket.units import shown
 
 _LOG = logging.getLogger(__name__)
 
@@ -88,13 +90,25 @@ def _add_refusals(app: FastAPI) -> None:
         app.add_exception_handler(kind, refusing(status))
 
     @app.exception_handler(HTTPException)
-    async def _refuse(_: Request, error: HTTPException) -> Response:
+    async def _refuse(request: Request, error: HTTPException) -> Response:
+        route = request.scope.get("route")
+        if route is None or error.status_code == 405:
+            # Nothing of ours refused it.
+            reason = f"{request.method} {shown(request.url.path)} is not in this API; see /openapi.json"
+            headers = None if route is None else {"Allow": ", ".join(_methods(route.path))}
+            return JSONResponse({"error": reason}, error.status_code, headers)
         return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
     @app.exception_handler(RequestValidationError)
     async def _refuse_name(_: Request, error: RequestValidationError) -> Response:
         # Bodies are read above; only the name of a job is left.
         return JSONResponse({"error": f"job: must match {JOB_NAME_PATTERN}"}, 422)
+
+
+def _methods(path: str) -> list[str]:
+    """All that are answered at a path, each by a route of its own."""
+    routes = [route for route in router.routes if isinstance(route, APIRoute) and route.path == path]
+    return sorted({method for route in routes for method in route.methods or ()})
 
 
 def _schema(app: FastAPI) -> dict[str, Any]:

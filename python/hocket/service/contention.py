@@ -27,6 +27,8 @@ link of which each job has less than a sixty-fourth, shifts win little."""
 
 _SEED = 1
 _PS_PER_NS = 1_000
+# Slots leave room for up to twice the deviation of compute times: what is within that is no reason to move.
+_LONGER = 2.0
 # A place moves by less than a nanosecond where picoseconds are rounded: of a link's score, this much at most.
 _AS_GOOD = 1e-6
 
@@ -176,7 +178,7 @@ def solve(component: Component, held: Mapping[str, HeldSlot], jitter: float) -> 
     if spacing.gain <= 1:
         return replace(unshifted, gain=spacing.gain, why_none="slots are predicted to win nothing")
     places = _places(component, circle, spacing)
-    kept = _held_places(component, places, held)
+    kept = _held_places(component, circle, places, held, 1 + _LONGER * jitter)
     as_good = kept is not None and _score(component, circle, kept) >= answer.score - _AS_GOOD
     return Solution(
         scores={names[link]: score for link, score in answer.scores.items()},
@@ -239,15 +241,25 @@ def _places(component: Component, circle: Circle, spacing: Spacing) -> dict[str,
 
 
 def _held_places(
-    component: Component, places: Mapping[str, Place], held: Mapping[str, HeldSlot]
+    component: Component,
+    circle: Circle,
+    places: Mapping[str, Place],
+    held: Mapping[str, HeldSlot],
+    longer: float,
 ) -> dict[str, Place] | None:
-    """Where the slots that were held are, if all jobs had some and of the periods of `places`."""
-    slots = [held.get(job.name) for job in component.jobs]
-    kept = {}
-    for job, slot in zip(component.jobs, slots, strict=True):
-        if slot is None or slot.period_ns != places[job.name].period_ns:
-            return None
-        kept[job.name] = Place(slot.origin_ns, slot.period_ns)
+    """Where the slots that were held are, if all jobs had some, on one turn that is long enough, and at most
+    `longer` times that of `places`.
+    """
+    kept = {name: Place(slot.origin_ns, slot.period_ns) for name, slot in held.items()}
+    if kept.keys() != places.keys():
+        return None
+    rounds = {job.name: laps for job, laps in zip(component.jobs, circle.rounds, strict=True)}
+    turns_ns = {kept[name].period_ns * rounds[name] for name in kept}
+    name = component.jobs[0].name
+    longest_ns = places[name].period_ns * rounds[name] * longer
+    shortest_ns = circle.padded_perimeter_ps / _PS_PER_NS
+    if len(turns_ns) > 1 or not shortest_ns <= max(turns_ns) <= longest_ns:
+        return None
     return kept
 
 

@@ -87,23 +87,19 @@ def serve(settings: Settings, ready: Callable[[str, int], None]) -> None:
 async def _serve(
     settings: Settings, store: Store, listening: socket.socket, ready: Callable[[str, int], None]
 ) -> None:
-    solver = Solver()
-    try:
-        service = Service(store, solver, time.time_ns, jitter=settings.jitter, expire_ns=settings.expire_ns)
-        config = uvicorn.Config(
-            create_app(service, settings.token),
-            log_level="warning",
-            access_log=False,
-            lifespan="on",
-            server_header=False,
-            timeout_keep_alive=_KEEP_ALIVE_S,
-            timeout_graceful_shutdown=1,
-        )
-        host, port = listening.getsockname()[:2]
-        ready(f"http://{f'[{host}]' if ':' in host else host}:{port}", len(service.jobs()))
-        await uvicorn.Server(config).serve(sockets=[listening])
-    finally:
-        await solver.close()
+    service = Service(store, Solver(), time.time_ns, jitter=settings.jitter, expire_ns=settings.expire_ns)
+    config = uvicorn.Config(
+        create_app(service, settings.token),
+        log_level="warning",
+        access_log=False,
+        lifespan="on",
+        server_header=False,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_graceful_shutdown=1,
+    )
+    host, port = listening.getsockname()[:2]
+    ready(f"http://{f'[{host}]' if ':' in host else host}:{port}", len(service.jobs()))
+    await uvicorn.Server(config).serve(sockets=[listening])
 
 
 def _is_loopback(address: str) -> bool:

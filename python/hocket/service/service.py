@@ -4,7 +4,8 @@ background.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from hocket.service.contention import Component, HeldSlot, Solution
 from hocket.service.job import Job
@@ -22,7 +23,15 @@ _LOG = logging.getLogger(__name__)
 _GATHER_S = 0.1
 _EXPIRE_EVERY_S = 1.0
 
-Solve = Callable[[Component, Mapping[str, HeldSlot], float], Awaitable[Solution]]
+
+class Solve(Protocol):
+    """Who works out slots: `contention.solve`, off the event loop."""
+
+    async def __call__(self, component: Component, held: Mapping[str, HeldSlot], jitter: float) -> Solution:
+        """As that function."""
+
+    async def close(self) -> None:
+        """Ends what it started."""
 
 
 class Service:
@@ -99,19 +108,29 @@ class Service:
 
     async def run(self) -> None:
         """Settles whatever changes, until cancelled."""
-        while True:
-            try:
-                async with asyncio.timeout(_EXPIRE_EVERY_S):
-                    await self._wake.wait()
-                    await asyncio.sleep(_GATHER_S)
-            except TimeoutError:
-                pass
-            self._wake.clear()
-            try:
-                await self.settle()
-            except StoreError as error:
-                _LOG.error("%s; tried again in %g s", error, _EXPIRE_EVERY_S)
-                await asyncio.sleep(_EXPIRE_EVERY_S)
+        try:
+            while True:
+                await self._changes()
+                await self._try_to_settle()
+        finally:
+            await self._solve.close()
+
+    async def _changes(self) -> None:
+        """Returns soon after something changed, or when it is time to look for jobs that are silent."""
+        try:
+            async with asyncio.timeout(_EXPIRE_EVERY_S):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+        await asyncio.sleep(_GATHER_S)
+        self._wake.clear()
+
+    async def _try_to_settle(self) -> None:
+        try:
+            await self.settle()
+        except StoreError as error:
+            _LOG.error("%s; tried again in %g s", error, _EXPIRE_EVERY_S)
+            await asyncio.sleep(_EXPIRE_EVERY_S)
 
     def _write(self) -> None:
         """Writes down what changed, before anyone is told."""
