@@ -51,6 +51,15 @@ def test_nics_are_those_with_parameters(tmp_path: Path) -> None:
         dcqcn_nics(tmp_path / "nowhere")
 
 
+def test_without_root_the_nics_part_says_that_it_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused() -> list[str]:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(doctor, "dcqcn_nics", refused)
+    (nics,) = (each for each in findings() if each.command == "hocket export")
+    assert "needs root: Permission denied" in nics.missing[0]
+
+
 def test_shaping_that_fails_says_why() -> None:
     assert "is not on the PATH" in str(shaping_missing(("no-such-program",)))
     assert shaping_missing((shutil.which("true") or "true",)) is None
