@@ -24,6 +24,8 @@ def print_environments(classes: Classes) -> None:
     print_table(("job", "priority", "class", "DSCP", "NCCL_IB_TC", "NCCL_IB_SL"), rows)
     given = "the plan's" if classes.from_plan else "unique among the jobs of a link, in the plan's order"
     out.print(f"priorities: {given}; 0 goes first")
+    used = " and ".join(map(str, classes.used))
+    out.print(f"the fabric must have class {used} lossless already; --classes names others")
     for each, jobs in classes.sharers.items():
         out.print(escape(f"class {each} is shared: {', '.join(jobs)} get equal parts of a link there"))
     if classes.folded:
