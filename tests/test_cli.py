@@ -192,8 +192,8 @@ def test_a_run_takes_other_values_of_keys_than_those_in_the_file(
 
 
 def test_reproduce_lists_its_targets(hocket: Command) -> None:
-    targets = [f"H{number}" for number in range(1, 9)] + [f"R{number}" for number in range(3, 9)]
-    targets += ["C1", "C2", "C3", "C4", "C9", *(f"C{number}" for number in range(13, 21)), "X1", "X2", "X3"]
+    numbers = {"H": [*range(1, 9)], "R": [*range(3, 9)], "C": [1, 2, 3, 4, 9, *range(13, 22)], "X": [1, 2, 3]}
+    targets = [f"{paper}{number}" for paper in numbers for number in numbers[paper]] + ["LIVE"]
     listed = [line.split()[0] for line in hocket("reproduce", "--list").out.splitlines()[1:]]
     assert listed == targets
     assert [each["id"] for each in hocket("reproduce", "--list", "--json").json()] == targets

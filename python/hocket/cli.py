@@ -414,7 +414,13 @@ def reproduce_command(
         return
     if everything == bool(targets):
         raise InputError("reproduce: give the ids of targets, or --all, or --list")
-    wanted = chosen(TARGETS if everything else targets or [])
+    wanted = chosen(targets or [])
+    if everything:
+        for target in TARGETS.values():
+            if lacking := target.missing():
+                err.print(f"{target.id} is left out: {'; '.join(lacking)}")
+            else:
+                wanted.append(target)
     done: list[Reproduction] = []
     try:
         with progress_bar() as progress:

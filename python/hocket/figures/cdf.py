@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hocket.figures.style import job_colour, label, legend_above, new_figure
@@ -30,15 +31,20 @@ def cdf_figure(panels: Sequence[CdfPanel], quantity: str, title: str = "") -> Fi
     for position, panel in enumerate(panels):
         axes = figure.add_subplot(1, len(panels), position + 1, sharex=first)
         first = first or axes
-        for index, (name, values) in enumerate(panel.samples.items()):
-            axes.ecdf(
-                values,
-                label=name,
-                color=job_colour(index),
-                linestyle=_LINES[index % len(_LINES)],
-                linewidth=1.8,
-            )
-        axes.set_ylim(0, 1.02)
-        label(axes, quantity, "share of iterations", panel.title)
+        draw_cdf(axes, panel, quantity)
         legend_above(axes)
     return figure
+
+
+def draw_cdf(axes: Axes, panel: CdfPanel, quantity: str) -> None:
+    """One panel of it, without a legend."""
+    for index, (name, values) in enumerate(panel.samples.items()):
+        axes.ecdf(
+            values,
+            label=name,
+            color=job_colour(index),
+            linestyle=_LINES[index % len(_LINES)],
+            linewidth=1.8,
+        )
+    axes.set_ylim(0, 1.02)
+    label(axes, quantity, "share of iterations", panel.title)

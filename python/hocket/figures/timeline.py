@@ -53,7 +53,7 @@ def timeline_figure(panels: Sequence[TimelinePanel], capacity_bps: int, title: s
     if title:
         figure.suptitle(title)
     for position, panel in enumerate(panels):
-        _draw(figure.add_subplot(rows, columns, position + 1), panel, capacity_bps)
+        draw_timeline(figure.add_subplot(rows, columns, position + 1), panel, capacity_bps)
     return figure
 
 
@@ -83,7 +83,8 @@ def rates_over(
     return edges_ps, steps
 
 
-def _draw(axes: Axes, panel: TimelinePanel, capacity_bps: int) -> None:
+def draw_timeline(axes: Axes, panel: TimelinePanel, capacity_bps: int) -> None:
+    """One panel of it."""
     begin_ps, end_ps = round(panel.begin_s * PS_PER_S), round(panel.end_s * PS_PER_S)
     edges_ps, steps = rates_over(panel.rates, panel.jobs, begin_ps, end_ps)
     times_ms = (edges_ps - begin_ps) / PS_PER_MS

@@ -26,6 +26,7 @@ from hocket.reproduce import (
     h6,
     h7,
     h8,
+    live,
     r3,
     r4,
     r5,
@@ -75,6 +76,13 @@ TARGETS: dict[str, Target] = {
         Target("X1", "Flow engine against packet engine", cross.reproduce),
         Target("X2", "Training jobs: flow engine against packet engine", x2.reproduce, takes_minutes=True),
         Target("X3", "ECN marks: flow engine against packet engine", x3.reproduce, takes_minutes=True),
+        Target(
+            "LIVE",
+            "Real jobs on real links, beside both engines",
+            live.reproduce,
+            takes_minutes=True,
+            missing=live.missing,
+        ),
     )
 }
 """Every target that can be rerun, in the order of the papers; what no paper shows comes last."""

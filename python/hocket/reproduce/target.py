@@ -1,6 +1,6 @@
 """What a reproduction consists of: rows that hold the paper's value beside ours, and a figure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -71,3 +71,5 @@ class Target:
     title: str
     run: Callable[[Progress], Reproduction]
     takes_minutes: bool = False
+    missing: Callable[[], Sequence[str]] = tuple
+    """What this machine lacks for it, as sentences."""

@@ -1,0 +1,110 @@
+"""What LIVE found, as rows: predictions and live measurements of the same, and why they differ."""
+
+from collections.abc import Iterator, Sequence
+
+from hocket.profile import JobProfile
+from hocket.reproduce.live.plans import (
+    CAPACITY,
+    CASES,
+    ITERATIONS,
+    JOBS,
+    PERIOD_MS,
+    RATE,
+    SHIFTED,
+    UNEQUAL,
+    UNSHIFTED,
+    UP_MS,
+    WEIGHT,
+)
+from hocket.reproduce.live.runs import DIRECTORY, ENGINES, Measured, Outcome
+from hocket.reproduce.measure import by_job
+from hocket.reproduce.setting import JITTER
+from hocket.reproduce.target import Row
+from hocket.reproduce.testbed import T_AGGRESSIVE_US, T_US
+from hocket.results import Run
+from hocket.tcp import requirements
+
+LIMIT = 0.15
+"""A mean further than this from a prediction says why."""
+
+
+def rows(measured: Measured) -> Iterator[Row]:
+    """Of one plan."""
+    name = measured.name
+    for job, outcome in measured.alone.items():
+        yield _mean_row(f"{name}, {job} alone", outcome)
+    for job, profile in measured.profiles.items():
+        yield _period_row(f"{name}, {job} alone: period by its NIC's counter", profile)
+    for case in CASES:
+        if case.name not in measured.cases:
+            continue
+        outcome = measured.cases[case.name]
+        yield _mean_row(f"{name}, {case.name}", outcome)
+        if case is UNEQUAL:
+            for job in JOBS:
+                yield _mean_row(f"{name}, {case.name}", outcome, job)
+        if case is not UNSHIFTED:
+            quantity = f"{name}, {case.name}: gain over {UNSHIFTED.name}"
+            yield _gain_row(quantity, measured.cases[UNSHIFTED.name], outcome)
+    yield _adjustment_row(name, measured.cases[SHIFTED.name])
+
+
+def _mean_row(quantity: str, outcome: Outcome, job: str | None = None) -> Row:
+    flow_ms, packet_ms = (outcome.mean_ms(engine, job) for engine in ENGINES)
+    live_ms = outcome.mean_ms("live", job)
+    what = "mean iteration" if job is None else f"mean iteration of {job}"
+    return Row(f"{quantity}: {what}", flow_ms, live_ms, "ms", f"packets {packet_ms:.1f} ms")
+
+
+def _period_row(quantity: str, profile: JobProfile) -> Row:
+    phases = ", ".join(
+        f"{1e3 * phase.duration_s:.0f} ms at {phase.rate_bps / 1e6:.0f} Mbps" for phase in profile.phases
+    )
+    comment = f"beside the plan's; Up {phases}; confidence {profile.confidence:.2f}"
+    return Row(quantity, float(PERIOD_MS), 1e3 * profile.period_s, "ms", comment)
+
+
+def _gain_row(quantity: str, slow: Outcome, fast: Outcome) -> Row:
+    flow, packet, live = (slow.mean_ms(place) / fast.mean_ms(place) for place in (*ENGINES, "live"))
+    return Row(quantity, flow, live, "×", f"packets {packet:.2f}×")
+
+
+def _adjustment_row(name: str, outcome: Outcome) -> Row:
+    flow, packet, live = (_adjustments_per_minute(outcome.runs[place]) for place in (*ENGINES, "live"))
+    comment = f"packets {packet:.1f}; of the job adjusted most; NSDI'24 Fig 17 has less than 2"
+    return Row(f"{name}, {SHIFTED.name}: adjustments per minute", flow, live, "", comment)
+
+
+def _adjustments_per_minute(run: Run) -> float:
+    end_ps = run.tables["iterations"]["end_ps"].max()
+    assert isinstance(end_ps, int), "a run has iterations"
+    return 60 * max(by_job(run, "adjustments").values()) / (end_ps / 1e12)
+
+
+def notes(measured: Sequence[Measured]) -> tuple[str, ...]:
+    """What was run where, and what stands for what."""
+    manifest = measured[0].cases[SHIFTED.name].runs["live"].manifest
+    machine = manifest["machine"]
+    busiest = max(
+        outcome.runs["live"].manifest["machine"]["busy"]
+        for each in measured
+        for outcome in (*each.alone.values(), *each.cases.values())
+    )
+    ups = " or ".join(f"{up_ms} ms ({name})" for name, up_ms in UP_MS.items())
+    scores = ", ".join(f"{each.score:.2f} ({each.name})" for each in measured)
+    return (
+        f"Two jobs of two workers each, PyTorch {manifest['torch']} DDP over Gloo, start together on one "
+        f"link of {CAPACITY} and run {ITERATIONS} iterations of {PERIOD_MS} ms, Up at {RATE} for {ups}. "
+        f"Scores: {scores}. Compute is a wait.",
+        f"Live: Linux {machine['kernel']}, {machine['processors']} processors, busy for {busiest:.0%} at "
+        f"most. It is a measurement: another one differs by its noise. The runs are kept in {DIRECTORY}.",
+        f"Predicted: the same plan with {JITTER:.0%} jitter, before the run; packets under DCQCN with T of "
+        f"{T_US} µs.",
+        "Shifts: what `hocket profile` finds in the counters of each job alone is registered with the "
+        "service, and agents in the workers follow its slots. Predicted with the slots that it gives for "
+        "the plan.",
+        f"Unequal: the increase of {JOBS[0]} × {WEIGHT:g}; adaptive: × (1 + sent/total), by `hocket tcp` on "
+        f"Reno. The flow engine has these as weights; packets have T of {T_AGGRESSIVE_US} and {T_US} µs as "
+        "in H1, and R_AI × (1 + sent/total).",
+        *(f"Left out, as this machine lacks it: {lacking}" for lacking in requirements.missing()),
+    )

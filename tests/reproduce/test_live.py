@@ -1,0 +1,75 @@
+"""LIVE at a smaller size, and what can be said of it without a testbed."""
+
+import numpy as np
+import pytest
+
+from hocket.plan import parse_plan
+from hocket.reproduce import TARGETS
+from hocket.reproduce.live.pictures import sent_rates
+from hocket.reproduce.live.plans import (
+    ADAPTIVE,
+    CASES,
+    JOBS,
+    PERIOD_MS,
+    SHIFTED,
+    UNEQUAL,
+    UNSHIFTED,
+    in_case,
+    live_plan,
+    predicted,
+)
+from hocket.reproduce.live.rows import rows
+from hocket.reproduce.live.runs import ENGINES, Outcome, measure
+from hocket.tcp import requirements
+
+ITERATIONS = 12
+LACKING = TARGETS["LIVE"].missing()
+
+
+def outcome(name: str, case: str) -> Outcome:
+    """A case on both engines."""
+    chosen = next(each for each in CASES if each.name == case)
+    runs = predicted(in_case(live_plan(name, ITERATIONS), chosen), chosen)
+    return Outcome(dict(zip(ENGINES, runs, strict=True)))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_shifts_are_predicted_to_free_compatible_jobs_of_each_other(engine: str) -> None:
+    unshifted, shifted = (outcome("compatible", case.name).mean_ms(engine) for case in (UNSHIFTED, SHIFTED))
+    # Each sends 120 ms at 400 of 500 Mbps, so side by side 192 ms, of which what the last one sends alone is
+    # faster. Slots leave room for jitter.
+    assert 355 < unshifted < 375
+    assert PERIOD_MS <= shifted < 1.02 * PERIOD_MS
+
+
+def test_unequal_weights_decide_who_of_incompatible_jobs_waits() -> None:
+    unequal = outcome("incompatible", UNEQUAL.name)
+    assert unequal.mean_ms("flow engine", "a") < unequal.mean_ms("flow engine", "b")
+    assert in_case(live_plan("compatible"), ADAPTIVE)["jobs"][1]["share"] == {"adaptive": 1.0}
+
+
+def test_what_jobs_sent_adds_up_to_the_bytes_of_their_phases_on_either_engine() -> None:
+    plan = live_plan("compatible", ITERATIONS)
+    phase = parse_plan(plan).jobs[0].profiles()[0].phases[0]
+    phase_bytes = phase.rate_bps * phase.duration_ps / 8e12
+    runs = outcome("compatible", SHIFTED.name).runs
+    for engine, headers in zip(ENGINES, (1.0, 1.06), strict=True):
+        for job in JOBS:
+            rates = sent_rates(runs[engine]).filter(job=job)
+            lasted_ps = rates["start_ps"].diff().shift(-1)
+            sent_bytes = float(np.nansum((lasted_ps * rates["rate_bps"]).to_numpy())) / 8e12
+            assert sent_bytes == pytest.approx(headers * ITERATIONS * phase_bytes, rel=0.02)
+
+
+@pytest.mark.skipif(bool(LACKING), reason="; ".join(LACKING))
+def test_a_short_live_run_has_a_row_for_every_case_beside_both_engines() -> None:
+    measured = measure("compatible", lambda _: None, ITERATIONS)
+    unfair = [] if requirements.missing() else [UNEQUAL.name, ADAPTIVE.name]
+    assert list(measured.cases) == [UNSHIFTED.name, SHIFTED.name, *unfair]
+    for alone in measured.alone.values():
+        # Nothing is in its way; how much longer this machine's own work makes it is not our matter.
+        assert alone.mean_ms("live") > 0.99 * PERIOD_MS
+    quantities = [row.quantity for row in rows(measured)]
+    assert len(quantities) == len(set(quantities))
+    for each in (*measured.alone.values(), *measured.cases.values()):
+        assert each.runs["live"].manifest["status"] == "complete"
