@@ -1,13 +1,14 @@
 """Which TCP congestion control stands for a job's share on real links."""
 
 from collections.abc import Iterable
+from typing import Final
 
 from hocket.errors import InputError
 from hocket.plan import Job
 from hocket.plan.job import Share
 from hocket.testbed import machine
 
-FAIR = "reno"
+FAIR: Final = "reno"
 """Of jobs that share fairly, unless another is asked for: RFC 5681's, which every kernel lets namespaces
 use."""
 

@@ -28,6 +28,7 @@ from hocket.reproduce.target import Progress
 from hocket.results import Run
 from hocket.tcp import control, requirements
 from hocket.testbed.bed import Testbed, testbed
+from hocket.testbed.congestion import FAIR
 
 DIRECTORY = Path("hocket-runs/live")
 """Where every live run is kept, so that one that is interrupted takes none with it."""
@@ -82,12 +83,16 @@ def unfair_controls() -> Iterator[Sequence[Case]]:
     """The cases that can run within it: all of `CASES`, or those without unequal shares on a machine that
     cannot load the congestion controls of `hocket tcp`.
 
-    Raises `InputError` if they are loaded already: with which factor they go on is somebody else's choice.
+    Raises `InputError` if they are loaded otherwise already: that is somebody else's choice.
     """
     if requirements.missing():
         yield [case for case in CASES if case.shares == UNSHIFTED.shares]
         return
-    control.load("reno", factor=WEIGHT)
+    loaded = control.current()
+    if loaded is not None and (loaded.base, loaded.factor) == (FAIR, WEIGHT):
+        yield CASES
+        return
+    control.load(FAIR, factor=WEIGHT)
     try:
         yield CASES
     finally:
