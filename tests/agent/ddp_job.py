@@ -1,9 +1,9 @@
-"""One rank of a small job, run by the PyTorch that a machine has: prints what its agent did and what it learnt.
+"""One rank of a small job, run by the PyTorch that is there: prints what its agent did and what it learnt.
 
     RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=… python3 ddp_job.py HOW ITERATIONS
 
-HOW its gradients are all-reduced: by DistributedDataParallel (`plain`, and `unseen` by the agent), by a hook of
-its own (`hook`), or by the job itself (`functions`).
+HOW its gradients are all-reduced: by DistributedDataParallel (`plain`, and `unseen` by the agent), by a hook
+of its own (`hook`), or by the job itself (`functions`).
 """
 
 import json

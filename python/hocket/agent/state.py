@@ -81,6 +81,8 @@ class Shifter:
         self._took_ns: deque[int] = deque(maxlen=_RECENT)
         self._spent_ns: deque[tuple[int, int]] = deque(maxlen=_COSTLY_WINDOW)
         self._drifted = False
+        # What a job that lost its slot for a while has drifted by then, it makes up for as for any drift.
+        self._aligned: int | None = None
         self._let_go: int | None = None
 
     def answered(self, answer: Answer) -> None:
@@ -96,6 +98,8 @@ class Shifter:
         took_ns = iteration.end_ns - iteration.start_ns
         self._took_ns.append(took_ns)
         self._spent_ns.append((took_ns + iteration.delay_ns, iteration.delay_ns if iteration.adjusted else 0))
+        if iteration.adjusted and self._is_costly():
+            self._let_go = self.applied
         after_ns = self._given_after_ns
         if iteration.communication_start_ns is not None:
             after_ns = iteration.communication_start_ns - iteration.start_ns
@@ -109,7 +113,7 @@ class Shifter:
         host wait for a GPU that it runs ahead of.
         """
         slot, _, _ = self._in_force(number, now_ns)
-        return slot is not None and (slot.waits or self._drifted or slot.version != self.applied)
+        return slot is not None and (slot.waits or self._drifted or slot.version != self._aligned)
 
     def delay(self, number: int, now_ns: int) -> Delay:
         """What iteration `number`, which could start now, waits: less than a period of its slot."""
@@ -119,9 +123,9 @@ class Shifter:
             return _NONE
         begins_ns = now_ns + offset.offset_ns + median_low(self._after_ns)
         late_ns = slot.late_ns(begins_ns)
-        aligns = slot.version != self.applied
+        aligns = slot.version != self._aligned
         drifted = self._drifted
-        self.applied, self._drifted = slot.version, False
+        self.applied, self._aligned, self._drifted = slot.version, slot.version, False
         if aligns:
             self.deviation_ns = None
             self._spent_ns.clear()
@@ -175,8 +179,6 @@ class Shifter:
                 f"slots of {_ms(slot.period_ns)} are more than {_LONGEST_PERIOD} times as long as "
                 f"iterations, of {_ms(usual_ns)}"
             )
-        if self._is_costly():
-            self._let_go = slot.version
         if slot.version == self._let_go:
             return (
                 f"adjustments took more than {_COSTLY_SHARE:.0%} of {_COSTLY_WINDOW} iterations: they do not "
@@ -185,7 +187,7 @@ class Shifter:
         return ""
 
     def _is_costly(self) -> bool:
-        if len(self._spent_ns) < _COSTLY_WINDOW or self.applied is None:
+        if len(self._spent_ns) < _COSTLY_WINDOW:
             return False
         took_ns = sum(took for took, _ in self._spent_ns)
         return sum(adjusting for _, adjusting in self._spent_ns) > _COSTLY_SHARE * took_ns
