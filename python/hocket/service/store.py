@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -64,17 +65,15 @@ class Store:
         """
         self._path = path
         self._lock = _locked(path)
-        self._engine = sql.create_engine(f"sqlite:///{path}", poolclass=sql.pool.StaticPool)
-        sql.event.listen(self._engine, "connect", _configure)
         try:
-            self._check()
-            with self._readable():
-                _METADATA.create_all(self._engine)
-                with self._engine.begin() as connection:
-                    connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
-                    connection.exec_driver_sql(f"PRAGMA user_version = {VERSION}")
+            made = self._check()
+            self._engine = sql.create_engine(self._url, poolclass=sql.pool.StaticPool)
+            sql.event.listen(self._engine, "connect", _configure)
+            sql.event.listen(self._engine, "begin", _begin)
+            if not made:
+                self._make()
         except BaseException:
-            self.close()
+            os.close(self._lock)
             raise
 
     def __enter__(self) -> Self:
@@ -113,8 +112,14 @@ class Store:
         except DatabaseError as error:
             raise StoreError(f"{self._path}: cannot be written: {error.orig}") from None
 
-    def _check(self) -> None:
-        with self._readable(), self._engine.connect() as connection:
+    @property
+    def _url(self) -> str:
+        return f"sqlite:///{self._path}"
+
+    def _check(self) -> bool:
+        """Whether the database has its tables; changes nothing."""
+        engine = sql.create_engine(self._url, poolclass=sql.pool.NullPool)
+        with self._readable(), engine.connect() as connection:
             application = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
             version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
             tables = connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar_one()
@@ -128,6 +133,14 @@ class Store:
             )
         if damage != "ok":
             raise InputError(f"{self._path}: is damaged: {damage}; put a backup in its place")
+        return bool(tables)
+
+    def _make(self) -> None:
+        with self._readable(), self._engine.begin() as connection:
+            # Tables and header come together: a process that is killed here leaves an empty file.
+            _METADATA.create_all(connection)
+            connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.exec_driver_sql(f"PRAGMA user_version = {VERSION}")
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
@@ -163,12 +176,16 @@ def _row(kept: Kept) -> dict[str, object]:
     }
 
 
-def _configure(connection: object, _: object) -> None:
-    cursor = connection.cursor()  # type: ignore[attr-defined]  # any DBAPI's
+def _configure(connection: sqlite3.Connection, _: object) -> None:
+    # Left to itself sqlite3 begins no transaction before a CREATE; `_begin` does.
+    connection.isolation_level = None
     # A write is on disk when it returns, also if power fails: https://www.sqlite.org/wal.html §2.
     for pragma in ("journal_mode = WAL", "synchronous = FULL"):
-        cursor.execute(f"PRAGMA {pragma}")
-    cursor.close()
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin(connection: sql.Connection) -> None:
+    connection.exec_driver_sql("BEGIN")
 
 
 def _locked(path: Path) -> int:
