@@ -32,11 +32,12 @@ def agent_command(
     """Run a training script whose agent follows a service; the script has to use hocket.agent."""
     from hocket.agent.client import client_of
     from hocket.agent.settings import settings_of
+    from hocket.service.tokens import read_token
 
     given = {
         "HOCKET_SERVICE": service,
         "HOCKET_JOB": job,
-        "HOCKET_TOKEN": None if token_file is None else _token(token_file),
+        "HOCKET_TOKEN": None if token_file is None else read_token(token_file),
         "HOCKET_LOG": log,
         "HOCKET_DRY_RUN": "1" if dry_run else None,
     }
@@ -46,13 +47,6 @@ def agent_command(
         os.execvpe(command[0], command, environment)
     except OSError as error:
         raise InputError(f"{command[0]}: cannot be run: {error.strerror}") from None
-
-
-def _token(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from None
 
 
 COMMANDS: dict[str, Callable[..., Any]] = {"agent": agent_command}

@@ -176,6 +176,7 @@ class Reporter:
                 self._accept(parse_reply(response.body, response.sent_ns, response.received_ns))
             elif response.status == _NOT_FOUND:
                 # The service is well, and may know the job later.
+                self.said = said
                 self._hold(None, said)
             else:
                 raise UnreachableError(f"status {response.status}", said)
@@ -212,6 +213,7 @@ class Reporter:
     def _accept(self, reply: Reply) -> None:
         self._check_version(reply.slot)
         self._offsets.add(reply.exchange)
+        self.said = "answers"
         self._hold(reply.slot, reply.reason)
         self._totals.clear()
 
@@ -219,7 +221,6 @@ class Reporter:
         now_ns = self._clock()
         offset: Offset | None = self._offsets.best(now_ns)
         self.answer = Answer(slot, reason, offset, now_ns)
-        self.said = reason or "answers"
 
     def _check_version(self, slot: Slot | None) -> None:
         # A service that has lost its memory may count from 1 again once the lease of its last slot is over.
