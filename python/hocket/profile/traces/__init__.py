@@ -4,6 +4,9 @@ Iterations are found in the sequence of communication operations first and in th
 steps check what was found.
 """
 
+from hocket.profile.traces.assemble import profile_timeline
+from hocket.profile.traces.kineto import read_kineto
 from hocket.profile.traces.timeline import Operation, Timeline
+from hocket.profile.traces.wire import wire_bytes
 
-__all__ = ["Operation", "Timeline"]
+__all__ = ["Operation", "Timeline", "profile_timeline", "read_kineto", "wire_bytes"]

@@ -29,7 +29,8 @@ class Operation(NamedTuple):
     `kind` is as nccl-tests names it ("all-reduce", "all-to-all", "send", …), `size_bytes` the message as
     nccl-tests counts it and `group_size` the number of ranks in it; None where the trace does not say.
     `ranks` are the members of the group, () where the trace does not say. `detail` is whatever else tells
-    operations apart: data type, communicator, kernel, its grid.
+    operations apart: data type, communicator, kernel, its grid. `lane` is where operations wait for each
+    other, such as a stream; those of others may overtake them.
     """
 
     kind: str
@@ -37,6 +38,7 @@ class Operation(NamedTuple):
     group_size: int | None = None
     ranks: tuple[int, ...] = ()
     detail: str = ""
+    lane: str = ""
 
 
 @dataclass(frozen=True, eq=False)

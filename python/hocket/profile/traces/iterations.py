@@ -1,0 +1,500 @@
+"""The iterations of a job in a timeline: how long they are, where each one begins, and how sure that is.
+
+The smallest repeat of the sequence of operations decides first, their times second, and where the sequence
+says nothing, the autocorrelation of when something was sent. Annotated steps check what was found.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from hocket.errors import InputError
+from hocket.profile.counters import BoolArray, CounterSeries, FloatArray
+from hocket.profile.period import deviation, find_iterations, mean_length
+from hocket.profile.traces.sequence import (
+    MOST_OPERATIONS,
+    PAUSE_DEVIATIONS,
+    PAUSE_SHARE,
+    alike,
+    excess_elsewhere,
+    find_breaks,
+    matched,
+    ordinary_places,
+    pattern_length,
+    repeats_within,
+    smallest_repeat,
+)
+from hocket.profile.traces.timeline import IntArray, Operation, Timeline, covered_until, merged
+
+# Below this share of operations that repeat, the sequence says nothing.
+LEAST_RECURRENCE = 0.6
+# A view of the operations with this share is as good as any.
+FULL_RECURRENCE = 0.85
+# An operation too many, or times that jitter, may move where an iteration begins by so many operations.
+MOST_MOVED = 8
+MOVED_HANDICAP = 0.02
+# Operations of an iteration that have to be as in the others.
+LEAST_LIKENESS = 0.9
+# In so much of a pause something has to be done for it to be a part of the iteration.
+BUSY_PAUSE = 0.5
+# The factor of one interruption that is none of it.
+INTERRUPTION = 0.9
+# Layers in micro-batches in iterations: so many levels of times are looked for.
+MOST_LEVELS = 4
+# Readings of the busy signal in a period, and in all.
+READINGS_PER_PERIOD = 100
+MOST_READINGS = 12_000
+# Two ways to find the period agree to within this share. Annotated steps are the CPU's, which runs ahead:
+# they contradict a period only beyond a larger one.
+SAME_PERIOD = 0.02
+SAME_STEP = 0.1
+# Iterations of the busy signal that explain less of each other than this are none.
+LEAST_EXPLAINED = 0.3
+# A trace may be silent at its ends for so many times what its iterations are.
+LONG_SILENCE = 1.2
+# Where operations are alike. The autocorrelation often finds a part of the period, which proves little.
+OTHER_OPINION = 0.7
+NO_OPINION = 0.8
+WARM_UP = 0.8
+# Of operations that overtake each other only one stream repeats.
+OTHER_LANES = 0.85
+# A single doubt of this size makes a profile a guess.
+GUESS = 0.45
+
+
+class Doubt(NamedTuple):
+    """Something that speaks against a period: the confidence is multiplied by `factor`."""
+
+    factor: float
+    why: str
+
+
+@dataclass(frozen=True, eq=False)
+class TracedIterations:
+    """The iterations of a timeline.
+
+    `begin_s` (n) is where those that are complete begin, with the first operation after the longest quiet;
+    `period_s` is their mean length, stalls left out, and `spread_s` the standard deviation of their lengths.
+    `doubts` are what speaks against it, `notes` what it rests on.
+    """
+
+    begin_s: FloatArray
+    period_s: float
+    spread_s: float
+    doubts: tuple[Doubt, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def confidence(self) -> float:
+        """The product of all doubts, in [0, 1]."""
+        return float(np.clip(math.prod(doubt.factor for doubt in self.doubts), 0.0, 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Some operations of a timeline in order: their numbers `index` (n) in it, and what tells them apart,
+    `symbols` (n).
+    """
+
+    index: IntArray
+    symbols: IntArray
+
+
+class Repeat(NamedTuple):
+    """A view, after how many of its operations it repeats, and their share."""
+
+    view: View
+    length: int
+    share: float
+
+
+class Stretches(NamedTuple):
+    """From each operation (n) of a view to the one `lag` later (n - lag): seconds, seconds in which something
+    was computed or communicated, and kernels that were started; None where the trace does not say.
+    """
+
+    time_s: FloatArray
+    busy_s: FloatArray | None
+    kernels: FloatArray | None
+
+    def after(self, first: int) -> Stretches:
+        """Those from the operation `first` on."""
+        busy_s = None if self.busy_s is None else self.busy_s[first:]
+        return Stretches(self.time_s[first:], busy_s, None if self.kernels is None else self.kernels[first:])
+
+
+@dataclass(frozen=True, eq=False)
+class Progress:
+    """What has passed until each operation of a view (n) starts: see `Stretches`."""
+
+    view: View
+    time_s: FloatArray
+    busy_s: FloatArray | None
+    kernels: FloatArray | None
+
+    def over(self, lag: int) -> Stretches:
+        """What passes from each operation to the one `lag` later."""
+        passed = (
+            None if until is None else until[lag:] - until[:-lag] for until in (self.busy_s, self.kernels)
+        )
+        return Stretches(self.time_s[lag:] - self.time_s[:-lag], *passed)
+
+
+def progress(timeline: Timeline, view: View) -> Progress:
+    """What has passed until each operation of the view starts."""
+    time_s = timeline.start_s[view.index]
+    if timeline.kernels_s.size == 0:
+        return Progress(view, time_s, None, None)
+    communication_s = np.column_stack([timeline.start_s, timeline.end_s])
+    busy_s = covered_until(merged(np.vstack([timeline.compute_s, communication_s])), time_s)
+    return Progress(view, time_s, busy_s, np.searchsorted(timeline.kernels_s, time_s).astype(np.float64))
+
+
+def traced_iterations(timeline: Timeline) -> TracedIterations:
+    """The iterations of the job; where nothing repeats, the whole trace as one, with a confidence of 0.
+
+    Takes O(n²) for n operations, of which no more than `MOST_OPERATIONS` from the middle are searched.
+    """
+    repeat = best_repeat(timeline)
+    if repeat is None:
+        found = by_autocorrelation(timeline) or single(timeline)
+    else:
+        found = by_sequence(timeline, repeat) or by_autocorrelation(timeline) or single(timeline)
+    return checked(timeline, found)
+
+
+def best_repeat(timeline: Timeline) -> Repeat | None:
+    """The first view that explains nearly all of itself, or else the one that explains most."""
+    found: list[Repeat] = []
+    for view in views(timeline):
+        length, share = smallest_repeat(view.symbols)
+        found.append(Repeat(view, length, share))
+        if share >= FULL_RECURRENCE:
+            break
+    # max takes the first of equals.
+    best = max(found, key=lambda each: each.share)
+    return best if best.share >= LEAST_RECURRENCE else None
+
+
+def views(timeline: Timeline) -> Iterator[View]:
+    """All operations told apart by everything, then without their sizes, then lane by lane."""
+    first = max(0, (timeline.which.size - MOST_OPERATIONS) // 2)
+    index = np.arange(first, min(timeline.which.size, first + MOST_OPERATIONS))
+    unsized = coarse(timeline)
+    yield View(index, timeline.which[index])
+    yield View(index, unsized[index])
+    lanes = numbered(timeline, lambda each: (each.lane, each.ranks, each.group_size))[index]
+    names, counts = np.unique(lanes, return_counts=True)
+    if names.size > 1:
+        for lane in names[np.argsort(-counts, kind="stable")].tolist():
+            own = index[lanes == lane]
+            yield View(own, timeline.which[own])
+            yield View(own, unsized[own])
+
+
+def coarse(timeline: Timeline) -> IntArray:
+    """The operations (n) without their sizes: those of an all-to-all between experts differ every time."""
+    return numbered(timeline, lambda each: (each.kind, each.group_size, each.ranks, each.lane))
+
+
+def numbered(timeline: Timeline, key: Callable[[Operation], object]) -> IntArray:
+    """A number for each operation (n): the same for those that `key` does not tell apart."""
+    numbers: dict[object, int] = {}
+    of_each = [numbers.setdefault(key(operation), len(numbers)) for operation in timeline.operations]
+    return np.array(of_each, dtype=np.int64)[timeline.which]
+
+
+def by_sequence(timeline: Timeline, repeat: Repeat) -> TracedIterations | None:
+    """Iterations of as many operations as the sequence and its times repeat after; None if there are none."""
+    view = repeat.view
+    length, doubts = settled_length(timeline, repeat)
+    places, linked = occurrences(view.symbols, quiet_before(timeline)[view.index], length)
+    if places.size == 0:
+        return None
+    starts_s = timeline.start_s[view.index]
+    steps_s = starts_s[length:] - starts_s[:-length]
+    lengths_s = np.diff(starts_s[places])[linked] if int(linked.sum()) > 1 else steps_s
+    if not float(np.median(lengths_s)) > 0:
+        return None
+    period_s = mean_length(lengths_s)
+    kinds = int(np.unique(view.symbols[places[0] : places[0] + length]).size)
+    recurring = float(np.mean(matched(view.symbols, length)))
+    repeats = view.symbols.size / length
+    # Where the end of an iteration does not show, as many may be micro-batches of one.
+    certain = 1.3 if timeline.kernels_s.size > 0 else 2.6
+    doubts += [
+        Doubt(1.0 - certain / repeats, f"seen {repeats:.3g} times"),
+        Doubt((recurring - 0.5) / 0.4, f"{1 - recurring:.0%} of the operations are not part of it"),
+        Doubt(1.0 - 2 * deviation(lengths_s) / period_s, "iterations are of unlike length"),
+        Doubt(well_known(lengths_s, period_s), "so few iterations of unlike length do not give a mean"),
+    ]
+    if view.symbols.size < min(timeline.which.size, MOST_OPERATIONS):
+        doubts.append(Doubt(OTHER_LANES, "other streams do not repeat"))
+    if length == 1:
+        doubts.append(
+            Doubt(GUESS, "all operations are alike and evenly apart: iterations, or layers of one iteration")
+        )
+    elif kinds == 1:
+        doubts.append(second_opinion(timeline, period_s))
+    note = f"the sequence of operations repeats after {length} of {kinds} {'kinds' if kinds > 1 else 'kind'}"
+    return TracedIterations(starts_s[places], period_s, deviation(lengths_s), tuple(doubts), (note,))
+
+
+def well_known(lengths_s: FloatArray, period_s: float) -> float:
+    """How well the mean of the lengths is known: 1 if two standard errors are within `SAME_PERIOD`."""
+    error_s = 2 * deviation(lengths_s) / math.sqrt(lengths_s.size)
+    return min(1.0, SAME_PERIOD * period_s / max(error_s, 1e-300))
+
+
+def settled_length(timeline: Timeline, repeat: Repeat) -> tuple[int, list[Doubt]]:
+    """The operations of an iteration, by the sequence and by the times, and the doubts about that."""
+    length = repeat.length
+    until = progress(timeline, repeat.view)
+    for _ in range(MOST_LEVELS):
+        times = lengthened(until.over(length), length)
+        length *= times
+        if times == 1:
+            break
+    length, doubts = divided(until, quiet_before(timeline)[repeat.view.index], length)
+    return length, [*doubts, *interrupted(timeline, until, length)]
+
+
+def divided(until: Progress, quiet_s: FloatArray, length: int) -> tuple[int, list[Doubt]]:
+    """`length`, or a part of it that is the iteration where something else happens every few of them."""
+    symbols = until.view.symbols
+    places, linked = occurrences(symbols, quiet_s, length)
+    whole = places[:-1][linked]
+    template = symbols[places[0] :][:length]
+    for short in repeats_within(template):
+        rows = (whole[:, None] + np.arange(length))[whole + length + short <= symbols.size]
+        if rows.shape[0] < 2:
+            return length, [Doubt(GUESS, "it repeats within, and too few are seen to tell which is which")]
+        passed = until.over(short)
+        time_s = passed.time_s[rows]
+        ordinary = ordinary_places(template, time_s, short)
+        # An operation too many may be like one of the others, and so be taken for it.
+        if alike(time_s, ordinary, spare=length % short):
+            excess_s = excess_elsewhere(time_s, ordinary)
+            busy_s = math.nan if passed.busy_s is None else excess_elsewhere(passed.busy_s[rows], ordinary)
+            pause = excess_s > pause_s(time_s[:, ordinary])
+            chosen, doubts = between(short, length, busy_s / excess_s if pause else None)
+            if doubts:
+                return chosen, doubts
+    return length, []
+
+
+def between(short: int, long: int, busy: float | None) -> tuple[int, list[Doubt]]:
+    """Whether an iteration has `short` operations, and something happens every few of them, or `long`.
+
+    In what happens, something is done for the share `busy` of its time; None if it takes no time.
+    """
+    every = f"every {long // short} repeats of {short} operations"
+    if busy is None:
+        return short, [Doubt(GUESS, f"{every} there is another one, and no pause")]
+    if math.isnan(busy):
+        return long, [Doubt(GUESS, f"{every} there is a pause; the trace does not say what is computed")]
+    if busy < BUSY_PAUSE:
+        return short, [Doubt(GUESS, f"{every} there is a pause in which nothing is done")]
+    return long, []
+
+
+def lengthened(passed: Stretches, lag: int) -> int:
+    """How many stretches make an iteration, by their lengths or else by their kernels."""
+    by_time = pattern_length(passed.time_s, lag)
+    if by_time > 1 or passed.kernels is None:
+        return by_time
+    return pattern_length(passed.kernels, lag)
+
+
+def pause_s(passed_s: FloatArray) -> float:
+    """The shortest pause that is none of the jitter of these stretches."""
+    return float(max(PAUSE_DEVIATIONS * deviation(passed_s.ravel()), PAUSE_SHARE * np.median(passed_s)))
+
+
+def interrupted(timeline: Timeline, until: Progress, lag: int) -> Iterator[Doubt]:
+    """The doubts that interruptions of the repeating sequence leave.
+
+    A pause in which something is done may be the end of an iteration of which what repeats is a part.
+    """
+    symbols = until.view.symbols
+    first = warm_up(symbols, lag)
+    if symbols.size <= first + lag:
+        return
+    passed = until.over(lag).after(first)
+    odd = (symbols[lag:] != symbols[:-lag])[first:]
+    lasted_s = (timeline.end_s - timeline.start_s)[until.view.index][first + lag :]
+    breaks = find_breaks(passed.time_s, passed.busy_s, odd, lasted_s)
+    pauses = (breaks.excess_s > pause_s(passed.time_s)) & ~(breaks.busy < BUSY_PAUSE)
+    if (pauses | (breaks.odd_s > PAUSE_SHARE * float(np.median(passed.time_s)))).any():
+        yield Doubt(GUESS, "a pause interrupts what repeats: it may be the end of a longer iteration")
+    elif breaks.excess_s.size > 0:
+        yield Doubt(INTERRUPTION ** min(breaks.excess_s.size, 5), "something else interrupts what repeats")
+
+
+def warm_up(symbols: IntArray, lag: int) -> int:
+    """How many operations there are at the start that do not come back `lag` later, nor ever."""
+    again = np.isin(symbols, symbols[lag:][symbols[lag:] == symbols[:-lag]])
+    return int(np.argmax(again)) if again.any() else 0
+
+
+def quiet_before(timeline: Timeline) -> FloatArray:
+    """Seconds before the start of each operation (n) in which no other one ran; 0 for the first one."""
+    reached = np.maximum.accumulate(timeline.end_s)
+    return np.append(0.0, np.maximum(timeline.start_s[1:] - reached[:-1], 0.0))
+
+
+def occurrences(symbols: IntArray, quiet_s: FloatArray, length: int) -> tuple[IntArray, BoolArray]:
+    """Where complete iterations of `length` operations begin (n), and whether the next one follows (n - 1).
+
+    They begin after the longest quiet, `quiet_s` being that before each operation, and are counted on from
+    the stretch of the sequence that repeats best, so that a warm-up is no template.
+    """
+    anchor = best_anchor(symbols, quiet_s, length)
+    template = symbols[anchor : anchor + length]
+    usual_s = max(float(quiet_s[anchor]), 1e-12)
+
+    def likeness(place: int) -> float:
+        window = symbols[place : place + length]
+        return float(np.mean(window == template)) if window.size == length and place >= 0 else 0.0
+
+    def best_near(expected: int) -> int | None:
+        reach = min(length // 4, MOST_MOVED)
+        scored = [
+            (
+                like + min(1.0, float(quiet_s[place]) / usual_s) - MOVED_HANDICAP * abs(place - expected),
+                place,
+            )
+            for place in range(expected - reach, expected + reach + 1)
+            if (like := likeness(place)) >= LEAST_LIKENESS
+        ]
+        return max(scored)[1] if scored else None
+
+    forward = walk(anchor, length, symbols.size, best_near)
+    backward = walk(anchor, -length, symbols.size, best_near)
+    places = np.array(sorted({*forward, *backward}), dtype=np.int64)
+    return places, np.diff(places) == length
+
+
+def best_anchor(symbols: IntArray, quiet_s: FloatArray, length: int) -> int:
+    """Where the iteration begins that the others are compared with: after the longest quiet of those that
+    most others are like.
+    """
+    same = np.concatenate([[0], np.cumsum(symbols[length:] == symbols[:-length])])
+    whole = same[length:] - same[:-length] if same.size > length else same[-1:]
+    likest = np.flatnonzero(whole >= whole.max())
+    # Any place of the iteration is among `length` places in a row.
+    first = likest[likest.size // 2 // length * length :][:length]
+    typical = [float(np.median(quiet_s[place % length :: length])) for place in first.tolist()]
+    return int(first[int(np.argmax(typical))])
+
+
+def walk(anchor: int, step: int, size: int, best_near: Callable[[int], int | None]) -> list[int]:
+    """Places from `anchor` on, each about `step` from the last, or else the next one that there is."""
+    places, expected = [anchor], anchor + step
+    while 0 <= expected < size:
+        place = best_near(expected)
+        if place is None:
+            expected += 1 if step > 0 else -1
+        else:
+            places.append(place)
+            expected = place + step
+    return places
+
+
+def second_opinion(timeline: Timeline, period_s: float) -> Doubt:
+    """Whether the autocorrelation finds the same period, where all operations of an iteration are alike."""
+    other_s = autocorrelated_period(timeline, period_s)
+    if other_s is None:
+        return Doubt(NO_OPINION, "all operations are alike, and there are too few iterations to correlate")
+    if abs(other_s - period_s) > SAME_PERIOD * period_s:
+        why = f"all operations are alike, and the autocorrelation's period is {other_s * 1e3:.4g} ms"
+        return Doubt(OTHER_OPINION, why)
+    return Doubt(1.0, "the autocorrelation agrees")
+
+
+def autocorrelated_period(timeline: Timeline, period_s: float) -> float | None:
+    """The period of the busy signal, read often enough to see `period_s`; None if it has none."""
+    interval_s = max(period_s / READINGS_PER_PERIOD, timeline.length_s / MOST_READINGS)
+    try:
+        return find_iterations(busy_series(timeline, interval_s)).period_s
+    except InputError:
+        return None
+
+
+def busy_series(timeline: Timeline, interval_s: float) -> CounterSeries:
+    """How long something has been sent until then, read every `interval_s`, as a counter."""
+    time_s = np.arange(math.ceil(timeline.end_s.max() / interval_s) + 1) * interval_s
+    busy = merged(np.column_stack([timeline.start_s, timeline.end_s]))
+    known = np.ones(time_s.size - 1, dtype=bool)
+    return CounterSeries(timeline.source, "communication", time_s, covered_until(busy, time_s), known)
+
+
+def by_autocorrelation(timeline: Timeline) -> TracedIterations | None:
+    """Iterations of the busy signal, a guess: its autocorrelation often picks a part of the period."""
+    length_s = float(timeline.end_s.max())
+    if not length_s > 0:
+        return None
+    try:
+        found = find_iterations(busy_series(timeline, length_s / MOST_READINGS))
+    except InputError:
+        return None
+    doubts = (
+        Doubt(GUESS, "the sequence of operations does not repeat; the period is the autocorrelation's"),
+        Doubt(found.explained, "iterations explain little of each other"),
+    )
+    if found.explained < LEAST_EXPLAINED:
+        return None
+    seen_s = found.start_s[:-1][found.seen]
+    return TracedIterations(seen_s, found.period_s, found.spread_s, doubts, ())
+
+
+def single(timeline: Timeline) -> TracedIterations:
+    """The whole trace as one iteration."""
+    begin_s = float(timeline.start_s[0])
+    period_s = max(timeline.length_s - begin_s, float(np.finfo(np.float64).tiny))
+    doubts = (Doubt(0.0, "nothing repeats: the trace is taken for a single iteration"),)
+    return TracedIterations(np.array([begin_s]), period_s, 0.0, doubts, ())
+
+
+def checked(timeline: Timeline, found: TracedIterations) -> TracedIterations:
+    """With the doubts that the ends of the trace and annotated steps raise, or take away by half."""
+    doubts = [*found.doubts, *outside(timeline, found)]
+    notes = list(found.notes)
+    steps_s = np.diff(timeline.steps_s)
+    if steps_s.size > 0:
+        step_s = float(steps_s.mean())
+        if abs(found.period_s - step_s) <= SAME_PERIOD * step_s:
+            # What else could be true was written down by the job itself: half of each doubt is gone.
+            doubts = [Doubt(0.5 + 0.5 * max(doubt.factor, 0.0), doubt.why) for doubt in doubts]
+            notes.append(f"annotated steps of {step_s * 1e3:.4g} ms agree")
+        elif abs(found.period_s - step_s) > SAME_STEP * step_s:
+            doubts.append(Doubt(0.4, f"annotated steps are {step_s * 1e3:.4g} ms long"))
+    elif timeline.steps_s.size == 1 and found.begin_s.size > 2:
+        doubts.append(Doubt(0.4, "the trace has a single annotated step"))
+    if timeline.caveat is not None:
+        doubts.append(Doubt(timeline.trust, timeline.caveat))
+    doubts = [Doubt(min(max(doubt.factor, 0.0), 1.0), doubt.why) for doubt in doubts]
+    notes += [doubt.why for doubt in doubts if doubt.factor < 0.9]
+    return TracedIterations(found.begin_s, found.period_s, found.spread_s, tuple(doubts), tuple(notes))
+
+
+def outside(timeline: Timeline, found: TracedIterations) -> Iterator[Doubt]:
+    """Doubts where a trace is silent at its ends for longer than iterations are."""
+    quiet_s = quiet_before(timeline)
+    inside = np.searchsorted(timeline.start_s, found.begin_s)
+    longest_s = np.maximum.reduceat(quiet_s, inside) if found.begin_s.size > 0 else quiet_s.max(keepdims=True)
+    usual_s = float(np.median(longest_s)) + SAME_PERIOD * found.period_s
+    before_s = float(timeline.start_s[0])
+    after_s = timeline.length_s - float(timeline.end_s.max())
+    # Before it repeats, a job may have warmed up; after that it does not stop.
+    for factor, silent_s, where in (
+        (WARM_UP, before_s, "before the first"),
+        (GUESS, after_s, "after the last"),
+    ):
+        if silent_s > LONG_SILENCE * usual_s:
+            yield Doubt(factor, f"{silent_s * 1e3:.4g} ms {where} operation are longer than any quiet of it")
