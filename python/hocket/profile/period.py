@@ -45,6 +45,9 @@ LEAST_CORRELATION = 0.1
 # The period may be any autocorrelation peak of this share of the highest, or one of these fractions of it.
 HIGH_PEAK = 0.6
 FRACTIONS = (2, 3, 4)
+# What is found may be so many iterations at once. Periods this close are the same.
+PARTS = (5, 4, 3, 2)
+SAME_PERIOD = 0.02
 # Following and folding are repeated until the period settles to this share of itself.
 SETTLED = 1e-4
 MOST_ROUNDS = 3
@@ -136,7 +139,7 @@ def find_iterations(series: CounterSeries) -> Iterations:
         raise InputError(
             f"{series.source}: column {series.column!r}: no period of the traffic could be followed"
         )
-    best = shortest_of_the_best(found)
+    best = in_parts(search, shortest_of_the_best(found), found)
     if search is series:
         return best
     return track(series, grid_of(series), best.period_s) or best
@@ -421,10 +424,8 @@ def iterations_at(series: CounterSeries, cell_s: float, borders: Borders, width:
         (mean_length(lengths_s[:middle]), mean_length(lengths_s[middle:])) if middle else (0.0, lengths_s[0])
     )
     found = Iterations(at * cell_s, borders.seen, length * cell_s, deviation(lengths_s), halves_s, 0.0)
-    before, after, step_bytes, step_s = (values[:COMPARED_READINGS] for values in increments(series, found))
-    explained = explained_by_halves((before, after, step_bytes, step_s), found.period_s / series.interval_s)
     # What was not seen is not explained.
-    return replace(found, explained=explained * float(np.mean(borders.seen)))
+    return replace(found, explained=likeness(series, found) * float(np.mean(borders.seen)))
 
 
 def increments(
@@ -457,6 +458,48 @@ def shortest_of_the_best(candidates: list[Iterations]) -> Iterations:
         if 1.0 - candidate.explained <= EQUAL_RATIO * least + EQUAL_SHARE
     ]
     return min(equal, key=lambda candidate: candidate.period_s)
+
+
+def in_parts(series: CounterSeries, best: Iterations, found: list[Iterations]) -> Iterations:
+    """The iterations that those of `best` consist of, if their parts are as alike as they are themselves.
+
+    Following a period and its double are two attempts, of which the second may happen to go better: a part of
+    it is compared on the same ground. Of the candidates with the period of the parts the best is taken.
+    """
+    whole = likeness(series, best)
+    for parts in PARTS:
+        split = split_up(best, parts)
+        share = likeness(series, split)
+        seen = split.period_s >= READINGS_PER_PERIOD * series.interval_s
+        if seen and share > 0 and 1.0 - share <= EQUAL_RATIO * (1.0 - whole) + EQUAL_SHARE:
+            split = replace(split, explained=best.explained * share / max(whole, share))
+            same = [each for each in found if abs(each.period_s / split.period_s - 1) < SAME_PERIOD]
+            return max([split, *same], key=lambda each: each.explained)
+    return best
+
+
+def split_up(iterations: Iterations, parts: int) -> Iterations:
+    """Each iteration as so many equal ones."""
+    count = iterations.seen.size * parts
+    start_s = np.interp(np.arange(count + 1) / parts, np.arange(iterations.seen.size + 1), iterations.start_s)
+    first_s, second_s = iterations.halves_s
+    return Iterations(
+        start_s,
+        np.repeat(iterations.seen, parts),
+        iterations.period_s / parts,
+        # Of independent lengths.
+        iterations.spread_s / parts**0.5,
+        (first_s / parts, second_s / parts),
+        0.0,
+    )
+
+
+def likeness(series: CounterSeries, iterations: Iterations) -> float:
+    """The share of the variance that iterations explain of each other, those left out that were not seen."""
+    before, after, step_bytes, step_s = (
+        values[:COMPARED_READINGS] for values in increments(series, iterations)
+    )
+    return explained_by_halves((before, after, step_bytes, step_s), iterations.period_s / series.interval_s)
 
 
 def fold_iterations(series: CounterSeries, iterations: Iterations) -> Fold:
