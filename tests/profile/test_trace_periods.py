@@ -1,4 +1,4 @@
-"""Periods of synthetic training jobs, of every shape: right, or low in confidence, and never confidently wrong."""
+"""Periods of synthetic training jobs of every shape: right, or low in confidence, never confidently wrong."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ MS = 1e-3
 class Recorder:
     """A GPU that computes and communicates on streams of its own, and what a profiler writes of it.
 
-    Computation waits for a collective only where it is told to; each takes as long as it is told, give or take
-    `jitter`.
+    Computation waits for a collective only where it is told to; each takes as long as it is told, give or
+    take `jitter`.
     """
 
     rng: np.random.Generator
@@ -113,7 +113,7 @@ def fsdp(layers: int, micro_batches: int, norm: bool) -> Iteration:
 
 
 def tensor_parallel(layers: int) -> Iteration:
-    """Two all-reduces a layer, forward and backward, all alike; nothing but the optimiser tells steps apart."""
+    """Two all-reduces a layer, forward and backward, all alike: only the optimiser tells steps apart."""
 
     def run(gpu: Recorder) -> None:
         for length_s in (2 * MS, 4 * MS):

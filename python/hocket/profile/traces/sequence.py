@@ -86,7 +86,8 @@ def pattern_length(stretches: FloatArray, lag: int) -> int:
 
     `stretches` (n) are what passes from each operation to the one `lag` later: seconds, or kernels. Their
     mean squared differences show a pattern if those at some distance are far smaller than chance makes
-    them: the quantile of χ² by Wilson and Hilferty (PNAS 17, 1931), at the level of a tenth of a false pattern.
+    them: the quantile of χ² by Wilson and Hilferty (PNAS 17, 1931), at the level of a tenth of a false
+    pattern.
     """
     most = int((stretches.size + lag) / lag / FEWEST_PATTERNS)
     if most < 2:

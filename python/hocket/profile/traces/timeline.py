@@ -19,8 +19,8 @@ IntArray = NDArray[np.int64]
 
 NO_TIMES: FloatArray = np.empty(0)
 NO_INTERVALS: FloatArray = np.empty((0, 2))
-# Beyond some centuries a double no longer tells microseconds apart.
-LONGEST_S = 1e10
+# What lies further apart than some months is no trace of one run, but a wrong time in it.
+LONGEST_S = 1e7
 
 
 class Operation(NamedTuple):
