@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from random import Random
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.agent.jobs import Job, Rank, simulate
 
 from hocket import _hocket
 from hocket.agent.offset import Offset
@@ -16,10 +16,8 @@ from hocket.agent.state import LEASE_NS, Answer, Delay, Iteration, Shifter
 
 MS = 1_000_000
 SECOND = 1_000 * MS
-
-# Of 180 ms, communication takes half at 40 of 50 Gbps, from 60 ms on: two such jobs fit.
-HALF = {"after": 60.0, "up": 90.0, "rest": 30.0}
-OPPOSITE_MS = 90
+AFTER_MS = 60
+"""From an iteration's start to its communication, of the jobs here."""
 
 
 def slot_of(
@@ -35,7 +33,7 @@ def slot_of(
     )
 
 
-def tells(jobs: list[Any], from_second: int = 1) -> Callable[[int], None]:
+def tells(jobs: list[Job], from_second: int = 1) -> Callable[[int], None]:
     """A service that answers each rank of each job with its slot, from some second on."""
 
     def every_second(now_ns: int) -> None:
@@ -49,7 +47,7 @@ def tells(jobs: list[Any], from_second: int = 1) -> Callable[[int], None]:
 def engine_starts_ms(
     origins_ms: list[int], period_ms: int, aligned_ms: int, until_ms: int
 ) -> list[list[float]]:
-    """When iterations of jobs of HALF start on the flow engine, with its own agent: all start at 0, and get
+    """When iterations of such jobs start on the flow engine, with its own agent: all start at 0, and get
     their slots, for the starts of iterations, at `aligned_ms`.
     """
     fabric = _hocket.Fabric.one_link(50 * 10**9)
@@ -86,29 +84,27 @@ def engine_starts_ms(
 
 @pytest.mark.parametrize("origins_ms", [[1_717], [1_700, 1_790], [1_700, 1_730]])
 @pytest.mark.parametrize("period_ms", [180, 191])
-def test_agents_start_iterations_when_the_simulated_agent_does(
-    origins_ms: list[int], period_ms: int, simulated: Any
-) -> None:
-    jobs = [simulated.Job(**HALF) for _ in origins_ms]
+def test_agents_start_iterations_when_the_simulated_agent_does(origins_ms: list[int], period_ms: int) -> None:
+    jobs = [Job() for _ in origins_ms]
     for job, origin_ms in zip(jobs, origins_ms, strict=True):
-        job.slot = slot_of(origin_ms + HALF["after"], period_ms)
-    simulated.run(jobs, 10, tells(jobs, from_second=1))
+        job.slot = slot_of(origin_ms + AFTER_MS, period_ms)
+    simulate(jobs, 10, tells(jobs, from_second=1))
     engine = engine_starts_ms(origins_ms, period_ms, aligned_ms=1_000, until_ms=10_000)
     for job, expected_ms in zip(jobs, engine, strict=True):
-        started_ms = [(at - HALF["after"] * MS) / MS for at in job.communication_ns]
+        started_ms = [(at - AFTER_MS * MS) / MS for at in job.communication_ns]
         both = min(len(started_ms), len(expected_ms))
         assert both > 30
         assert started_ms[:both] == pytest.approx(expected_ms[:both], abs=0.001)
 
 
-def test_two_jobs_that_collide_interleave_and_stay_so(simulated: Any) -> None:
-    def pair(slotted: bool) -> list[Any]:
-        jobs = [simulated.Job(**HALF, jitter=0.01, draws=Random(seed)) for seed in (1, 2)]
+def test_two_jobs_that_collide_interleave_and_stay_so() -> None:
+    def pair(slotted: bool) -> list[Job]:
+        jobs = [Job(jitter=0.01, draws=Random(seed)) for seed in (1, 2)]
         if slotted:
             # 2% more than an iteration: room for twice the deviation, as CASSINI's slots leave.
             jobs[0].slot = slot_of(1_000, 183.6)
             jobs[1].slot = slot_of(1_000 + 183.6 / 2, 183.6)
-        simulated.run(jobs, 600, tells(jobs))
+        simulate(jobs, 600, tells(jobs))
         return jobs
 
     for job in pair(slotted=False):
@@ -121,28 +117,28 @@ def test_two_jobs_that_collide_interleave_and_stay_so(simulated: Any) -> None:
         assert job.adjustments < 2 * 10
 
 
-def test_ranks_whose_clocks_differ_and_drift_keep_a_slot_together(simulated: Any) -> None:
+def test_ranks_whose_clocks_differ_and_drift_keep_a_slot_together() -> None:
     draws = Random(5)
-    ranks = [simulated.Rank(Shifter(), draws.randrange(10**12), drift) for drift in (-80, 0, 15, 80)]
-    job = simulated.Job(**HALF, jitter=0.005, ranks=ranks, slot=slot_of(1_000, 183.6))
+    ranks = [Rank(Shifter(), draws.randrange(10**12), drift) for drift in (-80, 0, 15, 80)]
+    slot = slot_of(1_000, 183.6)
+    job = Job(jitter=0.005, ranks=ranks)
 
     def every_second(now_ns: int) -> None:
         for rank in ranks:
-            rank.hears(now_ns, job.slot, error_ns=draws.randrange(-MS, MS))
+            rank.hears(now_ns, slot, error_ns=draws.randrange(-MS, MS))
 
-    simulated.run([job], 300, every_second)
-    late_ms = [job.slot.late_ns(at) / MS for at in job.communication_ns[30:]]
+    simulate([job], 300, every_second)
+    late_ms = [slot.late_ns(at) / MS for at in job.communication_ns[30:]]
     assert max(map(abs, late_ms)) < 9
     assert job.adjustments < 2 * 5
 
 
-def test_stragglers_cost_one_adjustment_each_and_the_job_returns_to_its_slot(simulated: Any) -> None:
-    ranks = [simulated.Rank(Shifter()) for _ in range(4)]
-    job = simulated.Job(
-        **HALF, ranks=ranks, slot=slot_of(1_000, 182), straggles=lambda n: 50.0 if n % 100 == 50 else 0.0
-    )
-    simulated.run([job], 180, tells([job]))
-    late_ms = [job.slot.late_ns(at) / MS for at in job.communication_ns]
+def test_stragglers_cost_one_adjustment_each_and_the_job_returns_to_its_slot() -> None:
+    ranks = [Rank(Shifter()) for _ in range(4)]
+    slot = slot_of(1_000, 182)
+    job = Job(ranks=ranks, slot=slot, straggles=lambda number: 50.0 if number % 100 == 50 else 0.0)
+    simulate([job], 180, tells([job]))
+    late_ms = [slot.late_ns(at) / MS for at in job.communication_ns]
     stragglers = range(50, len(late_ms) - 3, 100)
     assert len(stragglers) >= 9
     assert [late_ms[number] for number in stragglers] == pytest.approx([50.0] * len(stragglers))
@@ -151,35 +147,36 @@ def test_stragglers_cost_one_adjustment_each_and_the_job_returns_to_its_slot(sim
     assert job.mean_ms() < 182 * 1.02
 
 
-def test_all_ranks_apply_a_slot_at_the_same_iteration_whenever_they_hear_of_it(simulated: Any) -> None:
-    ranks = [simulated.Rank(Shifter()) for _ in range(3)]
-    job = simulated.Job(**HALF, ranks=ranks, slot=slot_of(1_000 + 77, 180, iteration=20))
+def test_all_ranks_apply_a_slot_at_the_same_iteration_whenever_they_hear_of_it() -> None:
+    ranks = [Rank(Shifter()) for _ in range(3)]
+    slot = slot_of(1_077, 180, iteration=20)
+    job = Job(ranks=ranks)
 
     def every_second(now_ns: int) -> None:
         # One rank after the other, a second apart, and the last still before iteration 20.
-        ranks[min(2, now_ns // SECOND)].hears(now_ns, job.slot)
+        ranks[min(2, now_ns // SECOND)].hears(now_ns, slot)
 
-    simulated.run([job], 5, every_second)
+    simulate([job], 5, every_second)
     delayed = [number for number, delay_ns in enumerate(job.delays_ns) if delay_ns > 0]
     assert delayed == [20]
-    assert all(job.slot.late_ns(at) == 0 for at in job.communication_ns[20:])
+    assert all(slot.late_ns(at) == 0 for at in job.communication_ns[20:])
 
 
-def test_a_slot_that_comes_after_its_iteration_is_applied_at_the_next(simulated: Any) -> None:
-    job = simulated.Job(**HALF, slot=slot_of(1_077, 180, iteration=3))
-    simulated.run([job], 5, tells([job], from_second=2))
+def test_a_slot_that_comes_after_its_iteration_is_applied_at_the_next() -> None:
+    job = Job(slot=slot_of(1_077, 180, iteration=3))
+    simulate([job], 5, tells([job], from_second=2))
     assert [number for number, delay_ns in enumerate(job.delays_ns) if delay_ns > 0] == [12]
 
 
-def test_a_new_slot_replaces_the_old_one_and_a_withdrawn_one_ends_all_delays(simulated: Any) -> None:
-    job = simulated.Job(**HALF)
+def test_a_new_slot_replaces_the_old_one_and_a_withdrawn_one_ends_all_delays() -> None:
+    job = Job()
 
     def every_second(now_ns: int) -> None:
         second = now_ns // SECOND
         slot = slot_of(1_000, 190) if second < 10 else slot_of(1_050, 200, version=2)
         job.ranks[0].hears(now_ns, slot if second < 20 else None)
 
-    simulated.run([job], 30, every_second)
+    simulate([job], 30, every_second)
 
     def mean_ms(first_s: int, last_s: int) -> float:
         started = [at for at in job.communication_ns if first_s * SECOND <= at < last_s * SECOND]
@@ -254,10 +251,10 @@ def test_slots_made_for_another_profile_are_not_followed() -> None:
     assert shifter.delay(6, 900 * MS).wait_ns == 120 * MS
 
 
-def test_iterations_too_long_for_their_slots_are_let_go(simulated: Any) -> None:
+def test_iterations_too_long_for_their_slots_are_let_go() -> None:
     # Iterations of 185 ms in slots 180 ms apart: each second one is made up for by most of a period.
-    job = simulated.Job(**{**HALF, "rest": 35.0}, slot=slot_of(1_000, 180))
-    simulated.run([job], 60, tells([job]))
+    job = Job(rest=35.0, slot=slot_of(1_000, 180))
+    simulate([job], 60, tells([job]))
     (rank,) = job.ranks
     assert 10 <= job.adjustments <= 50
     assert rank.shifter.applied is None
