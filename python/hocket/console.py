@@ -15,7 +15,6 @@ from rich.table import Table
 
 from hocket.compat import Compatibility
 from hocket.hpcc import Study, peak_queue_bytes
-from hocket.profile import JobProfile
 from hocket.results import Run
 from hocket.summary import collective_summary, job_summary
 
@@ -173,34 +172,6 @@ def _print_fit(answer: Compatibility) -> None:
         if cost > 1e-9
     )
     out.print(f"Padded, the periods fit for ever: {padding}.")
-
-
-def describe_profile(job: JobProfile) -> dict[str, Any]:
-    """What was found in a series of counters, as JSON takes it."""
-    return {
-        "job": job.to_job(),
-        "confidence": job.confidence,
-        "period_s": job.period_s,
-        "bytes_per_iteration": job.bytes_per_iteration,
-        "iterations_seen": job.iterations_seen,
-        "jitter_s": job.jitter_s,
-    }
-
-
-def print_profile(job: JobProfile) -> None:
-    """What was found in a series of counters."""
-    out.print(
-        f"[bold]{escape(job.name)}[/bold]: "
-        f"period {job.period_s * 1e3:.2f} ms, confidence {job.confidence:.2f}"
-    )
-    out.print(
-        f"{job.bytes_per_iteration / 1e6:,.2f} MB per iteration, {job.iterations_seen} iterations seen, "
-        f"jitter {job.jitter_s * 1e3:.2f} ms"
-    )
-    rows = (
-        (f"{p.start_s * 1e3:.2f}", f"{p.duration_s * 1e3:.2f}", f"{p.rate_bps / 1e9:.3f}") for p in job.phases
-    )
-    print_table(("Up from (ms)", "for (ms)", "at (Gbps)"), rows, left=0)
 
 
 def print_run(title: str, run: Run, directory: Path) -> None:

@@ -1,27 +1,81 @@
 """The command for what jobs leave behind: `hocket profile`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.markup import escape
 
-from hocket.console import describe_profile, err, print_json, print_profile
-from hocket.errors import InputError
+from hocket.console import err, print_json, print_table, progress_bar
+from hocket.errors import InputError, located
+from hocket.exits import INTERRUPTED
+from hocket.units import parse_duration
+
+if TYPE_CHECKING:
+    from hocket.profile import JobProfile
+    from hocket.profile.sources import Options
+    from hocket.profile.watch import OpenPort, Recording
+
+# Below it a profile is a guess; see `JobProfile`.
+_SURE = 0.5
+_PS_PER_S = 10**12
+# A read of sysfs takes some microseconds; iterations of minutes are beyond anything known.
+_SHORTEST_S = 1e-3
+_LONGEST_S = 60.0
 
 
 def profile_command(
-    counters: Annotated[
-        list[Path], typer.Argument(help="CSV time series of NICs' byte counters, one for each job.")
-    ],
-    column: Annotated[str | None, typer.Option("--column", help="The counter, if there are several.")] = None,
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="FILE…",
+            help="What jobs left, one file for each: counters as CSV or JSON of Prometheus, or traces of "
+            "PyTorch (Kineto), Nsight Systems, NCCL Inspector or Chakra.",
+        ),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option("--watch", metavar="DEV", help="Read a port now: mlx5_0, mlx5_0:1 or eth0."),
+    ] = None,
+    interval: Annotated[
+        str | None,
+        typer.Option(
+            "--interval", metavar="TIME", help='With --watch: between readings, by default "10 ms".'
+        ),
+    ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option("--seconds", metavar="N", help="With --watch: how long; by default until Ctrl-C."),
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option("--save", metavar="FILE.csv", help="With --watch: keep the readings.")
+    ] = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option("--namespace", metavar="NAME", help="With --watch: the port's network namespace."),
+    ] = None,
+    congestion: Annotated[
+        bool, typer.Option("--congestion", help="With --watch: count CNPs and marked packets too.")
+    ] = False,
+    column: Annotated[
+        str | None, typer.Option("--column", help="Of counters: which, if there are several.")
+    ] = None,
     interface: Annotated[
-        str | None, typer.Option("--interface", help="The NIC, if there are several.")
+        str | None, typer.Option("--interface", help="Of counters: the NIC, if there are several.")
     ] = None,
     unit: Annotated[
         Literal["bytes", "words4"] | None,
-        typer.Option("--unit", help="What it counts, if its name does not say: bytes or 4-byte words."),
+        typer.Option("--unit", help="Of counters: bytes or 4-byte words, if the name does not say."),
+    ] = None,
+    rate: Annotated[
+        str | None,
+        typer.Option("--rate", metavar="RATE", help="Of traces: the rate of messages of unknown size."),
+    ] = None,
+    gpus_per_server: Annotated[
+        int | None,
+        typer.Option("--gpus-per-server", metavar="N", help="Of traces: GPUs with no NIC between them."),
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="The job's name.")] = None,
     link: Annotated[
@@ -36,32 +90,126 @@ def profile_command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Find the period and the Up phases of jobs in NICs' byte counters."""
-    from hocket.profile import dump_jobs, profile_counters
+    """Find the period and the Up phases of jobs in a NIC's counters, or in traces that jobs left."""
+    from hocket.profile.sources import Options, profile_source
+    from hocket.profile.watch import INTERRUPTED as BY_USER
 
-    if len(counters) > 1 and (name is not None or figure is not None):
-        raise InputError(f"profile: --name and --figure are for one series: got {len(counters)}")
+    files = files or []
+    if bool(files) == (device is not None):
+        raise InputError(f"profile: give files or a port to --watch{', not both' if files else ''}")
+    if len(files) > 1 and (name is not None or figure is not None):
+        raise InputError(f"profile: --name and --figure are for one file: got {len(files)}")
     if figure is not None:
         from hocket.figures import check_format
 
         check_format(figure)
-    jobs = [
-        profile_counters(series, column=column, interface=interface, unit=unit, name=name)
-        for series in counters
-    ]
-    if output is not None:
-        dump_jobs(jobs, output, link)
+    asked = _Asked(interval, seconds, save, namespace, congestion or None)
+    options = Options(name, column, interface, unit, rate, gpus_per_server)
+    recording = None
+    if device is None:
+        _refuse(asked, "is for --watch: files hold what was read")
+        jobs = [profile_source(file, options) for file in files]
+    else:
+        _refuse(replace(options, name=None, column=None), f"is for files: --watch reads {device}")
+        recording = _watch(device, asked)
+        jobs = [recording.profile(name=name, column=column)]
+    _print(jobs, recording.congestion() if recording else {}, as_json)
+    _write(jobs, output, link, figure)
+    if recording and recording.stopped == BY_USER and seconds is not None:
+        raise typer.Exit(INTERRUPTED)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a user may say of watching a port, None if not said."""
+
+    interval: str | None
+    seconds: float | None
+    save: Path | None
+    namespace: str | None
+    congestion: bool | None
+
+
+def _refuse(given: "_Asked | Options", why: str) -> None:
+    """Raises `InputError` for the first option that was given."""
+    for each in fields(given):
+        if getattr(given, each.name) is not None:
+            raise InputError(f"--{each.name.replace('_', '-')}: {why}")
+
+
+def _watch(device: str, asked: _Asked) -> "Recording":
+    """Reads a port until the time is over, or somebody or something ends it."""
+    from hocket.profile.watch import LONGEST_S, open_port, watch
+
+    if asked.seconds is not None and not 0 < asked.seconds <= LONGEST_S:
+        raise InputError(f"--seconds: must be above 0 and at most {LONGEST_S}: got {asked.seconds:g}")
+    with open_port(device, namespace=asked.namespace, congestion=bool(asked.congestion)) as port:
+        interval_s = _interval_s(port, asked.interval)
+        with progress_bar() as progress:
+            task = progress.add_task(f"reading {port.title}", total=asked.seconds)
+
+            def tell(elapsed_s: float, sent_bps: float, received_bps: float) -> None:
+                rates = f"{sent_bps / 1e9:.3f} Gbps sent, {received_bps / 1e9:.3f} Gbps received"
+                text = f"{port.title}: {elapsed_s:.0f} s, {rates}"
+                progress.update(task, completed=elapsed_s, description=text)
+
+            recording = watch(port, interval_s=interval_s, seconds=asked.seconds, save=asked.save, tell=tell)
+    if recording.stopped is not None:
+        err.print(f"{escape(recording.stopped)}: {len(recording.time_ns)} readings until then")
+    if asked.save is not None:
+        err.print(f"readings: {asked.save}")
+    return recording
+
+
+def _interval_s(port: "OpenPort", asked: str | None) -> float:
+    """Seconds between readings: as asked, or else as often as there is something new."""
+    from hocket.profile.watch import DEFAULT_INTERVAL_S
+
+    lifespan_s = port.lifespan_s or 0.0
+    if asked is None:
+        return max(DEFAULT_INTERVAL_S, lifespan_s)
+    with located("--interval"):
+        interval_s = parse_duration(asked) / _PS_PER_S
+    if not _SHORTEST_S <= interval_s <= _LONGEST_S:
+        raise InputError(
+            f"--interval: must be from {_SHORTEST_S * 1e3:g} ms to {_LONGEST_S:g} s: got {asked}"
+        )
+    if interval_s < lifespan_s:
+        err.print(
+            f"{escape(port.title)} keeps its counters' values for {lifespan_s * 1e3:g} ms: readings in "
+            "between repeat them"
+        )
+    return interval_s
+
+
+def _print(jobs: "Sequence[JobProfile]", congestion: Mapping[str, int], as_json: bool) -> None:
+    """The profiles, what the port counted besides, and a warning of each that is a guess."""
+    from hocket.profile import report
+    from hocket.profile.job import TraceEvidence
+
     if as_json:
-        described = [describe_profile(job) for job in jobs]
-        print_json(described if len(jobs) > 1 else described[0])
+        described = [report.as_json(job) for job in jobs]
+        counted = {"congestion": congestion} if congestion else {}
+        print_json(described if len(jobs) > 1 else {**described[0], **counted})
     for job in jobs:
         if not as_json:
-            print_profile(job)
-        if job.confidence < 0.5:
+            report.print_profile(job)
+        if job.confidence < _SURE:
+            seen = "trace" if isinstance(job.evidence, TraceEvidence) else "series"
             err.print(
                 f"[yellow]warning:[/yellow] {escape(job.name)}: confidence {job.confidence:.2f} is below "
-                "0.5: the series does not show a clear period; do not shift jobs by it"
+                f"{_SURE}: the {seen} does not show a clear period; do not shift jobs by it"
             )
+    if congestion and not as_json:
+        print_table(("counter", "while it was read"), ((name, f"{n:,}") for name, n in congestion.items()))
+
+
+def _write(jobs: "Sequence[JobProfile]", output: Path | None, link: str | None, figure: Path | None) -> None:
+    """The jobs as a file for `hocket compat`, and the evidence for the first as a picture."""
+    from hocket.profile import dump_jobs
+
+    if output is not None:
+        dump_jobs(jobs, output, link)
     if figure is not None:
         from hocket.figures import save
         from hocket.figures.profile import evidence_figure

@@ -40,6 +40,9 @@ marked packets that it received. 32 bits in hardware."""
 DEFAULT_INTERVAL_S = 0.01
 """mlx5 refreshes its `hw_counters` every 10 ms unless `lifespan` is set: a faster read returns the same."""
 
+INTERRUPTED = "interrupted"
+"""Why a recording ended that somebody ended."""
+
 LONGEST_S = 48 * 3600
 """What a series of readings every 10 ms may last: its file is then as large as `read_counters` takes."""
 
@@ -147,7 +150,7 @@ def find_port(device: str, *, congestion: bool = False, sysfs: Path = SYSFS) -> 
         raise InputError(f"{device}: no such device; there are {listed(there)}")
     if congestion:
         raise InputError(
-            f"{device}: is a network interface, which counts no CNPs; its RoCE device does, one of "
+            f"{device}: is a network interface, which counts no CNPs; RoCE devices do: "
             f"{listed(names_in(adapters))}"
         )
     statistics = interfaces / device / "statistics"
@@ -349,7 +352,7 @@ def watch(
                     tell(recording.seconds, *rates(port.names, told, reading))
                     told = reading
         except KeyboardInterrupt:
-            recording.stopped = "interrupted"
+            recording.stopped = INTERRUPTED
         except InputError as error:
             if not recording.time_ns:
                 raise
