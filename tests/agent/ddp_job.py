@@ -23,6 +23,17 @@ def halved(_: object, bucket: dist.GradBucket) -> torch.futures.Future:
     return future.then(lambda done: done.value()[0] / 2)
 
 
+def pass_on(activations: torch.Tensor) -> None:
+    """What pipelines do: each rank sends to the next."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    received = torch.empty_like(activations)
+    sends = dist.P2POp(dist.isend, activations, (rank + 1) % ranks)
+    receives = dist.P2POp(dist.irecv, received, (rank - 1) % ranks)
+    for work in dist.batch_isend_irecv([sends, receives]):
+        work.wait()
+    assert received.equal(activations)
+
+
 def train(how: str, iterations: int) -> None:
     torch.manual_seed(1)
     torch.set_num_threads(1)
@@ -46,6 +57,7 @@ def train(how: str, iterations: int) -> None:
                 for parameter in model.parameters():
                     dist.all_reduce(parameter.grad)
                     parameter.grad /= dist.get_world_size()
+                pass_on(torch.ones(8))
             optimizer.step()
     agent.close()
     weights = sum(parameter.detach().double().sum().item() for parameter in model.parameters())

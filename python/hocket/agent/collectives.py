@@ -14,7 +14,8 @@ from typing import Any
 from hocket.agent.communication import Communication
 
 # FSDP of PyTorch 2 calls all_gather_into_tensor and reduce_scatter_tensor, of 1.13 the two of the same
-# meaning with `_base`; tensor, pipeline and expert parallelism use the others.
+# meaning with `_base`; tensor, pipeline and expert parallelism use the others. Not isend and irecv: PyTorch
+# compares what a P2POp is given with the functions themselves.
 _COLLECTIVES = (
     "all_gather",
     "all_gather_into_tensor",
@@ -24,7 +25,6 @@ _COLLECTIVES = (
     "all_to_all_single",
     "batch_isend_irecv",
     "broadcast",
-    "isend",
     "reduce",
     "reduce_scatter",
     "reduce_scatter_tensor",
