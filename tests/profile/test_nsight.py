@@ -20,7 +20,7 @@ STRINGS = {1: "void gemm<float>()", 2: NCCL_SUM, 3: "ncclDevKernel_AllGather_RIN
 
 
 def export(path: Path, *, iterations: int = 8, without: str = "", steps: bool = True) -> Path:
-    """A rank that computes for 60 ms, all-reduces for 20 ms and all-gathers for 10 ms in each 100 ms on GPU 1;
+    """A rank that computes for 60 ms, all-reduces for 20 ms and all-gathers for 10 ms in 100 ms on GPU 1;
     another on GPU 0 does less. The table `without` is left out.
     """
     statements = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -303,3 +303,81 @@ def test_no_period_is_wrong_with_confidence(kind: str) -> None:
             assert found.period_s == pytest.approx(period_s, rel=rel), (found.confidence, found.notes)
 
     holds()
+
+
+@st.composite
+def clean_jobs(draw: st.DrawFn, iteration: st.SearchStrategy[Iteration]) -> Job:
+    """Jobs that do nothing but iterate, seen for a while."""
+    return Job(
+        draw(iteration),
+        draw(st.sampled_from([10, 25])),
+        jitter=draw(st.sampled_from([0.0, 0.01, 0.05])),
+        cut_start=draw(st.sampled_from([0.0, 0.3])),
+        cut_end=draw(st.sampled_from([0.0, 0.4])),
+        sizes=draw(st.booleans()),
+        seed=draw(st.integers(0, 2**32 - 1)),
+    )
+
+
+# One all-reduce in each iteration is a sequence in which layers cannot be told from iterations.
+TOLD_APART = {**ITERATIONS, "ddp": st.builds(ddp, st.integers(2, 8), st.booleans())}
+
+
+@pytest.mark.parametrize("kind", TOLD_APART)
+def test_an_ordinary_job_is_found_with_confidence(kind: str) -> None:
+    @settings(max_examples=25, deadline=None)
+    @given(clean_jobs(TOLD_APART[kind]))
+    def holds(job: Job) -> None:
+        timeline, period_s = job.record()
+        found = traced_iterations(timeline)
+        assert found.confidence >= 0.5, found.notes
+        assert found.period_s == pytest.approx(period_s, rel=max(0.02, job.jitter / job.iterations**0.5))
+
+    holds()
+
+
+def test_one_operation_an_iteration_is_a_guess_until_steps_are_annotated() -> None:
+    bare, period_s = Job(ddp(1, True), 20).record()
+    annotated, _ = Job(ddp(1, True), 20, annotated=True).record()
+    assert traced_iterations(bare).period_s == pytest.approx(period_s, rel=0.01)
+    assert traced_iterations(bare).confidence < 0.5 < traced_iterations(annotated).confidence
+
+
+def test_annotated_steps_that_contradict_lower_the_confidence() -> None:
+    timeline, _ = Job(fsdp(4, 1, True), 20).record()
+    halved = replace(timeline, steps_s=np.arange(0.0, timeline.length_s, 0.04))
+    assert traced_iterations(timeline).confidence > 0.8
+    assert traced_iterations(halved).confidence < 0.5
+
+
+def test_a_single_step_is_one_iteration_of_no_confidence() -> None:
+    timeline, _ = Job(fsdp(6, 1, True), 1).record()
+    found = traced_iterations(timeline)
+    assert found.confidence == 0.0
+    assert found.begin_s.size == 1
+    assert "nothing repeats: the trace is taken for a single iteration" in found.notes
+
+
+def test_layers_that_are_all_alike_are_told_from_iterations_by_their_times() -> None:
+    timeline, period_s = Job(tensor_parallel(12), 12, jitter=0.02, sizes=False).record()
+    found = traced_iterations(timeline)
+    assert len(timeline.operations) == 1
+    assert found.period_s == pytest.approx(period_s, rel=0.01)
+    assert found.confidence >= 0.5
+
+
+def test_micro_batches_are_parts_of_an_iteration_if_something_is_computed_between() -> None:
+    timeline, period_s = Job(fsdp(4, 4, False), 10).record()
+    found = traced_iterations(timeline)
+    assert found.period_s == pytest.approx(period_s, rel=0.01)
+    assert found.confidence >= 0.5
+    # Without what is computed, the same times may be those of a job that stops every four iterations.
+    unseen, _ = Job(fsdp(4, 4, False), 10, computes=False).record()
+    assert traced_iterations(unseen).confidence < 0.5
+
+
+def test_the_same_trace_gives_the_same_iterations() -> None:
+    timeline, _ = Job(overlapped(5), 9, jitter=0.05).record()
+    first, second = traced_iterations(timeline), traced_iterations(timeline)
+    assert first.begin_s.tobytes() == second.begin_s.tobytes()
+    assert first.doubts == second.doubts

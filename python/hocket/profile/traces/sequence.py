@@ -25,8 +25,6 @@ FEWEST_PATTERNS = 2.5
 # Longer than the others by so many deviations and by this share of itself, a stretch holds a pause.
 PAUSE_DEVIATIONS = 4.0
 PAUSE_SHARE = 0.05
-# Several copies of a shorter sequence make up an iteration if they are this share of it.
-MADE_OF_COPIES = 0.6
 # Copies differ from each other if they do by so many standard errors and by this share of their length.
 UNLIKE_ERRORS = 3.0
 UNLIKE_SHARE = 0.02
@@ -200,7 +198,7 @@ def excess(values: FloatArray, begin: int, end: int) -> float:
 
 def repeats_within(template: IntArray) -> list[int]:
     """The lags, largest first, after which a sequence that repeats as a whole repeats itself within: whole
-    copies one after the other that make up most of it.
+    copies one after the other, and less than a copy of something else.
 
     >>> repeats_within(np.array([0, 1, 0, 1, 0, 1, 2]))
     [2]
@@ -208,7 +206,7 @@ def repeats_within(template: IntArray) -> list[int]:
     found = []
     for lag in range(template.size // 2, 0, -1):
         copies = longest_run(template == np.roll(template, -lag))[1] // lag + 1
-        if copies > 1 and min(copies * lag, template.size) >= MADE_OF_COPIES * template.size:
+        if copies > 1 and template.size - copies * lag < lag:
             found.append(lag)
     return found
 
