@@ -44,6 +44,9 @@ fmt: $(BIN)/.dev
 bench: $(BIN)/.built
 	cargo bench --workspace
 	$(BIN)/python benches/schedulers.py
+	$(BIN)/python benches/profile.py
+	$(BIN)/python benches/agent.py
+	$(BIN)/python benches/service.py
 
 # Every target of the papers; renews the table in docs/validation.md and draws the figures.
 reproduce: $(BIN)/.built
