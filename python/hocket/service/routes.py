@@ -52,6 +52,21 @@ def _body_of(table: type[Table]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": reference}}}}
 
 
+# Routes are tried in this order, and nearly all requests are reports.
+@router.post(
+    "/v1/jobs/{job}/reports",
+    response_model=Answer,
+    responses=_refusals(400, 404, 413, 422, 503),
+    openapi_extra=_body_of(Report),
+)
+async def report(job: JobName, request: Request) -> Response:
+    """Tell how a rank fares, and learn its slot."""
+    read = await _read(request, Report)
+    service = _service(request)
+    answer = service.report(job, read)
+    return _json(answer.model_copy(update={"sent_ns": service.now_ns()}))
+
+
 @router.put(
     "/v1/jobs/{job}",
     response_model=JobView,
@@ -82,20 +97,6 @@ async def unregister(job: JobName, request: Request) -> Response:
     """Forget a job: the others go on without it."""
     _service(request).unregister(job)
     return Response(status_code=204)
-
-
-@router.post(
-    "/v1/jobs/{job}/reports",
-    response_model=Answer,
-    responses=_refusals(400, 404, 413, 422, 503),
-    openapi_extra=_body_of(Report),
-)
-async def report(job: JobName, request: Request) -> Response:
-    """Tell how a rank fares, and learn its slot."""
-    read = await _read(request, Report)
-    service = _service(request)
-    answer = service.report(job, read)
-    return _json(answer.model_copy(update={"sent_ns": service.now_ns()}))
 
 
 @router.get("/v1/clock", response_model=Clock, responses=_refusals())

@@ -52,15 +52,20 @@ class Address:
         """
         try:
             found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
-            family, _, _, _, address = found[0]
-            if token is None and not all(_is_loopback(str(each[4][0])) for each in found):
+            if token is None and not all(_is_loopback(str(address[0])) for *_, address in found):
                 raise InputError(
                     f"--listen {self.host}: other machines can reach it, which needs a token: "
                     f"give --token-file, or set {TOKEN_VARIABLE}"
                 )
-            return socket.create_server(address, family=family, backlog=_BACKLOG)
+            family, kind, protocol, _, address = found[0]
+            # Nagle's algorithm costs 40 ms an answer; asyncio turns it off where the protocol is named.
+            listening = socket.socket(family, kind, protocol)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+            listening.listen(_BACKLOG)
         except OSError as error:
             raise InputError(f"--listen {self.host}:{self.port}: {error.strerror or error}") from None
+        return listening
 
 
 @dataclass(frozen=True)
