@@ -178,15 +178,15 @@ static int over(const struct phase *phase, const struct tcp_sock *tp, __u64 now,
 	return phase->number == 0 || (phase->idle_ns && now - phase->idle_ns > gap_ns + srtt_ns);
 }
 
+/* Brings the socket's phase up to what is acknowledged by now. */
 static void follow(struct sock *sk)
 {
 	const struct tcp_sock *tp = (const struct tcp_sock *)sk;
 	struct declared *declared = bpf_sk_storage_get(&hocket_declared, sk, 0, 0);
+	struct phase *phase = bpf_sk_storage_get(&hocket_phase, sk, 0, 0);
 	struct settings *set = settings();
 	__u64 now = bpf_ktime_get_ns();
-	struct phase *phase;
 
-	phase = bpf_sk_storage_get(&hocket_phase, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!phase || !set)
 		return;
 	if (declared && declared->number != phase->declaration) {
@@ -277,15 +277,24 @@ void BPF_PROG(hk_acked, struct sock *sk, const struct ack_sample *sample)
 #endif
 }
 
-#ifdef BASE_RENO
-#define BASE_OPS
-#else
+/* Called whenever the socket gets the control: what it sent before is no part of a phase. */
 SEC("struct_ops/hk_init")
 void BPF_PROG(hk_init, struct sock *sk)
 {
+	const struct tcp_sock *tp = (const struct tcp_sock *)sk;
+	struct phase *phase;
+
+	phase = bpf_sk_storage_get(&hocket_phase, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (phase)
+		*phase = (struct phase){ .began = tp->bytes_acked, .acked = tp->bytes_acked };
+#ifndef BASE_RENO
 	cubictcp_init(sk);
+#endif
 }
 
+#ifdef BASE_RENO
+#define BASE_OPS
+#else
 SEC("struct_ops/hk_state")
 void BPF_PROG(hk_state, struct sock *sk, __u8 state)
 {
@@ -308,7 +317,7 @@ void BPF_PROG(hk_event, struct sock *sk, enum tcp_ca_event event)
 }
 #define TX_START .cwnd_event = (void *)hk_event
 #endif
-#define BASE_OPS .init = (void *)hk_init, .set_state = (void *)hk_state, TX_START,
+#define BASE_OPS .set_state = (void *)hk_state, TX_START,
 #endif
 
 SEC(".struct_ops")
@@ -317,6 +326,7 @@ struct tcp_congestion_ops hocket_adaptive = {
 	.ssthresh = (void *)hk_ssthresh,
 	.undo_cwnd = (void *)hk_undo_cwnd,
 	.pkts_acked = (void *)hk_acked,
+	.init = (void *)hk_init,
 	BASE_OPS
 	.flags = NON_RESTRICTED,
 	.name = "hocket_adaptive",
@@ -328,6 +338,7 @@ struct tcp_congestion_ops hocket_weighted = {
 	.ssthresh = (void *)hk_ssthresh,
 	.undo_cwnd = (void *)hk_undo_cwnd,
 	.pkts_acked = (void *)hk_acked,
+	.init = (void *)hk_init,
 	BASE_OPS
 	.flags = NON_RESTRICTED,
 	.name = "hocket_weighted",

@@ -15,7 +15,7 @@ from hocket.errors import InputError
 from hocket.tcp import libbpf
 from hocket.tcp.compiler import Base, compile_program
 from hocket.tcp.requirements import missing, rights_missing
-from hocket.tcp.sockets import ADAPTIVE, WEIGHTED, available
+from hocket.tcp.sockets import ADAPTIVE, WEIGHTED, available, is_loaded
 
 ALGORITHMS = (ADAPTIVE, WEIGHTED)
 
@@ -30,7 +30,7 @@ GAP_LIMITS_NS = (1_000_000, 10_000_000_000)
 
 _ONE = 1 << 16
 _SETTINGS = struct.Struct("=QQII")
-_PHASE = struct.Struct("=7Q4I")
+_PHASE = struct.Struct("=6Q4I")
 _SETTINGS_MAP, _PHASE_MAP = "hocket_settings", "hocket_phase"
 
 
@@ -153,7 +153,7 @@ def current() -> Settings | None:
 
     Raises `InputError` if the right to look is missing.
     """
-    if not any(name in available() for name in ALGORITHMS):
+    if not is_loaded():
         return None
     _check_rights()
     try:
@@ -171,8 +171,11 @@ def phase_map() -> int:
 
     Raises `InputError` if the controls are not loaded or the right is missing.
     """
+    # The kernel frees maps a little later than it unregisters.
+    if not is_loaded():
+        raise InputError("adaptively unfair TCP is not loaded (hocket tcp load)")
     _check_rights()
     try:
         return libbpf.find_map(_PHASE_MAP)
     except LookupError:
-        raise InputError("adaptively unfair TCP is not loaded (hocket tcp load)") from None
+        raise InputError(f"{', '.join(ALGORITHMS)}: loaded, but not by Hocket") from None

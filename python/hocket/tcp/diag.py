@@ -133,7 +133,8 @@ def _end(family: int, address: bytes, port: bytes) -> str:
 def _phase(storages: bytes) -> Phase | None:
     for kind, storage in _attributes(storages):
         if kind == _SK_DIAG_BPF_STORAGE:
-            return Phase.unpacked(dict(_attributes(storage))[_SK_DIAG_BPF_STORAGE_MAP_VALUE])
+            phase = Phase.unpacked(dict(_attributes(storage))[_SK_DIAG_BPF_STORAGE_MAP_VALUE])
+            return phase if phase.number else None
     return None
 
 

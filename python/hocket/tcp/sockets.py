@@ -39,6 +39,11 @@ def available() -> tuple[str, ...]:
         return ()
 
 
+def is_loaded() -> bool:
+    """Whether one of the controls is registered in this kernel, by whomever."""
+    return not {ADAPTIVE, WEIGHTED}.isdisjoint(available())
+
+
 def use(connection: int | HasFileno, algorithm: str = ADAPTIVE) -> None:
     """Sets the congestion control of a TCP socket, given as an object or by its file descriptor.
 
@@ -67,6 +72,8 @@ def set_phase(connection: int | HasFileno, total_bytes: int) -> None:
 
     if not 0 <= total_bytes <= LARGEST_PHASE_BYTES:
         raise InputError(f"total_bytes: must be between 0 and {LARGEST_PHASE_BYTES}: got {total_bytes}")
+    if not is_loaded():
+        raise InputError("set_phase: adaptively unfair TCP is not loaded (hocket tcp load)")
     fd = _fd(connection)
     try:
         with libbpf.open_map(_DECLARED_MAP) as declared:
@@ -74,7 +81,7 @@ def set_phase(connection: int | HasFileno, total_bytes: int) -> None:
             number = (before[1] + 1) % 2**32
             libbpf.write(declared, fd, DECLARED.pack(total_bytes, number, 0))
     except LookupError:
-        raise InputError("set_phase: adaptively unfair TCP is not loaded (hocket tcp load)") from None
+        raise InputError("set_phase: there is no map to write to; the controls are not Hocket's") from None
     except PermissionError:
         raise InputError("set_phase: finding the program's BPF maps needs CAP_SYS_ADMIN") from None
     except OSError as error:

@@ -1,0 +1,103 @@
+"""Loading and unloading, in the kernel of this machine."""
+
+import os
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.tcp.conftest import loaded
+
+from hocket import InputError
+from hocket.tcp import ADAPTIVE, WEIGHTED, control, diag, set_phase, use
+from hocket.tcp.compiler import Base
+from hocket.tcp.sockets import available
+
+Command = Callable[..., Any]
+pytestmark = pytest.mark.usefixtures("able")
+
+
+def algorithm_of(sock: socket.socket) -> str:
+    name = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+    return name.rstrip(b"\0").decode()
+
+
+@pytest.mark.parametrize("base", ["reno", "cubic"])
+def test_what_was_loaded_is_told_until_it_is_unloaded(base: Base) -> None:
+    with loaded(base, factor=1.5) as settings:
+        assert {ADAPTIVE, WEIGHTED} <= set(available())
+        assert control.current() == settings
+        assert (settings.base, settings.factor, settings.gap_ns) == (base, 1.5, 20_000_000)
+    assert control.current() is None
+    assert not {ADAPTIVE, WEIGHTED} & set(available())
+
+
+def test_it_is_loaded_once() -> None:
+    with loaded() as settings:
+        with pytest.raises(InputError, match="already loaded; hocket tcp unload first"):
+            control.load("cubic")
+        assert control.current() == settings
+
+
+def test_sockets_keep_a_control_that_is_unloaded_and_the_next_load_is_apart() -> None:
+    with socket.socket() as old, socket.socket() as new:
+        with loaded():
+            use(old, WEIGHTED)
+        assert algorithm_of(old) == WEIGHTED
+        with pytest.raises(InputError, match="not loaded"):
+            use(new, WEIGHTED)
+        with loaded("cubic"):
+            use(new, WEIGHTED)
+            set_phase(new, 1)
+            assert algorithm_of(new) == WEIGHTED
+
+
+def test_a_name_that_somebody_else_has_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    with loaded():
+        with monkeypatch.context() as patch:
+            # Hocket's own look is kept from seeing that the name is taken, so that the kernel has to say so.
+            patch.setattr(control, "available", lambda: ("reno",))
+            with pytest.raises(InputError, match="the name is taken by a congestion control that is not"):
+                control.load()
+        assert {ADAPTIVE, WEIGHTED} <= set(available())
+
+
+def test_unloading_does_not_touch_what_is_not_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "available", lambda: ("reno", ADAPTIVE))
+    with pytest.raises(
+        InputError, match=rf"{ADAPTIVE}: belongs to a congestion control that is not Hocket's"
+    ):
+        control.unload()
+
+
+def test_the_commands_load_show_and_unload(hocket: Command) -> None:
+    assert hocket("tcp", "load", "--base", "reno", "--gap", "30 ms", "--factor", "3").out == (
+        "loaded hocket_adaptive and hocket_weighted: "
+        "reno's increase × (1 + sent/total), gaps from 30 ms; and × 3\n"
+    )
+    try:
+        assert "reno's increase" in hocket("tcp", "status").out
+        status = hocket("tcp", "status", "--json").json()
+        assert status["loaded"]["gap_ns"] == 30_000_000
+        assert status["sockets"]["this one"] == {ADAPTIVE: 0, WEIGHTED: 0}
+        assert hocket("tcp", "watch", "--seconds", "0").out == "no socket uses them\n"
+    finally:
+        assert hocket("tcp", "unload").out == "unloaded hocket_adaptive and hocket_weighted\n"
+    assert hocket("tcp", "unload").code == 2
+
+
+def test_connections_are_those_under_a_control_of_hocket() -> None:
+    with loaded(), socket.create_server(("127.0.0.1", 0)) as listener:
+        with socket.create_connection(listener.getsockname()) as mine, listener.accept()[0]:
+            use(mine, ADAPTIVE)
+            phases = control.phase_map()
+            try:
+                (connection,) = diag.connections(phases)
+            finally:
+                os.close(phases)
+            host, port = mine.getsockname()
+        assert connection.local == f"{host}:{port}"
+        assert connection.peer == "{}:{}".format(*listener.getsockname())
+        assert connection.algorithm == ADAPTIVE
+        assert connection.cwnd >= 1
+        assert connection.phase is None, "nothing was sent under it yet"
