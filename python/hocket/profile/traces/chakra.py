@@ -10,6 +10,7 @@ import heapq
 import re
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,7 @@ from hocket.units import parse_rate
 
 PS_PER_S = 10**12
 
-_CAVEAT = "a Chakra trace has durations and dependencies, no times: its operations were run as these allow"
+_NO_TIMES = "a Chakra trace has durations and dependencies, no times: its operations were run as these allow"
 _NAME = re.compile(r"(?P<name>.*)\.(?P<rank>0|[1-9][0-9]{0,8})\.et", re.DOTALL)
 
 
@@ -39,9 +40,10 @@ def profile_chakra(
     Raises `InputError` as `read_chakra_timeline` does.
     """
     timeline = read_chakra_timeline(path, rate)
-    return profile_timeline(
+    profile = profile_timeline(
         timeline, name=name or Path(path).stem, rate=rate, gpus_per_server=gpus_per_server
     )
+    return replace(profile, notes=(*profile.notes, _NO_TIMES))
 
 
 def read_chakra_timeline(path: str | Path, rate: str | None = None) -> Timeline:
@@ -77,7 +79,6 @@ def read_chakra_timeline(path: str | Path, rate: str | None = None) -> Timeline:
         times_s[~computes, 1],
         [each for each, compute in zip(described, computes, strict=True) if not compute],
         computes_s=times_s[computes],
-        caveat=_CAVEAT,
     )
 
 

@@ -33,6 +33,8 @@ _FEWEST_DUMPS = 3
 # As for counters, an iteration is resolved if so many readings, here dumps, fit into it.
 _RESOLVED_DUMPS = 12.0
 
+_NOT_RECORDED = "NCCL Inspector records neither computation nor messages below its least size, 8 KiB"
+
 # Of these NCCL counts what one rank puts in or gets out for one peer, and nccl-tests what all do.
 _COUNTED_BY_RANK = ("all-gather", "reduce-scatter", "all-to-all")
 
@@ -147,9 +149,15 @@ def profile_inspector(
         timeline, name=name or Path(path).stem, rate=rate, gpus_per_server=gpus_per_server
     )
     if resolution_s == 0:
-        return profile
+        return replace(profile, notes=(*profile.notes, _NOT_RECORDED))
     resolved = min(1.0, profile.period_s / (_RESOLVED_DUMPS * resolution_s))
-    return replace(profile, confidence=profile.confidence * resolved)
+    estimated = (
+        f"times are those of dumps, {resolution_s * 1e3:.3g} ms apart; NCCL_INSPECTOR_DUMP_VERBOSE=1 records "
+        "those of operations"
+    )
+    return replace(
+        profile, confidence=profile.confidence * resolved, notes=(*profile.notes, _NOT_RECORDED, estimated)
+    )
 
 
 def read_inspector(path: str | Path) -> tuple[Timeline, float]:
@@ -159,24 +167,18 @@ def read_inspector(path: str | Path) -> tuple[Timeline, float]:
     """
     log = read_log(Path(path))
     starts_us = [record.start_us for record in log.records if record.start_us is not None]
-    caveats = ["NCCL Inspector records neither computation nor operations below its least size (8 KiB)"]
-    if log.dropped:
-        caveats.append(f"it dropped {log.dropped} operations before it wrote them")
     resolution_s = 0.0
     if len(starts_us) < len(log.records):
         starts_us, resolution_s = estimated_starts(log.records, str(path))
-        caveats.append(
-            f"times are those of its dumps, {resolution_s * 1e3:.3g} ms apart: NCCL_INSPECTOR_DUMP_VERBOSE=1 "
-            "records those of operations"
-        )
+    # Subtracted first: microseconds since 1970 leave a float of seconds no room for parts of one.
+    start_s = [(start_us - min(starts_us)) / 1e6 for start_us in starts_us]
     timeline = Timeline.of(
         str(path),
-        # Subtracted first: microseconds since 1970 leave a float of seconds no room for parts of one.
-        start_s := [(start_us - min(starts_us)) / 1e6 for start_us in starts_us],
+        start_s,
         [start + record.length_us / 1e6 for start, record in zip(start_s, log.records, strict=True)],
         [record.operation for record in log.records],
         trust=len(log.records) / (len(log.records) + log.dropped),
-        caveat="; ".join(caveats),
+        caveat=f"NCCL Inspector dropped {log.dropped} operations" if log.dropped else None,
     )
     return timeline, resolution_s
 
