@@ -86,8 +86,8 @@ class Testbed:
             progress=progress,
         )
         check_controls(chosen.jobs, fair)
+        self._check_up()
         with state.held(self.name):
-            self._check_up()
             for each in placed:
                 _use_control(each, session.controls[each.name])
             return session.run(directory)

@@ -153,9 +153,16 @@ def down_command(
     names = state.all_names() if testbed is None else [bed.bed_name(testbed)]
     if not names:
         out.print("there is no testbed")
+    kept = []
     for name in names:
-        was_there = bed.take_down(name)
+        try:
+            was_there = bed.take_down(name)
+        except InputError as error:
+            kept.append(str(error))
+            continue
         out.print(f"testbed {name} is gone" if was_there else f"there is no testbed {name}")
+    if kept:
+        raise InputError("\n".join(kept))
 
 
 @app.command("status")

@@ -271,7 +271,8 @@ def _links(
                 namespace=namespaces[end],
                 interface=f"c{number}",
                 address=_address(_LINKS, 2 * number + side),
-                rate_bps=min(rates_bps.get(end, cable.rate_bps), cable.rate_bps),
+                # A checked plan's job asks for no more than its NIC has.
+                rate_bps=rates_bps.get(end, cable.rate_bps),
             )
             for side, end in enumerate(ends)
         ]

@@ -2,8 +2,10 @@
 reach.
 """
 
+import ctypes
 import json
 import secrets
+import signal
 import subprocess
 import sys
 import time
@@ -16,6 +18,7 @@ from hocket.plan import Plan
 from hocket.testbed.layout import SERVICE_ADDRESS, Layout
 
 _PORT = 8765
+_PR_SET_PDEATHSIG = 1
 _ANSWERS_WITHIN_S = 30.0
 
 
@@ -43,6 +46,7 @@ def service(layout: Layout, plan: Plan, folder: Path) -> Iterator[Mapping[str, s
             stdout=errors,
             stderr=errors,
             start_new_session=True,
+            preexec_fn=_end_with_parent,
         )
     try:
         register = (*inside, "register", str(plan_file), "--service", url, "--token-file", str(token_file))
@@ -55,6 +59,11 @@ def service(layout: Layout, plan: Plan, folder: Path) -> Iterator[Mapping[str, s
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def _end_with_parent() -> None:
+    """So that no service is left where the process of the run is killed: see prctl(2), PR_SET_PDEATHSIG."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _register(command: tuple[str, ...], process: "subprocess.Popen[bytes]", said: Path) -> None:

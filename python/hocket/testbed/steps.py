@@ -27,6 +27,9 @@ _SETTINGS = (
 # The largest packet that TCP hands down, whole: a smaller bucket would cut each in software.
 _LARGEST_SEGMENT_BYTES = 65_536
 _BUCKET_S = 0.0005
+# RFC 6298's second, of which Linux makes 200 ms, is as long as an Up phase; here nothing is further away than
+# a full queue on each of a few links.
+_SHORTEST_TIMEOUT = "10ms"
 # tc counts both in 32 bits.
 _MOST_BYTES = 2**31
 # Hocket: a queue of 5 ms at a link's rate, 312 kB at 500 Mbps: TCP fills a link with it, and evens out within
@@ -82,7 +85,7 @@ def _shaped(port: Port) -> Command:
 def _routed(route: Route, own_address: str | None) -> Iterator[Command]:
     """`own_address` is what a worker of the namespace sends from."""
     via = ("via", route.via, "dev", route.interface)
-    source = () if own_address is None else ("src", own_address)
+    source = () if own_address is None else ("src", own_address, "rto_min", _SHORTEST_TIMEOUT)
     ip = ("ip", "-n", route.namespace)
     if route.source is None:
         yield (*ip, "route", "add", f"{route.destination}/32", *via, *source)

@@ -18,16 +18,13 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
-import torch
-import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
-
 # They open Gloo's connections, and DDP puts its buckets in the order of the first backward pass.
 WARM_UP_ITERATIONS = 3
 # Any that keeps the numbers small: what is learnt is of no interest.
 _LEARNING_RATE = 1e-9
-# A parameter that is alone in its bucket is all-reduced alone: PyTorch closes a bucket at this size.
-_BUCKET_MB = 1e-6
+# A parameter that is alone in its bucket is all-reduced alone: PyTorch closes a bucket at this size, the
+# first one at its own.
+_BUCKET_BYTES = 1
 
 
 class Parent(threading.Thread):
@@ -93,49 +90,76 @@ class Phases:
             self.up_ns[-1].append(self.computing_since_ns)
 
 
-class _Compute(torch.autograd.Function):  # type: ignore[misc]
-    """Passes a value on, and its gradient after the computation that comes before an Up phase."""
+def model(sizes: Sequence[int], phases: Phases) -> Any:
+    """A module with a parameter for each Up phase, whose backward pass computes and sends phase by phase."""
+    import torch
 
-    @staticmethod
-    def forward(context: Any, value: torch.Tensor, phases: Phases, number: int) -> torch.Tensor:
-        context.phases, context.number = phases, number
-        return value.clone()
+    class Compute(torch.autograd.Function):  # type: ignore[misc]
+        """Passes a value on, and its gradient after the computation that comes before an Up phase."""
 
-    @staticmethod
-    def backward(context: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        context.phases.compute(context.number)
-        return gradient, None, None
+        @staticmethod
+        def forward(context: Any, value: Any, number: int) -> Any:
+            context.number = number
+            return value.clone()
+
+        @staticmethod
+        def backward(context: Any, gradient: Any) -> tuple[Any, None]:
+            phases.compute(context.number)
+            return gradient, None
+
+    class Sum(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.parts = torch.nn.ParameterList([torch.nn.Parameter(torch.zeros(size)) for size in sizes])
+
+        def forward(self) -> Any:
+            value = torch.zeros(())
+            # The last to be added is the first to get its gradient.
+            for number in reversed(range(len(self.parts))):
+                value = Compute.apply(value + self.parts[number].sum(), number)
+            return value
+
+    return Sum()
 
 
-class _Model(torch.nn.Module):  # type: ignore[misc]
-    """A parameter for each Up phase; the backward pass computes and sends, phase by phase."""
+def all_reduce(phases: Phases) -> Any:
+    """A communication hook: the mean over all workers, as DDP's own."""
+    import torch
+    import torch.distributed as dist
 
-    def __init__(self, sizes: Sequence[int], phases: Phases) -> None:
-        super().__init__()
-        self.parts = torch.nn.ParameterList([torch.nn.Parameter(torch.zeros(size)) for size in sizes])
-        self.phases = phases
+    # DDP looks at the annotations.
+    def hook(state: None, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        buffer = bucket.buffer().div_(dist.get_world_size())
+        phases.pending = dist.all_reduce(buffer, async_op=True)
+        return phases.pending.get_future().then(lambda future: future.value()[0])
 
-    def forward(self) -> torch.Tensor:
-        """The sum of all parameters."""
-        value = torch.zeros(())
-        # The last to be added is the first to get its gradient.
-        for number in reversed(range(len(self.parts))):
-            value = _Compute.apply(value + self.parts[number].sum(), self.phases, number)
-        return value
+    return hook
 
 
 class Job:
     """The model, the agent if one is asked for, and what an iteration does with both."""
 
     def __init__(self, task: dict[str, Any]) -> None:
+        import torch
+        import torch.distributed as dist
+
+        dist._DEFAULT_FIRST_BUCKET_BYTES = _BUCKET_BYTES
         self.phases = Phases(task["downs_s"])
-        self.model = DistributedDataParallel(
-            _Model(task["elements"], self.phases), bucket_cap_mb=_BUCKET_MB, gradient_as_bucket_view=True
+        self.model = torch.nn.parallel.DistributedDataParallel(
+            model(task["elements"], self.phases),
+            bucket_cap_mb=_BUCKET_BYTES / 2**20,
+            gradient_as_bucket_view=True,
         )
-        self.agent = self._with_agent() if task["agent"] else None
-        if self.agent is None:
-            self.model.register_comm_hook(None, self._all_reduce)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=_LEARNING_RATE)
+        hook = all_reduce(self.phases)
+        self.agent: Any = None
+        if task["agent"]:
+            from hocket.agent import Agent
+
+            self.agent = Agent.from_environment()
+            self.agent.attach(self.model, hook=hook)
+        else:
+            self.model.register_comm_hook(None, hook)
 
     def iterate(self, factor: float) -> None:
         """One iteration, whose computation takes `factor` times as long as usual."""
@@ -145,24 +169,11 @@ class Job:
         self.optimizer.step()
         self.phases.compute(len(self.phases.downs_s) - 1)
 
-    def _with_agent(self) -> Any:
-        """The agent, which sees what the hook sends."""
-        from hocket.agent import Agent
-
-        agent = Agent.from_environment()
-        agent.attach(self.model, hook=self._all_reduce)
-        return agent
-
-    # DDP looks at the annotations of a hook.
-    def _all_reduce(self, state: None, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-        """The mean over all workers, as DDP's own hook has it."""
-        buffer = bucket.buffer().div_(dist.get_world_size())
-        self.phases.pending = dist.all_reduce(buffer, async_op=True)
-        return self.phases.pending.get_future().then(lambda future: future.value()[0])
-
 
 def work(parent: Parent) -> None:
     """Warms up, waits for the start, iterates until the end, and writes a line of JSON for each iteration."""
+    import torch.distributed as dist
+
     task = parent.task
     job = Job(task)
     for _ in range(WARM_UP_ITERATIONS):
@@ -214,6 +225,9 @@ def say(line: str) -> None:
 
 def main() -> None:
     """Joins the other workers of the job, and works."""
+    import torch
+    import torch.distributed as dist
+
     parent = Parent()
     parent.start()
     # Gloo sums in threads of its own.

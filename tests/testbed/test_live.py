@@ -1,0 +1,181 @@
+"""Testbeds for real: they are made, jobs run on them, nothing is left. Skipped where the machine cannot."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+import tomli_w
+from tests.conftest import Command
+from tests.testbed.conftest import two_jobs
+
+from hocket import simulate
+from hocket.compare import compare
+from hocket.errors import InputError
+from hocket.results import Run
+from hocket.testbed import machine, state
+from hocket.testbed.bed import bring_up, take_down, testbed
+
+
+def own(name: str) -> set[str]:
+    """The namespaces of testbed `name` that there are."""
+    return {each for each in machine.namespaces() if each.startswith(f"hk-{name}-")}
+
+
+def test_jobs_train_over_the_plans_links_and_compare_with_a_simulation(name: str, tmp_path: Path) -> None:
+    plan = two_jobs()
+    told: list[int] = []
+    with testbed(plan, name=name) as bed:
+        assert own(name) == set(bed.layout.all_namespaces())
+        run = bed.run(directory=tmp_path, progress=lambda time_s, done, total: told.append(done))
+        only = bed.run(jobs=["b"], iterations=2)
+    assert own(name) == set()
+    assert state.find(name) is None
+    assert run.manifest["status"] == "complete", run.manifest.get("failure")
+    assert run.tables["jobs"]["iterations"].to_list() == [5, 5]
+    assert told[-1] <= 10
+    # 5 iterations of 800 kB each way, by each job; headers and greetings besides.
+    sent = run.tables["utilisation"].group_by("link").agg(pl.col("bytes").sum())
+    bytes_by_link = dict(sent.iter_rows())
+    assert bytes_by_link["link left->right"] == pytest.approx(2 * 5 * 800_000, rel=0.1)
+    assert bytes_by_link["a.left->left"] == pytest.approx(5 * 800_000, rel=0.1)
+    # A phase is no shorter than its NIC allows, but for the bucket of 76 kB that tbf lets through at once.
+    assert run.tables["phases"]["mean_rate_bps"].max() <= 160e6 * 800 / (800 - 76)  # type: ignore[operator]
+    assert only.tables["jobs"].select("job", "iterations").rows() == [("b", 2)]
+    compared = compare({"simulated": simulate(plan), "live": Run.read(tmp_path)})
+    assert compared.jobs.select("job", "run", "iterations").rows() == [
+        ("a", "simulated", 5),
+        ("a", "live", 5),
+        ("b", "simulated", 5),
+        ("b", "live", 5),
+    ]
+    assert compared.jobs["ratio"].null_count() == 0
+
+
+def test_phases_of_one_iteration_are_buckets_one_after_another(name: str) -> None:
+    plan = two_jobs()
+    plan["jobs"] = plan["jobs"][:1]
+    plan["jobs"][0]["up"] = [
+        {"start": "0 ms", "duration": "20 ms", "rate": "100 Mbps"},
+        {"start": "60 ms", "duration": "10 ms", "rate": "100 Mbps"},
+    ]
+    with testbed(plan, name=name) as bed:
+        run = bed.run(iterations=3)
+    assert run.manifest["status"] == "complete", run.manifest.get("failure")
+    phases = run.tables["phases"].with_columns(pl.col("start_ps", "end_ps").cast(pl.Int64))
+    assert phases.select("iteration", "phase", "bytes").rows() == [
+        (iteration, phase, size) for iteration in range(3) for phase, size in ((0, 250_000), (1, 125_000))
+    ]
+    between_ps = phases.filter(phase=1)["start_ps"] - phases.filter(phase=0)["end_ps"]
+    assert between_ps.min() >= 40 * 10**9  # type: ignore[operator]
+
+
+def test_three_workers_send_round_the_ring_of_the_plan(name: str) -> None:
+    up = [{"start": "10 ms", "duration": "40 ms", "rate": "50 Mbps"}]
+    links = [{"ends": [host, "tor"], "rate": "100 Mbps"} for host in ("x", "y", "z")]
+    plan = {
+        "fabric": {"links": links},
+        "jobs": [{"name": "a", "period": "100 ms", "up": up, "placement": ["x", "y", "z"]}],
+    }
+    with testbed(plan, name=name) as bed:
+        run = bed.run(iterations=3)
+    assert run.manifest["status"] == "complete", run.manifest.get("failure")
+    sent = dict(run.tables["utilisation"].group_by("link").agg(pl.col("bytes").sum()).iter_rows())
+    # Each sends one phase, 250 kB, an iteration, and receives one.
+    assert {link: round(size / 250_000) for link, size in sent.items()} == dict.fromkeys(sent, 3)
+
+
+def test_jobs_with_agents_are_registered_with_a_service_of_their_own(name: str) -> None:
+    with testbed(two_jobs(), name=name) as bed:
+        run = bed.run(agents="shift", iterations=4)
+        left = machine.processes_in(f"hk-{name}-ctl")
+    assert run.manifest["status"] == "complete", run.manifest.get("failure")
+    assert run.tables["jobs"]["iterations"].to_list() == [4, 4]
+    assert left == []
+
+
+def test_a_worker_that_is_lost_ends_the_run_and_keeps_its_tables(name: str, tmp_path: Path) -> None:
+    with testbed(two_jobs(), name=name) as bed:
+
+        def lose(time_s: float, done: int, total: int | None) -> None:
+            if done >= 2:
+                for process in machine.processes_in(f"hk-{name}-b-right"):
+                    os.kill(process, signal.SIGKILL)
+
+        run = bed.run(iterations=1_000, directory=tmp_path, progress=lose)
+        left = [machine.processes_in(namespace) for namespace in own(name)]
+    assert run.manifest["status"] == "failed"
+    assert "job 'b': rank 1 on host 'b.right' was ended by SIGKILL" in run.manifest["failure"]
+    assert 2 <= Run.read(tmp_path).tables["iterations"].height < 2_000
+    assert all(processes == [] for processes in left)
+
+
+def test_a_testbed_is_made_once_and_taken_away_twice(name: str) -> None:
+    bring_up(two_jobs(), name=name)
+    with pytest.raises(InputError, match=f"'{name}' is there already"):
+        bring_up(two_jobs(), name=name)
+    assert take_down(name)
+    assert not take_down(name)
+    assert own(name) == set()
+
+
+def test_a_half_made_testbed_is_taken_away(name: str) -> None:
+    bed = bring_up(two_jobs(), name=name)
+    first, *_ = bed.layout.all_namespaces()
+    machine.run_commands([("ip", "netns", "delete", first)])
+    assert take_down(name)
+    assert own(name) == set()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
+def test_whatever_ends_a_run_down_leaves_nothing(
+    name: str, number: int, code: int, tmp_path: Path, hocket_process: Command
+) -> None:
+    plan = tmp_path / f"{name}.toml"
+    plan.write_text(tomli_w.dumps(two_jobs()))
+    assert hocket_process("testbed", "up", plan).code == 0
+    command = ("testbed", "run", plan, "--iterations", "100000", "--out", tmp_path / "run")
+    process = subprocess.Popen([sys.executable, "-m", "hocket", *map(str, command)], cwd=tmp_path)
+    while not any(is_training(namespace) for namespace in sorted(own(name))):
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(number)
+    assert process.wait() == code
+    if number == signal.SIGINT:
+        manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+        assert manifest["status"] == "interrupted"
+    status = hocket_process("testbed", "status")
+    assert name in status.out
+    down = hocket_process("testbed", "down", plan)
+    assert (down.code, down.out) == (0, f"testbed {name} is gone\n")
+    assert own(name) == set()
+
+
+def is_training(namespace: str) -> bool:
+    """Whether a worker in it has a connection of IPv4: Gloo's, while that of its store is one of IPv6."""
+    seen = subprocess.run(
+        ("ip", "netns", "exec", namespace, "cat", "/proc/net/tcp"), capture_output=True, text=True, check=True
+    )
+    # proc_net_tcp: state 01 is ESTABLISHED.
+    return any(line.split()[3] == "01" for line in seen.stdout.splitlines()[1:])
+
+
+def test_the_commands_are_printed_and_not_run(tmp_path: Path, hocket: Command) -> None:
+    plan = tmp_path / "printed.toml"
+    plan.write_text(tomli_w.dumps(two_jobs()))
+    outcome = hocket("testbed", "up", plan, "--dry-run")
+    assert outcome.code == 0
+    assert outcome.out.splitlines()[0] == "ip netns add hk-printed-left"
+    rate = "qdisc add dev c1 root tbf rate 160000000bit"
+    assert any(rate in line for line in outcome.out.splitlines())
+    assert not any(each.startswith("hk-printed-") for each in machine.namespaces())
+
+
+def test_down_says_what_it_needs(hocket: Command) -> None:
+    assert "either the name of a testbed, its plan, or --all" in hocket("testbed", "down").err
+    assert hocket("testbed", "down").code == 2

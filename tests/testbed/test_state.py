@@ -1,0 +1,146 @@
+"""Which testbeds there are is written down, whatever happens to the command that makes one."""
+
+from pathlib import Path
+
+import pytest
+from tests.testbed.conftest import two_jobs
+
+from hocket.errors import InputError
+from hocket.plan import Job, parse_plan
+from hocket.testbed import congestion, machine, state
+from hocket.testbed.bed import bed_name, bring_up, missing, plan_testbed, take_down
+from hocket.testbed.processes import find_python
+from hocket.testbed.session import Limits, ignored
+
+STATE = state.State("bed", False, ("hk-bed-a", "hk-bed-b"), "0" * 64)
+
+
+def test_what_is_kept_is_found_until_it_is_forgotten(states: Path) -> None:
+    assert state.find("bed") is None
+    state.keep(STATE)
+    assert state.find("bed") == STATE
+    assert state.all_names() == ["bed"]
+    state.forget("bed")
+    assert state.all_names() == []
+    assert list(states.iterdir()) == []
+
+
+def test_a_file_that_says_nothing_of_a_testbed_is_refused(states: Path) -> None:
+    states.mkdir()
+    (states / "bed.json").write_text("[1, 2]")
+    with pytest.raises(InputError, match=r"bed\.json: says nothing of a testbed"):
+        state.find("bed")
+
+
+def test_a_testbed_is_in_use_by_one_process(states: Path) -> None:
+    again = state.held("bed")
+    with state.held("bed"), pytest.raises(InputError, match="'bed' is in use by another process"):
+        again.__enter__()
+    with state.held("bed"):
+        assert state.all_names() == []
+
+
+def test_without_root_a_testbed_says_so(states: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with pytest.raises(InputError, match="needs root"):
+        bring_up(two_jobs())
+    with pytest.raises(InputError, match="needs root"):
+        take_down("bed")
+    assert not states.exists()
+    assert any("needs root" in each for each in missing())
+
+
+def test_without_iproute2_a_testbed_says_so(states: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("shutil.which", lambda name: None if name == "tc" else f"/sbin/{name}")
+    with pytest.raises(InputError, match="needs tc: install iproute2"):
+        bring_up(two_jobs())
+
+
+def test_a_namespace_of_somebody_else_is_left_alone(states: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "check_machine", lambda: None)
+    monkeypatch.setattr(machine, "namespaces", lambda: {"hk-plan-left", "other"})
+    monkeypatch.setattr(machine, "run_commands", lambda *_: pytest.fail("something was made"))
+    with pytest.raises(InputError, match="'hk-plan-left' is there and is no testbed's"):
+        bring_up(two_jobs())
+    assert state.all_names() == []
+
+
+def test_what_is_half_made_is_taken_away_when_a_command_fails(
+    states: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[tuple[str, ...]] = []
+
+    def run(commands: list[tuple[str, ...]], progress: object = None) -> None:
+        ran.extend(commands)
+        if commands[0][2] == "add":
+            raise InputError("`ip netns add` failed: no space left")
+
+    monkeypatch.setattr(machine, "check_machine", lambda: None)
+    there: list[set[str]] = [set(), {"hk-plan-left", "unrelated"}]
+    monkeypatch.setattr(machine, "namespaces", lambda: there.pop(0))
+    monkeypatch.setattr(machine, "run_commands", run)
+    monkeypatch.setattr(machine, "processes_in", lambda namespace: [])
+    with pytest.raises(InputError, match="no space left"):
+        bring_up(two_jobs())
+    assert ran[-1] == ("ip", "netns", "delete", "hk-plan-left")
+    assert state.all_names() == []
+
+
+def test_a_run_needs_a_testbed_that_is_up(states: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hocket.testbed.bed.find_python", lambda asked: "python")
+    monkeypatch.setattr(machine, "congestion_controls", lambda: {"reno"})
+    with pytest.raises(InputError, match="'plan' is not up"):
+        plan_testbed(two_jobs()).run()
+
+
+def test_a_plan_of_other_links_does_not_run_on_a_testbed(states: Path) -> None:
+    other = two_jobs()
+    other["link"]["capacity"] = "300 Mbps"
+    with pytest.raises(InputError, match="other hosts, links or rates"):
+        plan_testbed(two_jobs()).run(plan=other)
+
+
+def test_jobs_that_a_plan_does_not_have_are_refused(states: Path) -> None:
+    bed = plan_testbed(two_jobs())
+    with pytest.raises(InputError, match="has no job 'c'; it has 'a', 'b'"):
+        bed.run(jobs=["c"])
+    with pytest.raises(InputError, match="registered: has no job 'b'"):
+        bed.run(registered={**two_jobs(), "jobs": two_jobs()["jobs"][:1]})
+
+
+def test_unfair_shares_need_their_congestion_control(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "congestion_controls", lambda: {"reno", "bbr"})
+    plan = two_jobs()
+    plan["jobs"][1]["share"] = {"adaptive": 1.0}
+    jobs: tuple[Job, ...] = parse_plan(plan).jobs
+    congestion.check_controls(jobs[:1])
+    with pytest.raises(InputError, match=r"job 'b': .*'hocket_adaptive'.*`hocket tcp load` loads it"):
+        congestion.check_controls(jobs)
+    with pytest.raises(InputError, match=r"job 'a': .*'cubic'.*have bbr, reno"):
+        congestion.check_controls(jobs[:1], "cubic")
+
+
+def test_a_python_without_pytorch_is_refused_by_name() -> None:
+    with pytest.raises(InputError, match="/no/python has none"):
+        find_python("/no/python")
+
+
+def test_limits_are_the_plans_unless_others_are_asked_for() -> None:
+    plan = parse_plan(two_jobs())
+    assert Limits.of(plan, None, None) == Limits(5, None)
+    assert Limits.of(plan, None, 2.5) == Limits(None, 2.5)
+    with pytest.raises(InputError, match="seconds: must be above 0: got -1"):
+        Limits.of(plan, None, -1)
+
+
+def test_what_the_testbed_does_not_read_is_said() -> None:
+    plan = two_jobs()
+    plan["jobs"][0]["priority"] = 1
+    plan["run"]["engine"] = "packet"
+    assert [each["key"] for each in ignored(parse_plan(plan))] == ["run.engine", "jobs[0].priority"]
+
+
+def test_a_testbed_is_called_after_its_plans_file() -> None:
+    assert bed_name(Path("examples/live/Two jobs.toml")) == "two-jobs"
+    assert bed_name({**two_jobs(), "name": "live: X"}) == "live-x"
