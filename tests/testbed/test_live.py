@@ -18,8 +18,8 @@ from hocket import simulate
 from hocket.compare import compare
 from hocket.errors import InputError
 from hocket.results import Run
+from hocket.testbed import bed as beds
 from hocket.testbed import machine, state
-from hocket.testbed.bed import bring_up, take_down, testbed
 
 
 def own(name: str) -> set[str]:
@@ -30,7 +30,7 @@ def own(name: str) -> set[str]:
 def test_jobs_train_over_the_plans_links_and_compare_with_a_simulation(name: str, tmp_path: Path) -> None:
     plan = two_jobs()
     told: list[int] = []
-    with testbed(plan, name=name) as bed:
+    with beds.testbed(plan, name=name) as bed:
         assert own(name) == set(bed.layout.all_namespaces())
         run = bed.run(directory=tmp_path, progress=lambda time_s, done, total: told.append(done))
         only = bed.run(jobs=["b"], iterations=2)
@@ -64,7 +64,7 @@ def test_phases_of_one_iteration_are_buckets_one_after_another(name: str) -> Non
         {"start": "0 ms", "duration": "20 ms", "rate": "100 Mbps"},
         {"start": "60 ms", "duration": "10 ms", "rate": "100 Mbps"},
     ]
-    with testbed(plan, name=name) as bed:
+    with beds.testbed(plan, name=name) as bed:
         run = bed.run(iterations=3)
     assert run.manifest["status"] == "complete", run.manifest.get("failure")
     phases = run.tables["phases"].with_columns(pl.col("start_ps", "end_ps").cast(pl.Int64))
@@ -82,7 +82,7 @@ def test_three_workers_send_round_the_ring_of_the_plan(name: str) -> None:
         "fabric": {"links": links},
         "jobs": [{"name": "a", "period": "100 ms", "up": up, "placement": ["x", "y", "z"]}],
     }
-    with testbed(plan, name=name) as bed:
+    with beds.testbed(plan, name=name) as bed:
         run = bed.run(iterations=3)
     assert run.manifest["status"] == "complete", run.manifest.get("failure")
     sent = dict(run.tables["utilisation"].group_by("link").agg(pl.col("bytes").sum()).iter_rows())
@@ -91,7 +91,7 @@ def test_three_workers_send_round_the_ring_of_the_plan(name: str) -> None:
 
 
 def test_jobs_with_agents_are_registered_with_a_service_of_their_own(name: str) -> None:
-    with testbed(two_jobs(), name=name) as bed:
+    with beds.testbed(two_jobs(), name=name) as bed:
         run = bed.run(agents="shift", iterations=4)
         left = machine.processes_in(f"hk-{name}-ctl")
     assert run.manifest["status"] == "complete", run.manifest.get("failure")
@@ -100,7 +100,7 @@ def test_jobs_with_agents_are_registered_with_a_service_of_their_own(name: str) 
 
 
 def test_a_worker_that_is_lost_ends_the_run_and_keeps_its_tables(name: str, tmp_path: Path) -> None:
-    with testbed(two_jobs(), name=name) as bed:
+    with beds.testbed(two_jobs(), name=name) as bed:
 
         def lose(time_s: float, done: int, total: int | None) -> None:
             if done >= 2:
@@ -116,19 +116,19 @@ def test_a_worker_that_is_lost_ends_the_run_and_keeps_its_tables(name: str, tmp_
 
 
 def test_a_testbed_is_made_once_and_taken_away_twice(name: str) -> None:
-    bring_up(two_jobs(), name=name)
+    beds.bring_up(two_jobs(), name=name)
     with pytest.raises(InputError, match=f"'{name}' is there already"):
-        bring_up(two_jobs(), name=name)
-    assert take_down(name)
-    assert not take_down(name)
+        beds.bring_up(two_jobs(), name=name)
+    assert beds.take_down(name)
+    assert not beds.take_down(name)
     assert own(name) == set()
 
 
 def test_a_half_made_testbed_is_taken_away(name: str) -> None:
-    bed = bring_up(two_jobs(), name=name)
+    bed = beds.bring_up(two_jobs(), name=name)
     first, *_ = bed.layout.all_namespaces()
     machine.run_commands([("ip", "netns", "delete", first)])
-    assert take_down(name)
+    assert beds.take_down(name)
     assert own(name) == set()
 
 
