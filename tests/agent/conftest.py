@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+# It needs PyTorch, and runs in processes of its own.
+collect_ignore = ["ddp_job.py"]
+
 Said = tuple[int, bytes]
 
 

@@ -1,6 +1,6 @@
 """Which collective begins a communication phase, and how long communication goes on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hocket.agent.communication import Communication, Lessons
@@ -22,38 +22,41 @@ def never(error: Exception) -> None:
     raise AssertionError("nothing may fail here") from error
 
 
-def learnt(iterations: list[list[tuple[int, int]]]) -> int | None:
+def learnt(iterations: Sequence[Sequence[int]]) -> int | None:
     lessons = Lessons()
-    for events in iterations:
-        lessons.learn([(start, since) for start, since in events], 0)
+    for quiet_ns in iterations:
+        lessons.learn(list(quiet_ns), 0)
     return lessons.outcome
 
 
 def test_the_phase_begins_with_the_collective_after_the_longest_quiet() -> None:
-    # 10 ms before the first of an iteration, 40 ms before the second.
-    assert learnt([[(10, 0), (60, 20)]] * 11) == 1
+    assert learnt([[10, 40]] * 11) == 1
 
 
 def test_the_first_iterations_teach_nothing_as_buckets_are_cut_anew_after_them() -> None:
-    assert learnt([[(50, 0)]] * 2 + [[(10, 0), (60, 20)]] * 8) is None
-    assert learnt([[(50, 0)]] * 2 + [[(10, 0), (60, 20)]] * 9) == 1
+    assert learnt([[50]] * 2 + [[10, 40]] * 8) is None
+    assert learnt([[50]] * 2 + [[10, 40]] * 9) == 1
 
 
 def test_a_straggler_in_the_middle_of_a_phase_does_not_count() -> None:
-    usual, straggler = [(40, 0), (60, 50)], [(40, 0), (500, 50)]
+    usual, straggler = [40, 10], [40, 450]
     assert learnt([usual, usual] + [usual, straggler, usual] * 3) == 0
 
 
 def test_what_an_iteration_was_delayed_is_no_quiet() -> None:
     # 70 ms before the first collective, of which 60 ms were a delay, and 40 ms before the second.
-    events: list[tuple[int | None, int | None]] = [(70, 0), (120, 80)]
-    assert Lessons().learn(events, 60) == 1
-    assert Lessons().learn(events, 0) == 0
+    assert Lessons().learn([70, 40], 60) == 1
+    assert Lessons().learn([70, 40], 0) == 0
 
 
-def test_time_in_communication_is_that_with_any_collective_under_way() -> None:
+def test_of_collectives_whose_times_are_not_known_nothing_is_learnt() -> None:
+    assert Lessons().learn([None, 10], 0) == 1
+    assert Lessons().learn([None, None], 0) is None
+
+
+def test_spans_are_of_any_collective_under_way() -> None:
     clock = Clock()
-    communication = Communication(clock, never, clock)
+    communication = Communication(clock, never)
     for now_ns, happens in [
         (10, communication.span_started),
         (15, communication.span_started),
@@ -65,20 +68,23 @@ def test_time_in_communication_is_that_with_any_collective_under_way() -> None:
         clock.now_ns = now_ns
         happens()
     seen = communication.take()
-    assert seen.communication_ns == 20 + 5
+    assert seen.is_whole
+    assert [tuple(span) for span in seen.spans] == [(10, 30), (70, 75)]
     # The first has nothing before it, the second began while the first went on.
-    assert [tuple(event) for event in seen.events] == [(10, 10), (15, 15), (70, 30)]
+    assert [tuple(span) for span in seen.quiet] == [(10, 10), (15, 15), (30, 70)]
 
 
-def test_time_in_communication_is_unknown_where_an_end_is_missing() -> None:
-    communication = Communication(Clock(), never, Clock())
+def test_where_an_end_is_missing_the_spans_are_not_all() -> None:
+    communication = Communication(Clock(), never)
     communication.started()
-    assert communication.take().communication_ns is None
+    assert not communication.take().is_whole
     communication.span_started()
-    assert communication.take().communication_ns is None
+    assert not communication.take().is_whole
     # What ends late belongs to an iteration that is over.
     communication.span_ended()
-    assert communication.take().communication_ns is None
+    seen = communication.take()
+    assert seen.is_whole
+    assert seen.spans == []
 
 
 def test_once_it_is_settled_only_the_first_collective_of_a_phase_is_marked() -> None:
@@ -89,7 +95,7 @@ def test_once_it_is_settled_only_the_first_collective_of_a_phase_is_marked() -> 
         marks.append(clock.now_ns)
         return clock.now_ns
 
-    communication = Communication(mark, never, clock)
+    communication = Communication(mark, never)
     communication.settle(1)
     for now_ns in (1, 2, 3):
         clock.now_ns = now_ns

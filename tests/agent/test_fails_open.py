@@ -423,6 +423,21 @@ def test_a_wrapped_step_is_an_iteration() -> None:
     assert agent.status()["iterations"] == 2
 
 
+def test_a_wrapped_step_within_an_iteration_is_part_of_it() -> None:
+    agent = Agent()
+    larger = agent.wrap(max)
+    with agent.iteration():
+        assert [larger(1, 2), larger(4, 3)] == [2, 4]
+    assert agent.status()["iterations"] == 1
+
+
+def test_a_model_whose_communication_cannot_be_seen_is_trained(caplog: pytest.LogCaptureFixture) -> None:
+    agent, model = Agent(), object()
+    # This process has no PyTorch.
+    assert agent.attach(model) is model
+    assert "cannot be seen: torch.distributed is not imported; training goes on" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("environment", "sentence"),
     [

@@ -1,11 +1,13 @@
 """Jobs whose host runs ahead of their GPU: times are the GPU's, and are read without waiting for it."""
 
+import json
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from hocket.agent import Agent
+from hocket.agent import Agent, Settings
 from hocket.agent.marks import CudaMarker
 from hocket.agent.offset import Offset
 from hocket.agent.slots import Slot
@@ -57,6 +59,7 @@ class FakeCuda:
         self.free_ns = max(self.free_ns, self.clock.now_ns) + ms * MS
 
     def synchronize(self) -> None:
+        assert not self.capturing, "nothing may be waited for in a capture"
         self.waits += 1
         self.clock.now_ns = max(self.clock.now_ns, self.free_ns)
 
@@ -74,13 +77,14 @@ class FakeEvent:
         self._passed_ns = self._cuda.free_ns
 
     def query(self) -> bool:
+        assert not self._cuda.capturing, "nothing may be asked for in a capture"
         return self._passed_ns <= self._cuda.clock.now_ns
 
     def synchronize(self) -> None:
         self._cuda.clock.now_ns = max(self._cuda.clock.now_ns, self._passed_ns)
 
     def elapsed_time(self, end: "FakeEvent") -> float:
-        assert end.query()
+        assert end.query(), "an event must be passed before it is timed"
         return (end._passed_ns - self._passed_ns) / MS
 
 
@@ -99,6 +103,7 @@ def cuda(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
 
 def test_a_mark_is_read_once_the_gpu_has_passed_it(clock: Clock, cuda: FakeCuda) -> None:
     marker = CudaMarker(cuda, clock)
+    marker.calibrate()
     cuda.compute(40)
     mark = marker.mark()
     assert marker.read_ns(mark) is None
@@ -111,12 +116,15 @@ def test_marks_are_used_again(clock: Clock, cuda: FakeCuda) -> None:
     marker = CudaMarker(cuda, clock)
     made = cuda.made
     for _ in range(100):
-        marker.free(marker.mark())
+        mark = marker.mark()
+        marker.free([mark, None, mark])
     assert cuda.made == made + 1
 
 
 def test_the_gpus_clock_is_due_for_calibration_after_half_a_minute(clock: Clock, cuda: FakeCuda) -> None:
     marker = CudaMarker(cuda, clock)
+    assert marker.is_due(clock.now_ns)
+    marker.calibrate()
     assert not marker.is_due(clock.now_ns + 29 * SECOND)
     clock.now_ns += 30 * SECOND
     assert marker.is_due(clock.now_ns)
@@ -165,12 +173,34 @@ def test_the_gpu_is_caught_up_with_before_a_delay_which_is_right_for_it(clock: C
     assert agent.status()["adjustments"] == 0
 
 
-def test_an_iteration_that_is_captured_into_a_graph_is_not_measured(clock: Clock, cuda: FakeCuda) -> None:
+def test_nothing_is_asked_of_a_gpu_whose_work_is_captured_into_a_graph(clock: Clock, cuda: FakeCuda) -> None:
     agent = Agent(clock=clock, sleep=clock.sleep)
-    iterate(agent, clock, cuda)
+    cuda.capturing = True
+    for _ in range(3):
+        iterate(agent, clock, cuda)
+        clock.now_ns += 40 * SECOND
+    cuda.capturing = False
+    for _ in range(3):
+        iterate(agent, clock, cuda)
     cuda.capturing = True
     iterate(agent, clock, cuda)
-    cuda.capturing = False
-    iterate(agent, clock, cuda)
-    assert agent.status()["iterations"] == 3
+    assert agent.status()["iterations"] == 7
     assert "failed" not in agent.status()["reason"]
+
+
+def test_time_in_communication_is_the_gpus(clock: Clock, cuda: FakeCuda, tmp_path: Path) -> None:
+    log = tmp_path / "agent.jsonl"
+    agent = Agent(Settings(log=str(log)), clock=clock, sleep=clock.sleep)
+    for _ in range(20):
+        with agent.iteration():
+            cuda.compute(60)
+            with agent.communication():
+                cuda.compute(90)
+            cuda.compute(30)
+        clock.now_ns += 180 * MS
+    agent.close()
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert len(lines) >= 19
+    for line in lines:
+        assert line["communication_ns"] == pytest.approx(90 * MS, abs=1_000)
+        assert line["communication_start_ns"] - line["start_ns"] == pytest.approx(60 * MS, abs=1_000)

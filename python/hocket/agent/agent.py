@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from hocket.agent.client import client_of
 from hocket.agent.collectives import is_ddp, watch_collectives, watch_ddp
-from hocket.agent.communication import Communication, Lessons, Seen
+from hocket.agent.communication import Communication, Lessons, Seen, Span
 from hocket.agent.marks import CudaMarker, HostMarker, Marker
 from hocket.agent.reporter import INTERVAL_S, Finished, Reporter
 from hocket.agent.settings import Settings, settings_of
@@ -73,8 +73,8 @@ class Agent:
         self._clock = clock
         self._sleep = sleep
         self._marker: Marker | None = None
-        self._communication = Communication(self._mark, self._fail, clock)
-        self._lessons: Lessons | None = Lessons()
+        self._communication = Communication(self._mark, self._fail)
+        self._lessons = Lessons()
         after_ms = settings.communication_after_ms
         self._shifter = Shifter(None if after_ms is None else round(after_ms * 1e6))
         self._answer: Answer | None = None
@@ -105,7 +105,8 @@ class Agent:
         HOCKET_COMMUNICATION_AFTER_MS describe; without a service it only measures.
 
         It never raises. Whoever sets a cluster's variables is not who starts a training run: if one is
-        wrong, the log says so, and the agent only measures."""
+        wrong, the log says so, and the agent only measures.
+        """
         try:
             return cls(settings_of(os.environ if environment is None else environment))
         except InputError as error:
@@ -132,7 +133,8 @@ class Agent:
         """Sees when communication starts, and returns the model.
 
         Of a `DistributedDataParallel` by its communication hook: one of the user's own is `hook`, with its
-        `state`. Of anything else, FSDP among it, by the functions of `torch.distributed` that it calls."""
+        `state`. Of anything else, FSDP among it, by the functions of `torch.distributed` that it calls.
+        """
         try:
             if is_ddp(model):
                 watch_ddp(model, self._communication, state, hook)
@@ -242,36 +244,29 @@ class Agent:
             self._pending.popleft()
             start_ns = marker.read_ns(pending.start)
             if start_ns is not None and end_ns is not None:
-                self._finish(pending, start_ns, self._communication_start_ns(marker, pending), end_ns)
-            for mark in (pending.start, pending.seen.start, pending.end):
-                marker.free(mark)
+                self._finish(marker, pending, start_ns, end_ns)
+            # While it learns, the agent may look at marks of an iteration again in the next.
+            if not pending.seen.quiet:
+                marker.free(_marks(pending))
 
     def _communication_start_ns(self, marker: Marker, pending: _Pending) -> int | None:
-        if pending.seen.events and self._lessons is not None:
-            return self._learn(marker, self._lessons, pending)
-        return None if pending.seen.start is None else marker.read_ns(pending.seen.start)
+        quiet = pending.seen.quiet
+        if not quiet:
+            return None if pending.seen.start is None else marker.read_ns(pending.seen.start)
+        first = self._lessons.learn([_length_ns(marker, span) for span in quiet], pending.delay.wait_ns)
+        if self._lessons.outcome is not None:
+            self._communication.settle(self._lessons.outcome)
+        return None if first is None else marker.read_ns(quiet[first].end)
 
-    def _learn(self, marker: Marker, lessons: Lessons, pending: _Pending) -> int | None:
-        times_ns = [
-            (marker.read_ns(event.start), marker.read_ns(event.quiet_since)) for event in pending.seen.events
-        ]
-        index = lessons.learn(times_ns, pending.delay.wait_ns)
-        if index is not None and lessons.outcome is not None:
-            self._communication.settle(lessons.outcome)
-            self._lessons = None
-        return None if index is None else times_ns[index][0]
-
-    def _finish(
-        self, pending: _Pending, start_ns: int, communication_start_ns: int | None, end_ns: int
-    ) -> None:
+    def _finish(self, marker: Marker, pending: _Pending, start_ns: int, end_ns: int) -> None:
         iteration = Iteration(
             number=pending.number,
             start_ns=start_ns,
-            communication_start_ns=communication_start_ns,
+            communication_start_ns=self._communication_start_ns(marker, pending),
             end_ns=end_ns,
             delay_ns=pending.delay.wait_ns,
             adjusted=pending.delay.adjusted,
-            communication_ns=pending.seen.communication_ns,
+            communication_ns=_communication_ns(marker, pending.seen),
         )
         deviation_ns = self._shifter.completed(iteration)
         shifter = self._shifter
@@ -288,16 +283,43 @@ class Agent:
 
 
 class _IterationContext:
-    """What `Agent.iteration` returns: one object for all iterations, as they do not overlap."""
+    """What `Agent.iteration` returns: one object for all iterations, as they do not overlap. An iteration
+    within another, as of a wrapped step in a context, is part of it.
+    """
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
+        self._depth = 0
 
     def __enter__(self) -> None:
-        self._agent._begin()
+        self._depth += 1
+        if self._depth == 1:
+            self._agent._begin()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._agent._end(completed=kind is None)
+        self._depth -= 1
+        if self._depth == 0:
+            self._agent._end(completed=kind is None)
+
+
+def _communication_ns(marker: Marker, seen: Seen) -> int | None:
+    """The time in which at least one collective went on, if all their ends were seen."""
+    lengths_ns = [_length_ns(marker, span) for span in seen.spans]
+    known_ns = [each_ns for each_ns in lengths_ns if each_ns is not None]
+    return sum(known_ns) if seen.is_whole and known_ns and len(known_ns) == len(lengths_ns) else None
+
+
+def _length_ns(marker: Marker, span: Span) -> int | None:
+    start_ns, end_ns = marker.read_ns(span.start), marker.read_ns(span.end)
+    return None if start_ns is None or end_ns is None else end_ns - start_ns
+
+
+def _marks(pending: _Pending) -> Iterator[Any]:
+    yield pending.start
+    yield pending.seen.start
+    yield pending.end
+    for span in pending.seen.spans:
+        yield from span
 
 
 def _marker(clock: Callable[[], int]) -> Marker:

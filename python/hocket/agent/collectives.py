@@ -74,8 +74,12 @@ def _all_reduce_hook() -> Any:
 def watch_collectives(communication: Communication) -> Callable[[], None]:
     """Tells `communication` of each collective that any code calls as `torch.distributed.NAME`. What is
     returned takes that back.
+
+    `ImportError` if PyTorch has not been imported.
     """
     distributed = sys.modules.get("torch.distributed")
+    if distributed is None:
+        raise ImportError("torch.distributed is not imported")
     names = [name for name in _COLLECTIVES if hasattr(distributed, name)]
     originals = {name: getattr(distributed, name) for name in names}
     for name, original in originals.items():

@@ -5,7 +5,6 @@ iteration, where profiles of `hocket profile` begin too.
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -18,22 +17,24 @@ _LESSONS = 9
 _MOST = 4_096
 
 
-class Event(NamedTuple):
-    """Marks of a collective's start, and of when the quiet before it began."""
+class Span(NamedTuple):
+    """Marks of a begin and an end."""
 
     start: Any
-    quiet_since: Any
+    end: Any
 
 
 class Seen(NamedTuple):
-    """What an iteration showed."""
+    """What an iteration showed, as marks."""
 
     start: Any
-    """Mark of the start of its communication phase, once known which it is."""
-    events: list[Event]
-    """Until then, all of them."""
-    communication_ns: int | None
-    """The time in which at least one collective went on, if their ends were seen."""
+    """Of its communication phase, once known which collective begins it."""
+    quiet: list[Span]
+    """Until then, before each of its collectives."""
+    spans: list[Span]
+    """In which at least one collective went on."""
+    is_whole: bool
+    """Whether the ends of all collectives were seen."""
 
 
 class Communication:
@@ -41,25 +42,18 @@ class Communication:
     there raises: what goes wrong is told to `fail`, once, and from then on nothing is collected.
     """
 
-    def __init__(
-        self,
-        mark: Callable[[], Any],
-        fail: Callable[[Exception], None],
-        clock: Callable[[], int] = time.monotonic_ns,
-    ) -> None:
+    def __init__(self, mark: Callable[[], Any], fail: Callable[[Exception], None]) -> None:
         self._mark = mark
         self._fail = fail
-        self._clock = clock
         self._works = True
         self._lock = threading.Lock()
         self._first: int | None = None
         self._last: Any = None
-        self._busy_ns: int | None = None
         self._begin()
 
     def started(self) -> None:
         """A collective starts, and nobody tells when it ends: the quiet after it counts from its start."""
-        self._collect(self._note)
+        self._collect(self._begin_unbounded)
 
     def span_started(self) -> None:
         """A collective starts, and `span_ended` follows."""
@@ -72,7 +66,8 @@ class Communication:
     def take(self) -> Seen:
         """What there was since the last call."""
         with self._lock:
-            seen = Seen(self._start, self._events, None if self._open else self._busy_ns)
+            is_whole = self._open == 0 and not self._is_unbounded
+            seen = Seen(self._start, self._quiet, self._spans, is_whole)
             self._begin()
             return seen
 
@@ -93,28 +88,21 @@ class Communication:
     def _begin(self) -> None:
         self._count = 0
         self._open = 0
-        self._open_since_ns = 0
+        self._is_unbounded = False
         self._start: Any = None
-        self._events: list[Event] = []
-        self._busy_ns = None
+        self._opened: Any = None
+        self._quiet: list[Span] = []
+        self._spans: list[Span] = []
 
-    def _note(self) -> None:
-        index = self._count
-        self._count += 1
-        if self._first is not None:
-            if index == self._first:
-                self._start = self._mark()
-        elif index < _MOST:
-            start = self._mark()
-            quiet_since = start if self._open or self._last is None else self._last
-            self._events.append(Event(start, quiet_since))
-            self._last = start
+    def _begin_unbounded(self) -> None:
+        self._is_unbounded = True
+        self._note()
 
     def _open_span(self) -> None:
-        self._note()
+        mark = self._note()
+        if self._open == 0:
+            self._opened = self._mark() if mark is None else mark
         self._open += 1
-        if self._open == 1:
-            self._open_since_ns = self._clock()
 
     def _close_span(self) -> None:
         # Of an iteration that is over itself, what is late no longer counts.
@@ -122,9 +110,23 @@ class Communication:
             return
         self._open -= 1
         if self._open == 0:
-            now_ns = self._clock()
-            self._busy_ns = (self._busy_ns or 0) + now_ns - self._open_since_ns
-            self._last = now_ns
+            self._last = self._mark()
+            self._spans.append(Span(self._opened, self._last))
+
+    def _note(self) -> Any:
+        """A collective starts: its mark, if there is need for one."""
+        index = self._count
+        self._count += 1
+        mark = None
+        if self._first is not None:
+            if index == self._first:
+                mark = self._start = self._mark()
+        elif index < _MOST:
+            mark = self._mark()
+            since = mark if self._open or self._last is None else self._last
+            self._quiet.append(Span(since, mark))
+            self._last = mark
+        return mark
 
 
 class Lessons:
@@ -134,19 +136,15 @@ class Lessons:
         self._seen = 0
         self._votes: Counter[int] = Counter()
 
-    def learn(self, events: list[tuple[int | None, int | None]], delay_ns: int) -> int | None:
-        """The index of the collective after this iteration's longest quiet, of their starts and of when the
-        quiet before each began, in ns; none if no times are known. What the iteration was delayed is no
-        quiet of its own.
+    def learn(self, quiet_ns: list[int | None], delay_ns: int) -> int | None:
+        """The index of the collective after this iteration's longest quiet, of what was quiet before each;
+        none if nothing is known of any. What the iteration was delayed is no quiet of its own.
         """
-        quiet_ns = [
-            -1 if start_ns is None or since_ns is None else start_ns - since_ns
-            for start_ns, since_ns in events
-        ]
-        quiet_ns[0] -= delay_ns
-        longest = max(range(len(events)), key=quiet_ns.__getitem__)
-        if quiet_ns[longest] < 0:
+        quiet_ns = [quiet_ns[0] if quiet_ns[0] is None else quiet_ns[0] - delay_ns, *quiet_ns[1:]]
+        known = [index for index, its_ns in enumerate(quiet_ns) if its_ns is not None]
+        if not known:
             return None
+        longest = max(known, key=lambda index: quiet_ns[index] or 0)
         self._seen += 1
         if self._seen > _WARM_UP:
             self._votes[longest] += 1

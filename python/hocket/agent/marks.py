@@ -5,7 +5,7 @@ ahead of once the GPU has come there.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 # Hocket: GPU and host clocks are crystals, at worst some 100 ppm apart: 3 ms in so long, a fraction of 5% of
@@ -20,12 +20,10 @@ class Marker(Protocol):
         """A mark at what is done next."""
 
     def read_ns(self, mark: Any) -> int | None:
-        """When the mark was passed; nothing if it was not yet. Marks are read in the order in which they
-        were made.
-        """
+        """When the mark was passed; nothing if it was not yet, or if there is no mark."""
 
-    def free(self, mark: Any) -> None:
-        """Takes back a mark that nobody reads again."""
+    def free(self, marks: Iterable[Any]) -> None:
+        """Takes back marks that nobody reads again; the same may come twice, and there may be none."""
 
     def catch_up(self) -> None:
         """Returns when all that was asked of the device is done."""
@@ -43,10 +41,10 @@ class HostMarker:
     def __init__(self, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self.mark = clock
 
-    def read_ns(self, mark: int) -> int:
+    def read_ns(self, mark: int | None) -> int | None:
         return mark
 
-    def free(self, mark: int) -> None:
+    def free(self, _: Iterable[int | None]) -> None:
         """A time costs nothing."""
 
     def catch_up(self) -> None:
@@ -60,18 +58,19 @@ class HostMarker:
 
 
 class CudaMarker:
-    """For jobs on a GPU: marks are CUDA events in the stream that is current. None is made while that stream
-    is captured into a graph, as an event that is timed may not be part of one.
+    """For jobs on a GPU: marks are CUDA events in the stream that is current. While that stream is captured
+    into a graph the agent asks nothing of CUDA, as that would spoil the capture.
     """
 
     def __init__(self, cuda: Any, clock: Callable[[], int] = time.monotonic_ns) -> None:
-        """`cuda` is `torch.cuda`. Waits for the GPU once."""
+        """`cuda` is `torch.cuda`."""
         self._cuda = cuda
         self._clock = clock
         self._spare: list[Any] = []
         self._is_capturing = getattr(cuda, "is_current_stream_capturing", lambda: False)
-        self.catch_up()
-        self.calibrate()
+        self._zero: Any = None
+        """A mark, and what the host's clock was when it was passed."""
+        self._zero_ns = 0
 
     def mark(self) -> Any:
         if self._is_capturing():
@@ -81,24 +80,26 @@ class CudaMarker:
         return event
 
     def read_ns(self, mark: Any) -> int | None:
-        if mark is None or not mark.query():
+        if mark is None or self._zero is None or self._is_capturing() or not mark.query():
             return None
         elapsed_ms: float = self._zero.elapsed_time(mark)
         return self._zero_ns + round(elapsed_ms * 1e6)
 
-    def free(self, mark: Any) -> None:
+    def free(self, marks: Iterable[Any]) -> None:
         # Making an event costs more than recording it.
-        if mark is not None:
-            self._spare.append(mark)
+        self._spare += {id(mark): mark for mark in marks if mark is not None}.values()
 
     def catch_up(self) -> None:
-        self._cuda.synchronize()
+        if not self._is_capturing():
+            self._cuda.synchronize()
 
     def calibrate(self) -> None:
+        if self._is_capturing():
+            return
         self._zero = self._cuda.Event(enable_timing=True)
         self._zero.record()
         self._zero.synchronize()
         self._zero_ns = self._clock()
 
     def is_due(self, now_ns: int) -> bool:
-        return now_ns - self._zero_ns >= _CALIBRATION_NS
+        return self._zero is None or now_ns - self._zero_ns >= _CALIBRATION_NS

@@ -23,8 +23,7 @@ INTERVAL_S = 1.0
 # Hocket: what a service that comes back waits at most for its jobs, and half of a slot's lease.
 LONGEST_PAUSE_S = 30.0
 _NOT_FOUND = 404
-# Hocket: some hours of short iterations, 100 MB; older ones are dropped if they cannot be written for so
-# long.
+# Hocket: some hours of short iterations, 100 MB. Older ones are dropped if nothing takes them for so long.
 _MOST_KEPT = 100_000
 
 

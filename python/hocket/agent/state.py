@@ -68,7 +68,8 @@ class Shifter:
 
     def __init__(self, communication_after_ns: int | None = None) -> None:
         """`communication_after_ns`: from an iteration's start to its communication, for jobs in which nothing
-        tells of it."""
+        tells of it.
+        """
         self.adjustments = 0
         self.deviation_ns: int | None = None
         self.applied: int | None = None
