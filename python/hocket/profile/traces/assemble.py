@@ -65,10 +65,23 @@ def profile_timeline(
     >>> print(f"{profile.period_s:.2f} s, {[f'{p.rate_bps / 1e9:.0f} Gbps' for p in profile.phases]}")
     1.00 s, ['40 Gbps', '40 Gbps']
     """
+    return profile_iterations(
+        timeline, traced_iterations(timeline), name=name, rate=rate, gpus_per_server=gpus_per_server
+    )
+
+
+def profile_iterations(
+    timeline: Timeline,
+    found: TracedIterations,
+    *,
+    name: str | None = None,
+    rate: str | None = None,
+    gpus_per_server: int | None = None,
+) -> JobProfile:
+    """As `profile_timeline`, with the iterations that are given."""
     if gpus_per_server is not None and gpus_per_server < 1:
         raise InputError(f"{timeline.source}: {gpus_per_server} GPUs per server; at least 1")
     rate_bps = None if rate is None else parse_rate(rate)
-    found = traced_iterations(timeline)
     folded = fold(timeline, found, rate_bps, gpus_per_server)
     communication = merged(np.column_stack([timeline.start_s, timeline.end_s]))
     windows = iteration_windows(found)

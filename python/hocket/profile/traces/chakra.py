@@ -1,4 +1,4 @@
-"""One rank's Chakra trace as a timeline: its operations, run one after another as they wait for each other.
+"""One rank's Chakra trace as an iteration: its operations, run as they wait for each other.
 
 A Chakra trace says what depends on what and how long it took, not when it was. Reading it is left to
 `hocket.training.chakra`, as are its communicators.
@@ -10,15 +10,17 @@ import heapq
 import re
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from hocket.errors import InputError
+from hocket.profile.counters import FloatArray
 from hocket.profile.job import JobProfile
-from hocket.profile.traces import profile_timeline, wire_bytes
-from hocket.profile.traces.timeline import Operation, Timeline
+from hocket.profile.traces.assemble import profile_iterations
+from hocket.profile.traces.iterations import Doubt, TracedIterations
+from hocket.profile.traces.timeline import Operation, Timeline, merged
+from hocket.profile.traces.wire import wire_bytes
 from hocket.training import workload
 from hocket.training.chakra import GROUPS_FILE
 from hocket.training.chakra.communicators import Communicators, named_in_trace, read_groups
@@ -28,35 +30,60 @@ from hocket.units import parse_rate
 
 PS_PER_S = 10**12
 
-_NO_TIMES = "a Chakra trace has durations and dependencies, no times: its operations were run as these allow"
+_ONE_ITERATION = (
+    "a Chakra trace has durations and dependencies but no times: it was run once and taken for one "
+    "iteration, as a plan's training jobs take it"
+)
 _NAME = re.compile(r"(?P<name>.*)\.(?P<rank>0|[1-9][0-9]{0,8})\.et", re.DOTALL)
 
 
 def profile_chakra(
     path: str | Path, *, name: str | None = None, rate: str | None = None, gpus_per_server: int | None = None
 ) -> JobProfile:
-    """Profile the job of which one rank left the trace `path`; otherwise as `profile_timeline`.
+    """Profile the job of which one rank left the trace `path`, `NAME.RANK.et` among those of all ranks.
 
-    Raises `InputError` as `read_chakra_timeline` does.
-    """
-    timeline = read_chakra_timeline(path, rate)
-    profile = profile_timeline(
-        timeline, name=name or Path(path).stem, rate=rate, gpus_per_server=gpus_per_server
-    )
-    return replace(profile, notes=(*profile.notes, _NO_TIMES))
-
-
-def read_chakra_timeline(path: str | Path, rate: str | None = None) -> Timeline:
-    """The timeline of the rank whose trace is `path`, a file `NAME.RANK.et` among those of all ranks.
-
-    Communication that the trace gives no duration takes its bytes on the wire at `rate`, such as "50 Gbps".
+    The trace is one iteration, whatever repeats in it, with a confidence of 0: nothing in it says so.
+    Communication without a duration takes its bytes on the wire at `rate`, such as "50 Gbps". Otherwise as
+    `profile_timeline`.
 
     Raises `InputError` for what is no Chakra trace, or communication without a duration and without a rate.
     """
     path = Path(path)
+    timeline, period_s = read_iteration(path, rate)
+    once = TracedIterations(np.zeros(1), period_s, 0.0, (Doubt(0.0, _ONE_ITERATION),), (_ONE_ITERATION,))
+    return profile_iterations(
+        timeline, once, name=name or path.stem, rate=rate, gpus_per_server=gpus_per_server
+    )
+
+
+def read_iteration(path: Path, rate: str | None) -> tuple[Timeline, float]:
+    """The timeline of a trace, from its communication after the longest quiet on, and how long it is.
+
+    Iterations follow each other: what was before that is what comes after the end.
+    """
     program, groups = read_program(path)
-    rate_bps = None if rate is None else parse_rate(rate)
     described = [described_as(operation, program, groups) for operation in program.operations]
+    start_ps, end_ps = execute(program.operations, durations(program, described, rate))
+    times_s = np.column_stack([start_ps, end_ps]) / PS_PER_S
+    period_s = float(times_s[:, 1].max())
+    computes = np.array([operation.kind == "compute" for operation in program.operations], dtype=np.bool_)
+    if computes.all():
+        raise InputError(f"{path}: no communication operation in it")
+    begin_s = after_longest_quiet(times_s[~computes], period_s)
+    communication_s = times_s[~computes] + period_s * (times_s[~computes, :1] < begin_s)
+    timeline = Timeline.of(
+        str(path),
+        communication_s[:, 0],
+        communication_s[:, 1],
+        [each for each, compute in zip(described, computes, strict=True) if not compute],
+        computes_s=turned(times_s[computes], begin_s, period_s),
+    )
+    return timeline, period_s
+
+
+def durations(program: RankProgram, described: Sequence[Operation], rate: str | None) -> Callable[[int], int]:
+    """How long the operation at a place of the program lasts (ps)."""
+    rate_bps = None if rate is None else parse_rate(rate)
 
     def lasts_ps(place: int) -> int:
         operation, node = program.operations[place], program.nodes[place]
@@ -70,16 +97,22 @@ def read_chakra_timeline(path: str | Path, rate: str | None = None) -> Timeline:
         octets = operation.bytes if operation.kind == "recv" else wire_bytes(described[place])
         return round(octets * 8 * PS_PER_S / rate_bps)
 
-    start_ps, end_ps = execute(program.operations, lasts_ps)
-    times_s = np.column_stack([start_ps, end_ps]) / PS_PER_S
-    computes = np.array([operation.kind == "compute" for operation in program.operations], dtype=np.bool_)
-    return Timeline.of(
-        str(path),
-        times_s[~computes, 0],
-        times_s[~computes, 1],
-        [each for each, compute in zip(described, computes, strict=True) if not compute],
-        computes_s=times_s[computes],
-    )
+    return lasts_ps
+
+
+def after_longest_quiet(communication_s: FloatArray, period_s: float) -> float:
+    """When communication (n, 2) begins after the longest time without, one iteration after the other."""
+    busy_s = merged(communication_s)
+    quiet_s = busy_s[:, 0] - np.roll(busy_s[:, 1], 1)
+    quiet_s[0] += period_s
+    return float(busy_s[int(np.argmax(quiet_s)), 0])
+
+
+def turned(intervals_s: FloatArray, begin_s: float, period_s: float) -> FloatArray:
+    """Intervals (n, 2) of an iteration as one that begins at `begin_s` has them; those across it are two."""
+    before, after = np.minimum(intervals_s, begin_s) + period_s, np.maximum(intervals_s, begin_s)
+    both = np.vstack([before, after])
+    return both[both[:, 1] > both[:, 0]]
 
 
 def read_program(path: Path) -> tuple[RankProgram, list[tuple[int, ...]]]:
