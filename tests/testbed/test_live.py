@@ -13,10 +13,12 @@ import pytest
 import tomli_w
 from tests.conftest import Command
 from tests.testbed.conftest import two_jobs
+from tests.testbed.test_layout import fabric_plan
 
 from hocket import simulate
 from hocket.compare import compare
 from hocket.errors import InputError
+from hocket.network import build_network
 from hocket.results import Run
 from hocket.testbed import bed as beds
 from hocket.testbed import machine, state
@@ -75,19 +77,21 @@ def test_phases_of_one_iteration_are_buckets_one_after_another(name: str) -> Non
     assert between_ps.min() >= 40 * 10**9  # type: ignore[operator]
 
 
-def test_three_workers_send_round_the_ring_of_the_plan(name: str) -> None:
-    up = [{"start": "10 ms", "duration": "40 ms", "rate": "50 Mbps"}]
-    links = [{"ends": [host, "tor"], "rate": "100 Mbps"} for host in ("x", "y", "z")]
-    plan = {
-        "fabric": {"links": links},
-        "jobs": [{"name": "a", "period": "100 ms", "up": up, "placement": ["x", "y", "z"]}],
-    }
+def test_links_of_a_fabric_carry_what_the_engines_have_on_them(name: str) -> None:
+    # Two ways of this ring meet at a switch and part there, so that they need routes by source.
+    plan = fabric_plan(racks=3, spines=2, rings=[[0, 2, 1, 4]])
+    network = build_network(plan)
+    (crossed,) = network.crossings(plan, None)
     with beds.testbed(plan, name=name) as bed:
+        assert any(route.source is not None for route in bed.layout.routes)
         run = bed.run(iterations=3)
     assert run.manifest["status"] == "complete", run.manifest.get("failure")
     sent = dict(run.tables["utilisation"].group_by("link").agg(pl.col("bytes").sum()).iter_rows())
-    # Each sends one phase, 250 kB, an iteration, and receives one.
-    assert {link: round(size / 250_000) for link, size in sent.items()} == dict.fromkeys(sent, 3)
+    # A phase of 125 kB an iteration for each flow; the rest of what is sent is acknowledgements.
+    flows = {link: round(size / (3 * 125_000)) for link, size in sent.items()}
+    assert {link: count for link, count in flows.items() if count} == {
+        network.links[link][0]: count for link, count in crossed
+    }
 
 
 def test_jobs_with_agents_are_registered_with_a_service_of_their_own(name: str) -> None:
