@@ -240,6 +240,37 @@ def test_the_log_has_a_line_for_each_iteration(tmp_path: Path, clock: Clock) -> 
     assert abs(lines[0]["start_ns"] - begun_ns) < 3_600 * SECOND
 
 
+def test_steps_of_the_wall_clock_reach_neither_delays_nor_the_log(
+    tmp_path: Path, clock: Clock, stand_in: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = stand_in(lambda _: (200, answered(clock, slot())))
+    log = tmp_path / "agent.jsonl"
+    agent = Agent(Settings(service.url, "a", log=str(log)), clock=clock, sleep=clock.sleep, interval_s=0.01)
+    iterate_until(agent, clock, lambda status: bool(status["slot"] == 1))
+    monkeypatch.setattr(time, "time_ns", lambda: 7)
+    for _ in range(30):
+        assert iterate(agent, clock) % (190 * MS) == 0
+    agent.close()
+    starts_ns = [json.loads(line)["start_ns"] for line in log.read_text().splitlines()]
+    assert max(late - early for early, late in pairwise(starts_ns)) < 2 * 190 * MS
+    assert starts_ns == sorted(starts_ns)
+
+
+def test_the_process_is_told_once_why_a_slot_is_not_followed(
+    stand_in: Any, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    service = stand_in(lambda _: (200, answered(clock, slot(period_ns=400 * MS))))
+    agent = Agent(Settings(service.url, "a"), clock=clock, sleep=clock.sleep, interval_s=0.01)
+    iterate_until(agent, clock, lambda status: "400.000 ms" in status["reason"])
+    for _ in range(30):
+        iterate(agent, clock)
+    agent.close()
+    told = [record.getMessage() for record in caplog.records if record.getMessage().startswith("slot 1")]
+    assert len(told) == 1
+    assert told[0].startswith("slot 1 is not followed: ")
+
+
 def iterate(agent: Agent, clock: Clock) -> int:
     """An iteration of 180 ms, with communication from 60 ms on: when that was."""
     with agent.iteration():

@@ -78,6 +78,7 @@ class Agent:
         after_ms = settings.communication_after_ms
         self._shifter = Shifter(None if after_ms is None else round(after_ms * 1e6))
         self._answer: Answer | None = None
+        self._told: set[tuple[int, bool]] = set()
         self._number = 0
         self._running = False
         self._start: Any = None
@@ -229,10 +230,24 @@ class Agent:
             marker.calibrate()
             now_ns = self._clock()
         delay = self._shifter.delay(self._number, now_ns)
+        self._tell()
         if delay.wait_ns > 0:
             self._sleep(delay.wait_ns / 1e9)
             self._delayed_ns += delay.wait_ns
         return delay
+
+    def _tell(self) -> None:
+        """Says in the log of the process, once for each slot, that the job follows it, or why it does not."""
+        slot = None if self._answer is None else self._answer.slot
+        if slot is None or self._number < slot.iteration:
+            return
+        follows = self._shifter.applied == slot.version
+        if (slot.version, follows) not in self._told:
+            self._told.add((slot.version, follows))
+            if follows:
+                logger.info("slot %d is followed from iteration %d on", slot.version, self._number)
+            else:
+                logger.warning("slot %d is not followed: %s", slot.version, self._shifter.reason)
 
     def _settle(self, marker: Marker) -> None:
         """Passes on the iterations that the device is through with."""
