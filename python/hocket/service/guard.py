@@ -20,7 +20,7 @@ class Guard:
     def __init__(self, app: ASGIApp, token: str | None, metrics: Metrics) -> None:
         """Without a `token` everyone may ask."""
         self._app = app
-        self._expected = None if token is None else b"Bearer " + token.encode()
+        self._token = None if token is None else token.encode()
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -49,11 +49,12 @@ class Guard:
             self._metrics.answered(method, route, status, time.perf_counter() - started_s)
 
     def _admits(self, scope: Scope) -> bool:
-        if self._expected is None or scope["path"] in OPEN_PATHS:
+        if self._token is None or scope["path"] in OPEN_PATHS:
             return True
         given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+        scheme, _, token = given.partition(b" ")
         # In constant time: how long a refusal takes tells nothing of the token.
-        return hmac.compare_digest(given, self._expected)
+        return scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._token)
 
 
 async def _refuse(send: Send) -> None:

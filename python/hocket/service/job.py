@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from hocket.service.contention import Component, Contender, Solution
 from hocket.service.iterations import IterationTimes
@@ -42,12 +43,6 @@ class Kept:
     """Whether all of its ranks have reported, and not all fallen silent since: then it may have a slot."""
     slot: Slot | None = None
 
-    @property
-    def contender(self) -> Contender:
-        """As contention sees it."""
-        links = {link.name: (link.capacity_bps, link.flows) for link in self.registration.links}
-        return Contender(self.name, self.serial, self.registration.workload(), links)
-
 
 @dataclass
 class Job:
@@ -64,6 +59,13 @@ class Job:
     times: IterationTimes = field(default_factory=IterationTimes)
     next_slot: tuple[int, int] | None = None
     """Origin and period of a slot that it gets when all of its ranks have reported."""
+
+    @cached_property
+    def contender(self) -> Contender:
+        """As contention sees it; a job that registers again is another one."""
+        kept = self.kept
+        links = {link.name: (link.capacity_bps, link.flows) for link in kept.registration.links}
+        return Contender(kept.name, kept.serial, kept.registration.workload(), links)
 
     @property
     def ideal_ns(self) -> int:

@@ -3,13 +3,15 @@
 Jobs and links are labels as long as they are there; what goes leaves no series behind.
 """
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from hocket.service.iterations import BOUNDS_S, IterationTimes
+from hocket.service.iterations import BOUNDS_S
 from hocket.service.job import NS_PER_S, Job
 from hocket.service.service import Service
 
@@ -22,102 +24,131 @@ class Metrics:
     """All that is shown of a service."""
 
     def __init__(self, service: Service) -> None:
-        self.registry = CollectorRegistry()
-        self.registry.register(_OfJobs(service))
-        self._requests = Counter(
-            "hocket_requests", "Answered requests.", ["method", "route", "status"], registry=self.registry
+        self._service = service
+        self._requests = CollectorRegistry()
+        self._answered = Counter(
+            "hocket_requests", "Answered requests.", ["method", "route", "status"], registry=self._requests
         )
         self._seconds = Histogram(
-            "hocket_request_seconds", "From request to answer.", ["route"], registry=self.registry
+            "hocket_request_seconds", "From request to answer.", ["route"], registry=self._requests
         )
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
         """Counts a request to a route of the API, or to `other`."""
-        self._requests.labels(method, route, str(status)).inc()
+        self._answered.labels(method, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
+
+    async def text(self) -> bytes:
+        """All series as they are now. Writing those of thousands of jobs takes a second, in a thread."""
+        jobs = CollectorRegistry()
+        jobs.register(_OfJobs([_Shown.of(job) for job in self._service.jobs()], self._service.scores()))
+        return await asyncio.to_thread(generate_latest, jobs) + generate_latest(self._requests)
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """What of a job is shown, as it was when it was asked for."""
+
+    name: str
+    state: str
+    counts: tuple[int, ...]
+    total_ns: int
+    adjustments: int | None
+    deviation_ns: int | None
+    offsets_ns: Mapping[int, int]
+    """By rank."""
+
+    @staticmethod
+    def of(job: Job) -> "_Shown":
+        running = "free" if job.kept.slot is None else "slotted"
+        offsets_ns = (
+            (rank, heard.report.clock_offset_ns)
+            for rank, heard in sorted(job.heard.items())
+            if rank < MAX_RANKS
+        )
+        return _Shown(
+            name=job.kept.name,
+            state=running if job.kept.runs else "silent",
+            counts=tuple(job.times.counts),
+            total_ns=job.times.total_ns,
+            adjustments=job.adjustments if job.heard else None,
+            deviation_ns=job.deviation_ns,
+            offsets_ns={rank: offset for rank, offset in offsets_ns if offset is not None},
+        )
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Each class of iteration times with all below it, as Prometheus counts."""
+        ends = [*(f"{bound:g}" for bound in BOUNDS_S), "+Inf"]
+        below = 0
+        buckets: list[tuple[str, float]] = []
+        for end, count in zip(ends, self.counts, strict=True):
+            below += count
+            buckets.append((end, float(below)))
+        return buckets
 
 
 class _OfJobs(Collector):
-    """Series made of what the service knows when it is asked."""
+    """Series of jobs and links."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(self, jobs: Sequence[_Shown], scores: Mapping[str, float]) -> None:
+        self._jobs = jobs
+        self._scores = scores
 
     def collect(self) -> Iterator[Metric]:
-        jobs = self._service.jobs()
-        yield _counted(jobs)
-        yield _iterations(jobs)
-        yield _adjustments(jobs)
-        yield _deviations(jobs)
-        yield _offsets(jobs)
+        yield self._counted()
+        yield self._iterations()
+        yield self._adjustments()
+        yield self._deviations()
+        yield self._offsets()
         scores = GaugeMetricFamily(
             "hocket_score", "1 less the mean excess of demand over capacity.", labels=["link"]
         )
-        for link, score in sorted(self._service.scores().items()):
+        for link, score in sorted(self._scores.items()):
             scores.add_metric([link], score)
         yield scores
 
+    def _counted(self) -> Metric:
+        family = GaugeMetricFamily("hocket_jobs", "Registered jobs.", labels=["state"])
+        states = [job.state for job in self._jobs]
+        for state in ("slotted", "free", "silent"):
+            family.add_metric([state], states.count(state))
+        return family
 
-def _counted(jobs: list[Job]) -> Metric:
-    slotted = sum(job.kept.slot is not None for job in jobs)
-    running = sum(job.kept.runs for job in jobs)
-    family = GaugeMetricFamily("hocket_jobs", "Registered jobs.", labels=["state"])
-    family.add_metric(["slotted"], slotted)
-    family.add_metric(["free"], running - slotted)
-    family.add_metric(["silent"], len(jobs) - running)
-    return family
+    def _iterations(self) -> Metric:
+        family = HistogramMetricFamily(
+            "hocket_iteration_seconds", "Iterations of all ranks, from their reports.", labels=["job"]
+        )
+        for job in self._jobs:
+            family.add_metric([job.name], job.buckets(), job.total_ns / NS_PER_S)
+        return family
 
+    def _adjustments(self) -> Metric:
+        family = CounterMetricFamily(
+            "hocket_adjustments", "Returns to the slot since the job started.", labels=["job"]
+        )
+        for job in self._jobs:
+            if job.adjustments is not None:
+                family.add_metric([job.name], job.adjustments)
+        return family
 
-def _iterations(jobs: list[Job]) -> Metric:
-    family = HistogramMetricFamily(
-        "hocket_iteration_seconds", "Iterations of all ranks, from their reports.", labels=["job"]
-    )
-    for job in jobs:
-        family.add_metric([job.kept.name], _buckets(job.times), job.times.total_ns / NS_PER_S)
-    return family
+    def _deviations(self) -> Metric:
+        family = GaugeMetricFamily(
+            "hocket_slot_deviation_seconds",
+            "How long after its slot communication starts, of the rank farthest off.",
+            labels=["job"],
+        )
+        for job in self._jobs:
+            if job.deviation_ns is not None:
+                family.add_metric([job.name], job.deviation_ns / NS_PER_S)
+        return family
 
-
-def _buckets(times: IterationTimes) -> list[tuple[str, float]]:
-    """Each class with all below it, as Prometheus counts."""
-    ends = [*(f"{bound:g}" for bound in BOUNDS_S), "+Inf"]
-    below = 0
-    buckets: list[tuple[str, float]] = []
-    for end, count in zip(ends, times.counts, strict=True):
-        below += count
-        buckets.append((end, float(below)))
-    return buckets
-
-
-def _adjustments(jobs: list[Job]) -> Metric:
-    family = CounterMetricFamily(
-        "hocket_adjustments", "Returns to the slot since the job started.", labels=["job"]
-    )
-    for job in jobs:
-        if job.heard:
-            family.add_metric([job.kept.name], job.adjustments)
-    return family
-
-
-def _deviations(jobs: list[Job]) -> Metric:
-    family = GaugeMetricFamily(
-        "hocket_slot_deviation_seconds",
-        "How long after its slot communication starts, of the rank farthest off.",
-        labels=["job"],
-    )
-    for job in jobs:
-        if job.deviation_ns is not None:
-            family.add_metric([job.kept.name], job.deviation_ns / NS_PER_S)
-    return family
-
-
-def _offsets(jobs: list[Job]) -> Metric:
-    family = GaugeMetricFamily(
-        "hocket_clock_offset_seconds",
-        "How far the service's clock is ahead of that of the rank.",
-        labels=["job", "rank"],
-    )
-    for job in jobs:
-        for rank, heard in sorted(job.heard.items()):
-            if rank < MAX_RANKS and heard.report.clock_offset_ns is not None:
-                family.add_metric([job.kept.name, str(rank)], heard.report.clock_offset_ns / NS_PER_S)
-    return family
+    def _offsets(self) -> Metric:
+        family = GaugeMetricFamily(
+            "hocket_clock_offset_seconds",
+            "How far the service's clock is ahead of that of the rank.",
+            labels=["job", "rank"],
+        )
+        for job in self._jobs:
+            for rank, offset_ns in job.offsets_ns.items():
+                family.add_metric([job.name, str(rank)], offset_ns / NS_PER_S)
+        return family

@@ -3,7 +3,7 @@
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Path, Request, Response
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
@@ -11,6 +11,7 @@ from hocket import __version__
 from hocket.plan.reading import parse_as, read_json
 from hocket.schema import Table
 from hocket.service.guard import NO_TOKEN
+from hocket.service.metrics import Metrics
 from hocket.service.models import (
     JOB_NAME_PATTERN,
     MAX_BODY_BYTES,
@@ -122,8 +123,9 @@ async def health() -> Response:
 )
 async def metrics(request: Request) -> Response:
     """Jobs, iterations, slots and requests, for Prometheus."""
-    text = generate_latest(request.app.state.metrics.registry)
-    return Response(text, headers={"content-type": CONTENT_TYPE_LATEST})
+    shown = request.app.state.metrics
+    assert isinstance(shown, Metrics), "an application that answers has them"
+    return Response(await shown.text(), headers={"content-type": CONTENT_TYPE_LATEST})
 
 
 def _service(request: Request) -> Service:

@@ -132,7 +132,7 @@ class State:
         if not self._unsettled:
             return []
         running = sorted(
-            (job.kept for job in self._jobs.values() if job.kept.runs), key=lambda job: job.serial
+            (job for job in self._jobs.values() if job.kept.runs), key=lambda job: job.kept.serial
         )
         found = contention([job.contender for job in running])
         keys = {each.key for each in found.components}
