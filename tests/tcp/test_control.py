@@ -1,17 +1,18 @@
 """Loading and unloading, in the kernel of this machine."""
 
-import os
 import socket
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.tcp.conftest import loaded
 
 from hocket import InputError
-from hocket.tcp import ADAPTIVE, WEIGHTED, control, diag, set_phase, use
-from hocket.tcp.compiler import Base
-from hocket.tcp.sockets import available
+from hocket.tcp import ADAPTIVE, WEIGHTED, control, diag, set_phase, sockets, use
+from hocket.tcp.compiler import Base, compile_program
+from hocket.tcp.requirements import KERNEL_BTF
+from hocket.tcp.sockets import available, is_loaded
 
 Command = Callable[..., Any]
 pytestmark = pytest.mark.usefixtures("able")
@@ -34,7 +35,7 @@ def test_what_was_loaded_is_told_until_it_is_unloaded(base: Base) -> None:
 
 def test_it_is_loaded_once() -> None:
     with loaded() as settings:
-        with pytest.raises(InputError, match="already loaded; hocket tcp unload first"):
+        with pytest.raises(InputError, match="is already loaded; hocket tcp unload first"):
             control.load("cubic")
         assert control.current() == settings
 
@@ -56,17 +57,28 @@ def test_a_name_that_somebody_else_has_is_left_alone(monkeypatch: pytest.MonkeyP
     with loaded():
         with monkeypatch.context() as patch:
             # Hocket's own look is kept from seeing that the name is taken, so that the kernel has to say so.
-            patch.setattr(control, "available", lambda: ("reno",))
+            patch.setattr(control, "is_loaded", lambda: False)
             with pytest.raises(InputError, match="the name is taken by a congestion control that is not"):
                 control.load()
         assert {ADAPTIVE, WEIGHTED} <= set(available())
 
 
-def test_unloading_does_not_touch_what_is_not_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control, "available", lambda: ("reno", ADAPTIVE))
-    with pytest.raises(
-        InputError, match=rf"{ADAPTIVE}: belongs to a congestion control that is not Hocket's"
-    ):
+def test_a_kernel_that_lacks_a_function_is_told_from_one_that_has_it(tmp_path: Path) -> None:
+    has_tx_start = b"\0cwnd_event_tx_start\0" in KERNEL_BTF.read_bytes()
+    # The program for the kernels that this one is not.
+    (tmp_path / "btf").write_bytes(b"" if has_tx_start else b"\0cwnd_event_tx_start\0")
+    program = compile_program("cubic", btf=tmp_path / "btf", cache=tmp_path)
+    with pytest.raises(InputError, match=r"does not take the program on top of cubic (?s:.*)cwnd_event"):
+        control._register(program, control.Settings("cubic", 2.0, 20_000_000, 0))
+    assert not is_loaded()
+
+
+def test_unloading_does_not_touch_what_is_not_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sockets, "AVAILABLE", tmp_path / "available")
+    (tmp_path / "available").write_text("reno hocket_adaptive\n")
+    with pytest.raises(InputError, match="what is registered is not Hocket"):
         control.unload()
 
 
@@ -90,11 +102,8 @@ def test_connections_are_those_under_a_control_of_hocket() -> None:
     with loaded(), socket.create_server(("127.0.0.1", 0)) as listener:
         with socket.create_connection(listener.getsockname()) as mine, listener.accept()[0]:
             use(mine, ADAPTIVE)
-            phases = control.phase_map()
-            try:
+            with control.phase_map() as phases:
                 (connection,) = diag.connections(phases)
-            finally:
-                os.close(phases)
             host, port = mine.getsockname()
         assert connection.local == f"{host}:{port}"
         assert connection.peer == "{}:{}".format(*listener.getsockname())

@@ -1,6 +1,5 @@
 """The controls at work on a shaped link between network namespaces."""
 
-import os
 import socket
 import threading
 import time
@@ -43,11 +42,8 @@ def read(receiver: socket.socket, size: int) -> None:
 
 
 def look() -> list[Connection]:
-    phases = control.phase_map()
-    try:
+    with control.phase_map() as phases:
         return connections(phases, SENDER)
-    finally:
-        os.close(phases)
 
 
 @pytest.mark.parametrize("base", ["reno", "cubic"])

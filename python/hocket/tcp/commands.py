@@ -1,10 +1,8 @@
 """The commands for adaptively unfair TCP: `hocket tcp load`, `unload`, `status` and `watch`."""
 
 import json
-import os
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -96,28 +94,19 @@ def watch_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON for each look.")] = False,
 ) -> None:
     """Show the communication phase of each socket: sent, total, the factor on its increase, its window."""
+    from hocket.tcp import control
+
     with located("--interval"):
         interval_s = parse_duration(interval) / 1e12
     if interval_s < 0.01:
         raise InputError(f"--interval: must be at least 10 ms: got {interval}")
-    with _phases() as phases:
+    with control.phase_map() as phases:
         end_s = None if seconds is None else time.monotonic() + seconds
         while True:
             _show(_connections(phases, namespaces), as_json)
             if end_s is not None and time.monotonic() + interval_s > end_s:
                 return
             time.sleep(interval_s)
-
-
-@contextmanager
-def _phases() -> Iterator[int]:
-    from hocket.tcp import control
-
-    fd = control.phase_map()
-    try:
-        yield fd
-    finally:
-        os.close(fd)
 
 
 def _connections(phases: int, namespaces: Sequence[str] | None) -> "list[Connection]":
@@ -156,15 +145,17 @@ def _megabytes(size: int) -> str:
 
 
 def _users() -> dict[str, dict[str, int]]:
-    """How many sockets use each control, in this network namespace and in each that has a name."""
+    """How many sockets use each control, in this network namespace and in all with a name where any does."""
     from hocket.profile.watch import NAMESPACES, names_in
-    from hocket.tcp.control import ALGORITHMS
+    from hocket.tcp import control
 
     users = {}
-    with _phases() as phases:
+    with control.phase_map() as phases:
         for name in (None, *names_in(NAMESPACES)):
             used = [each.algorithm for each in _connections(phases, None if name is None else [name])]
-            users[name or "this one"] = {algorithm: used.count(algorithm) for algorithm in ALGORITHMS}
+            if used or name is None:
+                counts = {algorithm: used.count(algorithm) for algorithm in control.ALGORITHMS}
+                users[name or "this one"] = counts
     return users
 
 

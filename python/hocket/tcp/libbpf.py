@@ -3,6 +3,7 @@ by name. Standard library only.
 """
 
 import ctypes
+import errno
 import os
 import struct
 from collections.abc import Iterator
@@ -141,8 +142,8 @@ def _maps() -> Iterator[tuple[str, int]]:
             yield _map_name(fd), fd
         finally:
             os.close(fd)
-    if ctypes.get_errno() == 1:
-        _checked(-1)
+    if ctypes.get_errno() == errno.EPERM:
+        _checked(-errno.EPERM)
 
 
 def _map_name(fd: int) -> str:
@@ -153,31 +154,32 @@ def _map_name(fd: int) -> str:
     return name.rstrip(b"\0").decode()
 
 
-def find_map(name: str) -> int:
-    """A file descriptor of the newest BPF map of that name, to be closed by the caller.
-
-    Goes through all maps of the machine, a few microseconds each. Raises `LookupError` if there is none, and
-    `PermissionError` without CAP_SYS_ADMIN.
-    """
-    found = -1
-    for each, fd in _maps():
-        if each == name:
-            if found >= 0:
-                os.close(found)
-            found = os.dup(fd)
-    if found < 0:
-        raise LookupError(f"there is no BPF map {name}")
-    return found
-
-
 @contextmanager
 def open_map(name: str) -> Iterator[int]:
-    """`find_map`, closed at the end."""
-    fd = find_map(name)
+    """A file descriptor of the newest BPF map of that name. Goes through all maps of the machine.
+
+    Raises `InputError` if there is none, or this process may not see them.
+    """
+    fd = _newest(name)
+    if fd is None:
+        raise InputError(f"{name}: there is no BPF map of this name: what is registered is not Hocket's")
     try:
         yield fd
     finally:
         os.close(fd)
+
+
+def _newest(name: str) -> int | None:
+    found = None
+    try:
+        for each, fd in _maps():
+            if each == name:
+                if found is not None:
+                    os.close(found)
+                found = os.dup(fd)
+    except PermissionError:
+        raise InputError(f"{name}: to find a BPF map, root is needed, or CAP_SYS_ADMIN") from None
+    return found
 
 
 def read(fd: int, key: int, layout: struct.Struct) -> tuple[int, ...] | None:

@@ -75,17 +75,13 @@ def set_phase(connection: int | HasFileno, total_bytes: int) -> None:
     if not is_loaded():
         raise InputError("set_phase: adaptively unfair TCP is not loaded (hocket tcp load)")
     fd = _fd(connection)
-    try:
-        with libbpf.open_map(_DECLARED_MAP) as declared:
+    with libbpf.open_map(_DECLARED_MAP) as declared:
+        try:
             before = libbpf.read(declared, fd, DECLARED) or (0, 0, 0)
             number = (before[1] + 1) % 2**32
             libbpf.write(declared, fd, DECLARED.pack(total_bytes, number, 0))
-    except LookupError:
-        raise InputError("set_phase: there is no map to write to; the controls are not Hocket's") from None
-    except PermissionError:
-        raise InputError("set_phase: finding the program's BPF maps needs CAP_SYS_ADMIN") from None
-    except OSError as error:
-        raise InputError(f"set_phase: not possible for file descriptor {fd}: {error.strerror}") from None
+        except OSError as error:
+            raise InputError(f"set_phase: not possible for file descriptor {fd}: {error.strerror}") from None
 
 
 def _fd(connection: int | HasFileno) -> int:
