@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hocket.compat import Compatibility, compatibility
     from hocket.errors import InputError, SelfCheckError
     from hocket.plan import Plan, load_plan, parse_plan, plan_schema
-    from hocket.profile import JobProfile, profile_counters
+    from hocket.profile import JobProfile, profile_counters, profile_trace
     from hocket.results import Run
     from hocket.runner import simulate
     from hocket.sweeps import Sweep, sweep
@@ -39,6 +39,7 @@ __all__ = [
     "parse_plan",
     "plan_schema",
     "profile_counters",
+    "profile_trace",
     "simulate",
     "sweep",
 ]
@@ -57,6 +58,7 @@ _HOMES = {
     "parse_plan": "plan",
     "plan_schema": "plan",
     "profile_counters": "profile",
+    "profile_trace": "profile",
     "simulate": "runner",
     "sweep": "sweeps",
 }

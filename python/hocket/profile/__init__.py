@@ -1,7 +1,7 @@
-"""From the byte counters of a NIC to the profile of the job that used it: period, Up phases, confidence.
+"""From what a job leaves behind to its profile: period, Up phases, confidence.
 
-A counter's series is read and cleaned (`counters`), its iterations are found and followed (`period`), folded
-on top of each other (`fold`) and cut into phases (`phases`).
+The series of a NIC's byte counter is read and cleaned (`counters`), its iterations are found and followed
+(`period`), folded on top of each other (`fold`) and cut into phases (`phases`). Traces are for `traces`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from hocket.profile.fold import Fold
 from hocket.profile.job import CounterEvidence, JobProfile, UpPhase, dump_jobs
 from hocket.profile.period import Iterations, find_iterations, fold_iterations
 from hocket.profile.phases import Segment, explained_with, find_segments
+from hocket.profile.sources import profile_trace
 
-__all__ = ["JobProfile", "UpPhase", "dump_jobs", "profile_counters"]
+__all__ = ["JobProfile", "UpPhase", "dump_jobs", "profile_counters", "profile_trace"]
 
 # Phases that rise above the rest by less than this share of their rate may be a beat of the sampling.
 FULL_CONTRAST = 0.3
