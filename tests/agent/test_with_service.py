@@ -69,8 +69,8 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 
 def train(agent: Agent, until: threading.Event) -> None:
-    """Iterations of about 200 ms, with communication after 100 ms: a slot must be kept to 10 ms, and the clock of
-    the service be known to that, on a machine that does other things too.
+    """Iterations of about 200 ms, with communication after 100 ms: even on a busy machine the service's
+    clock is known to 5% of them.
     """
     while not until.is_set():
         with agent.iteration():
