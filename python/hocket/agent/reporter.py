@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from hocket.agent.client import Client, UnreachableError, refusal
-from hocket.agent.offset import Offset, OffsetFilter
+from hocket.agent.offset import OffsetFilter
 from hocket.agent.protocol import Reply, Report, WrongAnswerError, parse_reply
 from hocket.agent.slots import Slot
 from hocket.agent.state import LEASE_NS, Answer, Iteration
@@ -218,8 +218,7 @@ class Reporter:
 
     def _hold(self, slot: Slot | None, reason: str) -> None:
         now_ns = self._clock()
-        offset: Offset | None = self._offsets.best(now_ns)
-        self.answer = Answer(slot, reason, offset, now_ns)
+        self.answer = Answer(slot, reason, self._offsets.best(now_ns), now_ns)
 
     def _check_version(self, slot: Slot | None) -> None:
         # A service that has lost its memory may count from 1 again once the lease of its last slot is over.
