@@ -505,6 +505,17 @@ def test_an_environment_that_is_wrong_is_told_and_the_agent_only_measures(
     assert f"the agent only measures: {sentence}" in caplog.text
 
 
+def test_the_token_is_shown_nowhere(stand_in: Any, clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+    service = stand_in(lambda _: (401, b'{"error": "the token is wrong"}'))
+    settings = Settings(service.url, "a", token="a-secret-of-ours")
+    agent = Agent(settings, clock=clock, sleep=clock.sleep, interval_s=0.01)
+    iterate_until(agent, clock, lambda status: "the token is wrong" in status["service"])
+    agent.close()
+    assert "the token is wrong" in caplog.text
+    for shown in (repr(settings), str(agent.status()), caplog.text):
+        assert "a-secret-of-ours" not in shown
+
+
 def test_ranks_are_those_of_torchrun_slurm_or_open_mpi() -> None:
     for rank, ranks in (
         ("RANK", "WORLD_SIZE"),

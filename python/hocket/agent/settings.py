@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 from hocket.errors import InputError
 
@@ -13,12 +13,13 @@ _RANK = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
 _RANKS = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE")
 
 
-class Settings(NamedTuple):
+@dataclass(frozen=True)
+class Settings:
     """An agent's settings, each as the variable of the same name says."""
 
     service: str | None = None
     job: str | None = None
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
     rank: int = 0
     ranks: int = 1
     dry_run: bool = False
