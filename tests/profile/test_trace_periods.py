@@ -183,8 +183,8 @@ def silent_checkpoint(gpu: Recorder) -> None:
 
 
 def logging(gpu: Recorder) -> None:
-    """The loss is averaged to be printed."""
-    gpu.communicate(collective("all-reduce", 1, "dp"), 0.05 * MS, wait=True)
+    """The loss is averaged to be printed: a number, for which a kernel has a block of its own."""
+    gpu.communicate(Operation("all-reduce", 4, 8, (), "1 block", "dp"), 0.05 * MS, wait=True)
 
 
 def evaluation(gpu: Recorder) -> None:
@@ -282,7 +282,8 @@ def jobs(draw: st.DrawFn, iteration: st.SearchStrategy[Iteration]) -> Job:
         first=draw(st.sampled_from([None, warm_up])),
         cut_start=draw(st.sampled_from([0.0, 0.3, 0.7])) * cut,
         cut_end=draw(st.sampled_from([0.0, 0.4])) * cut,
-        computes=draw(st.booleans()),
+        # So are those of a whole iteration, unless one sees what is computed after them.
+        computes=draw(st.booleans()) or iterations == 1,
         sizes=draw(st.booleans()),
         annotated=draw(st.booleans()),
         seed=draw(st.integers(0, 2**32 - 1)),
@@ -351,7 +352,7 @@ def test_annotated_steps_that_contradict_lower_the_confidence() -> None:
 
 
 def test_a_single_step_is_one_iteration_of_no_confidence() -> None:
-    timeline, _ = Job(fsdp(6, 1, True), 1).record()
+    timeline, _ = Job(ddp(4, False), 1).record()
     found = traced_iterations(timeline)
     assert found.confidence == 0.0
     assert found.begin_s.size == 1

@@ -104,8 +104,11 @@ class JobProfile:
         """The job as an entry of `[[jobs]]`: times rounded to microseconds, rates to six digits.
 
         Raises:
-            InputError: The trace does not say how large messages are, and no rate was given for them.
+            InputError: The job sends nothing, or the trace does not say how large messages are and no rate
+                was given for them.
         """
+        if not self.phases:
+            raise InputError(f"{self.name}: the job sends nothing over the network: it has no Up phase")
         if any(math.isnan(phase.rate_bps) for phase in self.phases):
             raise InputError(
                 f"{self.name}: the trace does not say the size of every message; "

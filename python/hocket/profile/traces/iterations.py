@@ -113,6 +113,15 @@ class Repeat(NamedTuple):
     share: float
 
 
+class Part(NamedTuple):
+    """What happens every few repeats of a part of an iteration: whether it is a `pause`, and in which share
+    of that something is done, `busy`, nan where the trace does not say.
+    """
+
+    pause: bool
+    busy: float
+
+
 class Stretches(NamedTuple):
     """From each operation (n) of a view to the one `lag` later (n - lag): seconds, seconds in which something
     was computed or communicated, and kernels that were started; None where the trace does not say.
@@ -269,36 +278,50 @@ def divided(until: Progress, quiet_s: FloatArray, length: int) -> tuple[int, lis
     symbols = until.view.symbols
     places, linked = occurrences(symbols, quiet_s, length)
     whole = places[:-1][linked]
-    template = symbols[places[0] :][:length]
+    template = symbols[(whole if whole.size else places)[0] :][:length]
+    verdict: tuple[int, list[Doubt]] = (length, [])
+    # The smallest part last: where that explains all, larger ones with an operation too many need not.
     for short in repeats_within(template):
         rows = (whole[:, None] + np.arange(length))[whole + length + short <= symbols.size]
         if rows.shape[0] < 2:
             return length, [Doubt(GUESS, "it repeats within, and too few are seen to tell which is which")]
-        passed = until.over(short)
-        time_s = passed.time_s[rows]
-        ordinary = ordinary_places(template, time_s, short)
-        # An operation too many may be like one of the others, and so be taken for it.
-        if alike(time_s, ordinary, spare=length % short):
-            excess_s = excess_elsewhere(time_s, ordinary)
-            busy_s = math.nan if passed.busy_s is None else excess_elsewhere(passed.busy_s[rows], ordinary)
-            pause = excess_s > pause_s(time_s[:, ordinary])
-            chosen, doubts = between(short, length, busy_s / excess_s if pause else None)
-            if doubts:
-                return chosen, doubts
-    return length, []
+        part = part_of(template, rows, until.over(short), short)
+        if part is None:
+            continue
+        chosen = between(short, length, part)
+        if short == 1 and not chosen[1]:
+            return chosen
+        verdict = verdict if verdict[1] else chosen
+    return verdict
 
 
-def between(short: int, long: int, busy: float | None) -> tuple[int, list[Doubt]]:
-    """Whether an iteration has `short` operations, and something happens every few of them, or `long`.
-
-    In what happens, something is done for the share `busy` of its time; None if it takes no time.
+def part_of(template: IntArray, rows: IntArray, passed: Stretches, short: int) -> Part | None:
+    """What else happens in an iteration of the operations `template` (n), if it is made of parts of `short`
+    operations that are alike; None if they are not. `rows` (r, n) are the numbers of its operations.
     """
+    time_s = passed.time_s[rows]
+    ordinary = ordinary_places(template, time_s, short)
+    # An operation too many may be like one of the others, and so be taken for it.
+    odd = template.size % short
+    if not alike(time_s, ordinary, spare=odd):
+        return None
+    excess_s = excess_elsewhere(time_s, ordinary)
+    if excess_s <= pause_s(time_s[:, ordinary]) or (odd > 0 and np.unique(template).size == 1):
+        # Where an operation too many is like all others, it cannot be told where a pause is.
+        return Part(pause=False, busy=math.nan)
+    if passed.busy_s is None:
+        return Part(pause=True, busy=math.nan)
+    return Part(pause=True, busy=excess_elsewhere(passed.busy_s[rows], ordinary) / excess_s)
+
+
+def between(short: int, long: int, part: Part) -> tuple[int, list[Doubt]]:
+    """Whether an iteration has `short` operations, and something happens every few of them, or `long`."""
     every = f"every {long // short} repeats of {short} operations"
-    if busy is None:
+    if not part.pause:
         return short, [Doubt(GUESS, f"{every} there is another one, and no pause")]
-    if math.isnan(busy):
+    if math.isnan(part.busy):
         return long, [Doubt(GUESS, f"{every} there is a pause; the trace does not say what is computed")]
-    if busy < BUSY_PAUSE:
+    if part.busy < BUSY_PAUSE:
         return short, [Doubt(GUESS, f"{every} there is a pause in which nothing is done")]
     return long, []
 

@@ -105,7 +105,14 @@ def kineto_timeline(source: str, content: bytes) -> Timeline:
     Raises:
         InputError: It is no trace of the profiler, or there is no communication in it.
     """
-    trace = decode(source, content)
+    try:
+        return timeline_in(source, decode(content))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"{source}: not a trace of the PyTorch profiler: {error}") from None
+
+
+def timeline_in(source: str, trace: Trace) -> Timeline:
+    """The timeline of one GPU or, if there is none, of the rank's CPUs."""
     info = trace.distributedInfo or Distributed()
     events = [event for event in trace.traceEvents if event.ph == "X" and isinstance(event.name, str)]
     kernels = [event for event in events if (event.cat or "").lower() == "kernel"]
@@ -120,14 +127,11 @@ def kineto_timeline(source: str, content: bytes) -> Timeline:
     )
 
 
-def decode(source: str, content: bytes) -> Trace:
+def decode(content: bytes) -> Trace:
     """The events of Chrome's JSON Object Format or JSON Array Format."""
-    try:
-        if content.lstrip()[:1] == b"[":
-            return Trace(msgspec.json.decode(content, type=list[Event]))
-        return msgspec.json.decode(content, type=Trace)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{source}: not a trace of the PyTorch profiler: {error}") from None
+    if content.lstrip()[:1] == b"[":
+        return Trace(msgspec.json.decode(content, type=list[Event]))
+    return msgspec.json.decode(content, type=Trace)
 
 
 def is_nccl(event: Event) -> bool:

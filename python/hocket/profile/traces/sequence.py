@@ -160,7 +160,7 @@ def alike(rows: FloatArray, places: IntArray, spare: int) -> bool:
     residual = (rows - usual) * math.sqrt(rows.shape[0] / max(rows.shape[0] - 1, 1))
     error = float(residual.std()) / math.sqrt(rows.shape[0])
     away = np.sort(np.abs(usual[places] - np.median(usual[places])))
-    spread = float(np.sqrt(np.mean(away[: away.size - min(spare, away.size // 4)] ** 2)))
+    spread = float(np.sqrt(np.mean(away[: away.size - min(spare, away.size // 3)] ** 2)))
     return spread <= UNLIKE_ERRORS * error + UNLIKE_SHARE * float(np.median(rows))
 
 
@@ -206,7 +206,7 @@ def repeats_within(template: IntArray) -> list[int]:
     found = []
     for lag in range(template.size // 2, 0, -1):
         copies = longest_run(template == np.roll(template, -lag))[1] // lag + 1
-        if copies > 1 and template.size - copies * lag < lag:
+        if copies > 1 and template.size - copies * lag < max(lag, 2):
             found.append(lag)
     return found
 
