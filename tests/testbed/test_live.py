@@ -49,6 +49,7 @@ def test_jobs_train_over_the_plans_links_and_compare_with_a_simulation(name: str
     # A phase is no shorter than its NIC allows, but for the bucket of 76 kB that tbf lets through at once.
     assert run.tables["phases"]["mean_rate_bps"].max() <= 160e6 * 800 / (800 - 76)  # type: ignore[operator]
     assert only.tables["jobs"].select("job", "iterations").rows() == [("b", 2)]
+    assert only.manifest["plan"]["run"]["iterations"] == 2
     compared = compare({"simulated": simulate(plan), "live": Run.read(tmp_path)})
     assert compared.jobs.select("job", "run", "iterations").rows() == [
         ("a", "simulated", 5),

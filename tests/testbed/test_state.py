@@ -10,7 +10,7 @@ from hocket.plan import Job, parse_plan
 from hocket.testbed import congestion, machine, state
 from hocket.testbed.bed import bed_name, bring_up, missing, plan_testbed, take_down
 from hocket.testbed.processes import find_python
-from hocket.testbed.session import Limits, ignored
+from hocket.testbed.session import ignored
 
 STATE = state.State("bed", False, ("hk-bed-a", "hk-bed-b"), "0" * 64)
 
@@ -126,12 +126,12 @@ def test_a_python_without_pytorch_is_refused_by_name() -> None:
         find_python("/no/python")
 
 
-def test_limits_are_the_plans_unless_others_are_asked_for() -> None:
-    plan = parse_plan(two_jobs())
-    assert Limits.of(plan, None, None) == Limits(5, None)
-    assert Limits.of(plan, None, 2.5) == Limits(None, 2.5)
+def test_a_run_has_an_end(states: Path) -> None:
+    bed = plan_testbed(two_jobs())
     with pytest.raises(InputError, match="seconds: must be above 0: got -1"):
-        Limits.of(plan, None, -1)
+        bed.run(seconds=-1)
+    with pytest.raises(InputError, match="iterations: must be above 0: got 0"):
+        bed.run(iterations=0)
 
 
 def test_what_the_testbed_does_not_read_is_said() -> None:

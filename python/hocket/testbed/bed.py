@@ -1,6 +1,7 @@
 """A testbed from when it is made until it is taken away, and runs of a plan's jobs on it."""
 
 import hashlib
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,7 +15,8 @@ from hocket.testbed import machine, state, steps
 from hocket.testbed.congestion import FAIR, check_controls, control_of
 from hocket.testbed.layout import Layout, PlacedJob, lay_out, slug
 from hocket.testbed.processes import find_python
-from hocket.testbed.session import Agents, Limits, Session
+from hocket.testbed.session import Agents, Session
+from hocket.workloads import PS_PER_S
 
 
 def bed_name(plan: PlanLike) -> str:
@@ -73,14 +75,16 @@ class Testbed:
         Raises `InputError` before anything is started, for what a testbed, this machine or its PyTorch cannot
         do.
         """
-        chosen, placed = self._chosen(plan, jobs)
+        asked = self.plan if plan is None else self._fitting(plan)
+        chosen = _until(_with_jobs(asked, jobs), iterations, seconds)
+        names = {job.name for job in chosen.jobs}
+        placed = tuple(each for each in lay_out(asked, self.name).jobs if each.name in names)
         session = Session(
             layout=self.layout,
             plan=chosen,
             placed=placed,
             agents=agents,
             registered=_of_same_jobs(chosen, registered),
-            limits=Limits.of(chosen, iterations, seconds),
             controls={job.name: control_of(job.share, fair) for job in chosen.jobs},
             python=find_python(python),
             progress=progress,
@@ -92,30 +96,14 @@ class Testbed:
                 _use_control(each, session.controls[each.name])
             return session.run(directory)
 
-    def _chosen(
-        self, plan: PlanLike | None, names: Sequence[str] | None
-    ) -> tuple[Plan, tuple[PlacedJob, ...]]:
-        """The plan with the jobs that are to run alone, and these in their places."""
-        asked = self.plan if plan is None else _as_placed(as_plan(plan), self.candidate)
-        layout = self.layout
-        if plan is not None:
-            layout = lay_out(asked, self.name)
-        if fingerprint(layout) != fingerprint(self.layout):
+    def _fitting(self, plan: PlanLike) -> Plan:
+        """`plan`, placed as this testbed's, if it has the same hosts, links and rates."""
+        placed = _as_placed(as_plan(plan), self.candidate)
+        if fingerprint(lay_out(placed, self.name)) != fingerprint(self.layout):
             raise InputError(
                 f"testbed {self.name!r} has other hosts, links or rates than the plan to run on it"
             )
-        known = {job.name for job in asked.jobs}
-        for name in names or ():
-            if name not in known:
-                raise InputError(
-                    f"the plan has no job {name!r}; it has {', '.join(map(repr, sorted(known)))}"
-                )
-        wanted = known if names is None else set(names)
-        if not wanted:
-            raise InputError("a run has one job at least: got none")
-        kept = tuple(job for job in asked.jobs if job.name in wanted)
-        placed = tuple(each for each in layout.jobs if each.name in wanted)
-        return asked.model_copy(update={"jobs": kept}), placed
+        return placed
 
     def _check_up(self) -> None:
         found = state.find(self.name)
@@ -236,6 +224,31 @@ def missing() -> list[str]:
         except InputError as error:
             found.append(str(error))
     return found
+
+
+def _with_jobs(plan: Plan, names: Sequence[str] | None) -> Plan:
+    """`plan` with those of its jobs that are called `names`; all of them without any."""
+    if names is None:
+        return plan
+    known = [job.name for job in plan.jobs]
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise InputError(f"the plan has no job {unknown[0]!r}; it has {', '.join(map(repr, known))}")
+    if not names:
+        raise InputError("a run has one job at least: got none")
+    return plan.model_copy(update={"jobs": tuple(job for job in plan.jobs if job.name in names)})
+
+
+def _until(plan: Plan, iterations: int | None, seconds: float | None) -> Plan:
+    """`plan` with another end of its run, where one is asked for."""
+    for name, value in (("iterations", iterations), ("seconds", seconds)):
+        if value is not None and not 0 < value < math.inf:
+            raise InputError(f"{name}: must be above 0: got {value:g}")
+    if iterations is None and seconds is None:
+        return plan
+    until_ps = None if seconds is None else round(seconds * PS_PER_S)
+    run = plan.run.model_copy(update={"iterations": iterations, "until_ps": until_ps})
+    return plan.model_copy(update={"run": run})
 
 
 def _of_same_jobs(plan: Plan, registered: PlanLike | None) -> Plan:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hocket.cluster.interruption import Interruption
-from hocket.errors import InputError
 from hocket.plan import Job, Plan
 from hocket.results import Run, RunWriter, peak_rss_mb
 from hocket.runner import Progress
@@ -57,30 +56,6 @@ _MOST_S = 10.0
 _TELL_EVERY_S = 0.1
 
 
-@dataclass(frozen=True)
-class Limits:
-    """When a run is over: after so many iterations of each job, or so many seconds, if either is given."""
-
-    iterations: int | None
-    seconds: float | None
-
-    @classmethod
-    def of(cls, plan: Plan, iterations: int | None, seconds: float | None) -> "Limits":
-        """As asked, or else as `plan` says. Raises `InputError` for a limit that is not above 0."""
-        for name, value in (("iterations", iterations), ("seconds", seconds)):
-            if value is not None and not 0 < value < math.inf:
-                raise InputError(f"{name}: must be above 0: got {value:g}")
-        if iterations is None and seconds is None:
-            until_ps = plan.run.until_ps
-            return cls(plan.iterations, None if until_ps is None else until_ps / PS_PER_S)
-        return cls(iterations, seconds)
-
-    def iterations_of(self, job: Job) -> int | None:
-        """After how many `job` leaves, if after any."""
-        given = [count for count in (job.iterations, self.iterations) if count is not None]
-        return min(given, default=None)
-
-
 @dataclass
 class Session:
     """What a run needs: the jobs of `plan`, which are `placed` on a testbed that is up, and how to run
@@ -93,7 +68,6 @@ class Session:
     agents: Agents
     registered: Plan
     """What a service is told of the jobs."""
-    limits: Limits
     controls: Mapping[str, str]
     """The congestion control of each job, which its hosts have."""
     python: str
@@ -195,7 +169,7 @@ class Session:
                     "rank": -number % count,
                     "ranks": count,
                     "store": store,
-                    "iterations": self.limits.iterations_of(job),
+                    "iterations": self._iterations_of(job),
                     "agent": self.agents != "none",
                 }
                 environment = {**serving, "HOCKET_JOB": job.name}
@@ -220,14 +194,14 @@ class Session:
             wait_ps = job.arrival_ps + (0 if self.agents == "shift" else job.time_shift_ps or 0)
             for rank in self._ranks_of(job.name):
                 rank.tell(f"start {origin_ns + wait_ps // 1_000}")
-        watch = _Watch(self.placed, origin_ns)
+        watch, until_ps = _Watch(self.placed, origin_ns), self.plan.run.until_ps
         stopped = False
 
         def go_on() -> None:
             nonlocal stopped
             now_s = (time.monotonic_ns() - origin_ns) / 1e9
             self._tell(max(0.0, now_s))
-            is_late = self.limits.seconds is not None and now_s >= self.limits.seconds
+            is_late = until_ps is not None and now_s >= until_ps / PS_PER_S
             if (interruption.came or is_late) and not stopped:
                 stopped = True
                 self._stop()
@@ -246,6 +220,11 @@ class Session:
             for rank in ranks:
                 rank.tell(f"stop {last}")
 
+    def _iterations_of(self, job: Job) -> int | None:
+        """After how many `job` leaves, if after any."""
+        given = [count for count in (job.iterations, self.plan.iterations) if count is not None]
+        return min(given, default=None)
+
     def _ranks_of(self, job: str) -> Sequence[Rank]:
         return [rank for rank in self._ranks if rank.job == job]
 
@@ -253,8 +232,8 @@ class Session:
         if self.progress is None:
             return
         done = sum(min(rank.done for rank in self._ranks_of(job.name)) for job in self.plan.jobs)
-        limits = [self.limits.iterations_of(job) for job in self.plan.jobs]
-        total = None if None in limits or self.limits.seconds is not None else sum(filter(None, limits))
+        limits = [self._iterations_of(job) for job in self.plan.jobs]
+        total = None if None in limits else sum(filter(None, limits))
         self.progress(time_s, done, total)
 
 
