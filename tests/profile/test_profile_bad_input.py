@@ -28,6 +28,7 @@ def csv(*lines: str, header: str = "time_s,tx_bytes") -> str:
         ("", "the file is empty"),
         (csv(), "0 readings; a profile needs at least 12"),
         (csv("0,1", "1,2"), "2 readings; a profile needs at least 12"),
+        (csv(*LINES, "1e17,200"), "readings 0.01 s apart with gaps, over 1e+17 s; at most 20,000,000 times"),
         (
             csv(*LINES, header="time_s,errors"),
             "no counter column; it has 'time_s', 'errors', known are 'tx_bytes'",

@@ -59,6 +59,8 @@ LONGEST_GUESSED_LIFESPAN_S = 0.05
 MOST_GUESSED_FROM = 100_000
 SAME_BUSY_RATE = 1.3
 MINIMUM_READINGS = 12
+# As many as two days of readings every 10 ms have.
+MOST_INTERVALS = 20_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -348,12 +350,18 @@ def clean(
     resets = np.concatenate([[0], np.cumsum(reset)])[kept]
     time_s = time_s[kept] - time_s[kept][0]
     intervals_s = np.diff(time_s)
-    known = (np.diff(resets) == 0) & (intervals_s <= GAP_INTERVALS * float(np.median(intervals_s)))
     if kept.size < MINIMUM_READINGS:
         raise InputError(
             f"{name}: column {column!r}: {kept.size} fresh readings once those cached for "
             f"{lifespan_s * 1e3:g} ms are merged; a profile needs at least {MINIMUM_READINGS}"
         )
+    interval_s = float(np.median(intervals_s))
+    if time_s[-1] > MOST_INTERVALS * interval_s:
+        raise InputError(
+            f"{name}: column {column!r}: readings {interval_s:.3g} s apart with gaps, over {time_s[-1]:.3g} s; "
+            f"at most {MOST_INTERVALS:,} times as long as they are apart is followed"
+        )
+    known = (np.diff(resets) == 0) & (intervals_s <= GAP_INTERVALS * interval_s)
     return CounterSeries(name, column, time_s, total_bytes, known)
 
 
