@@ -358,8 +358,8 @@ def clean(
     interval_s = float(np.median(intervals_s))
     if time_s[-1] > MOST_INTERVALS * interval_s:
         raise InputError(
-            f"{name}: column {column!r}: readings {interval_s:.3g} s apart with gaps, over {time_s[-1]:.3g} s; "
-            f"at most {MOST_INTERVALS:,} times as long as they are apart is followed"
+            f"{name}: column {column!r}: readings {interval_s:.3g} s apart with gaps, "
+            f"over {time_s[-1]:.3g} s; at most {MOST_INTERVALS:,} times as long is followed"
         )
     known = (np.diff(resets) == 0) & (intervals_s <= GAP_INTERVALS * interval_s)
     return CounterSeries(name, column, time_s, total_bytes, known)
