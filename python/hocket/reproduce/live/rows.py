@@ -15,6 +15,7 @@ from hocket.reproduce.live.plans import (
     UNSHIFTED,
     UP_MS,
     WEIGHT,
+    Case,
 )
 from hocket.reproduce.live.runs import DIRECTORY, ENGINES, Measured, Outcome
 from hocket.reproduce.measure import by_job
@@ -32,28 +33,33 @@ def rows(measured: Measured) -> Iterator[Row]:
     """Of one plan."""
     name = measured.name
     for job, outcome in measured.alone.items():
-        yield _mean_row(f"{name}, {job} alone", outcome)
+        yield _mean_row(f"{name}, {job} alone: mean iteration", outcome)
     for job, profile in measured.profiles.items():
         yield _period_row(f"{name}, {job} alone: period by its NIC's counter", profile)
     for case in CASES:
-        if case.name not in measured.cases:
-            continue
-        outcome = measured.cases[case.name]
-        yield _mean_row(f"{name}, {case.name}", outcome)
-        if case is UNEQUAL:
-            for job in JOBS:
-                yield _mean_row(f"{name}, {case.name}", outcome, job)
-        if case is not UNSHIFTED:
-            quantity = f"{name}, {case.name}: gain over {UNSHIFTED.name}"
-            yield _gain_row(quantity, measured.cases[UNSHIFTED.name], outcome)
+        if case.name in measured.cases:
+            yield from _case_rows(measured, case)
     yield _adjustment_row(name, measured.cases[SHIFTED.name])
 
 
-def _mean_row(quantity: str, outcome: Outcome, job: str | None = None) -> Row:
-    flow_ms, packet_ms = (outcome.mean_ms(engine, job) for engine in ENGINES)
-    live_ms = outcome.mean_ms("live", job)
-    what = "mean iteration" if job is None else f"mean iteration of {job}"
-    return Row(f"{quantity}: {what}", flow_ms, live_ms, "ms", f"packets {packet_ms:.1f} ms")
+def _case_rows(measured: Measured, case: Case) -> Iterator[Row]:
+    outcome, slow = measured.cases[case.name], measured.cases[UNSHIFTED.name]
+    here = f"{measured.name}, {case.name}"
+    yield _mean_row(f"{here}: mean iteration", outcome)
+    if case is UNEQUAL:
+        for job in JOBS:
+            yield _mean_row(f"{here}: mean iteration of {job}", outcome, job)
+    yield _mean_row(f"{here}: mean of the last half", outcome, after=0.5)
+    if case is not UNSHIFTED:
+        yield _gain_row(f"{here}: gain over {UNSHIFTED.name} in the last half", slow, outcome)
+
+
+def _mean_row(quantity: str, outcome: Outcome, job: str | None = None, after: float = 0.0) -> Row:
+    flow_ms, packet_ms, live_ms = (outcome.mean_ms(place, job, after) for place in (*ENGINES, "live"))
+    comment = f"packets {packet_ms:.1f} ms"
+    if any(abs(live_ms / predicted_ms - 1) > LIMIT for predicted_ms in (flow_ms, packet_ms)):
+        comment = f"{comment}; {outcome.case.why}"
+    return Row(quantity, flow_ms, live_ms, "ms", comment)
 
 
 def _period_row(quantity: str, profile: JobProfile) -> Row:
@@ -65,7 +71,9 @@ def _period_row(quantity: str, profile: JobProfile) -> Row:
 
 
 def _gain_row(quantity: str, slow: Outcome, fast: Outcome) -> Row:
-    flow, packet, live = (slow.mean_ms(place) / fast.mean_ms(place) for place in (*ENGINES, "live"))
+    flow, packet, live = (
+        slow.mean_ms(place, after=0.5) / fast.mean_ms(place, after=0.5) for place in (*ENGINES, "live")
+    )
     return Row(quantity, flow, live, "×", f"packets {packet:.2f}×")
 
 

@@ -39,15 +39,17 @@ PLACES = ("live", *ENGINES)
 
 @dataclass(frozen=True)
 class Outcome:
-    """One case: its runs by place, of `PLACES`."""
+    """One case, and its runs by place, of `PLACES`."""
 
+    case: Case
     runs: Mapping[str, Run]
 
-    def mean_ms(self, place: str, job: str | None = None) -> float:
-        """Of an iteration of `job`, or over all jobs, waits included."""
+    def mean_ms(self, place: str, job: str | None = None, after: float = 0.0) -> float:
+        """Of an iteration of `job`, or over all jobs, waits included, after a share of the iterations."""
         run = self.runs[place]
         jobs = by_job(run, "iterations") if job is None else (job,)
-        return 1e3 * mean(float(iteration_times_s(run, each).mean()) for each in jobs)
+        times_s = (iteration_times_s(run, each) for each in jobs)
+        return 1e3 * mean(float(own_s[int(after * own_s.size) :].mean()) for own_s in times_s)
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ class _Live:
         run = self.bed.run(**asked, directory=kept, progress=told)
         if run.interrupted:
             raise KeyboardInterrupt
-        return Outcome({"live": run, **engines})
+        return Outcome(case, {"live": run, **engines})
 
 
 def profiled(run: Run, job: str) -> JobProfile:
