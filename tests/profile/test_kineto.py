@@ -15,8 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hocket.errors import InputError
+from hocket.figures.profile import evidence_figure
+from hocket.figures.traced import shares_of
 from hocket.plan import parse_plan
-from hocket.profile.traces import Timeline, profile_timeline, read_kineto
+from hocket.profile.traces import Operation, Timeline, profile_timeline, read_kineto
 from hocket.profile.traces import kineto as kineto_module
 from hocket.profile.traces.kineto import kineto_timeline
 from hocket.profile.traces.timeline import covered_until, merged
@@ -320,3 +322,25 @@ def profiled(content: bytes) -> None:
     assert 0.0 <= found.confidence <= 1.0
     if all(phase.rate_bps <= LARGEST_RATE_BPS for phase in found.phases):
         parse_plan({"link": {"capacity": f"{LARGEST_RATE_BPS} bps"}, "jobs": [planned]})
+
+
+def test_the_figure_shows_phases_and_how_an_iteration_divides(tmp_path: Path) -> None:
+    profile = profile_timeline(kineto_timeline("a.json", written(job())), rate="40 Gbps")
+    figure = evidence_figure(profile)
+    stretch, iteration, _ = figure.axes
+    assert stretch.get_title(loc="left") == "4 of 8 iterations"
+    assert len(iteration.patches) == len(profile.phases) == 2
+    assert {name: round(length_s, 6) for name, length_s, _ in shares_of(profile)} == {
+        "computes": 0.06,
+        "both": 0.005,
+        "communicates only": 0.016,
+        "neither": 0.019,
+    }
+    figure.savefig(tmp_path / "evidence.png")
+    assert (tmp_path / "evidence.png").stat().st_size > 10_000
+
+
+def test_a_figure_is_drawn_where_rates_and_computation_are_not_known() -> None:
+    timeline = Timeline.of("a", [0.0, 1.0, 2.0], [0.1, 1.1, 2.1], [Operation("all-reduce")] * 3)
+    figure = evidence_figure(profile_timeline(timeline))
+    assert figure.axes[1].get_ylabel() == "rate not known"

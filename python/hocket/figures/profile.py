@@ -6,8 +6,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from hocket.figures.traced import traced_figure
 from hocket.profile import JobProfile
-from hocket.profile.job import CounterEvidence
+from hocket.profile.job import CounterEvidence, TraceEvidence
 
 # Enough to see iterations differ, few enough to see their phases.
 _PERIODS_SHOWN = 5
@@ -16,11 +17,13 @@ _PHASE_COLOUR = "#d1495b"
 
 
 def evidence_figure(profile: JobProfile) -> Figure:
-    """Rates (Gbps) over five iterations with the phases found in them, above the folded iteration (ms).
+    """Rates (Gbps) over five iterations with the phases found in them, above the folded iteration (ms); of a
+    trace, what `hocket.figures.traced` draws.
 
     Source: the profile's own evidence arrays; nothing is computed anew.
     """
-    assert isinstance(profile.evidence, CounterEvidence), "a profile of counters"
+    if isinstance(profile.evidence, TraceEvidence):
+        return traced_figure(profile, profile.evidence)
     figure = Figure(figsize=(8.0, 5.6), layout="constrained")
     readings, fold = figure.subplots(2, 1)
     figure.suptitle(
