@@ -1,9 +1,10 @@
 """Record NIC byte counters of two processes that all-reduce over a shaped link.
 
 Makes two network namespaces joined by a veth pair, shapes both directions with tbf, and runs one
-torch.distributed worker (Gloo, CPU) in each: compute for a fixed time, all-reduce, repeat. Meanwhile the
-interface's own counters are read from inside the first namespace. Needs root, Linux, iproute2 and CPU
-PyTorch; nothing leaves the machine, and the namespaces are removed whatever happens.
+torch.distributed worker (Gloo, CPU) in each: compute for a fixed time, all-reduce, repeat. Meanwhile
+`hocket profile --watch` reads the interface's counters in the first namespace. Needs root, Linux, iproute2,
+CPU PyTorch and an installed Hocket; nothing leaves the machine, and the namespaces are removed whatever
+happens.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import csv
 import importlib.util
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,6 +27,8 @@ INTERFACE = "veth"
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
 STORE_PORT = 29577
 READY = "ready"
+# By when the watch reads its first value, and a little more.
+WATCH_START_S = 5.0
 # Iterations before the recording: they open Gloo's connections and fill the allocator.
 WARM_UP_ITERATIONS = 3
 
@@ -59,9 +63,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--rate", default="1gbit", help="rate of the link, as tc spells it")
     parser.add_argument("--seconds", type=float, default=20.0, help="length of the recording")
     parser.add_argument("--poll-ms", type=float, default=5.0, help="time between two readings")
-    parser.add_argument(
-        "--role", choices=("recorder", "worker", "poller"), default="recorder", help=argparse.SUPPRESS
-    )
+    parser.add_argument("--role", choices=("recorder", "worker"), default="recorder", help=argparse.SUPPRESS)
     parser.add_argument("--rank", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--origin-s", type=float, default=0.0, help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
@@ -72,14 +74,14 @@ def main() -> int:
     options = parse_arguments()
     if options.role == "worker":
         work(options)
-    elif options.role == "poller":
-        poll_counters(options)
     elif os.geteuid() != 0:
         return refuse("network namespaces need root; run it with sudo", 2)
     elif importlib.util.find_spec("torch") is None:
         return refuse(
             f"{sys.executable} has no PyTorch; on Debian, python3-torch for /usr/bin/python3 has it", 2
         )
+    elif shutil.which("hocket") is None:
+        return refuse("there is no hocket command; activate the environment in which it is installed", 2)
     else:
         # Ended like an exception, so that the namespaces go then too.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
@@ -99,18 +101,20 @@ def refuse(message: str, code: int) -> int:
 
 
 def record(options: argparse.Namespace) -> None:
-    """Run poller and workers in fresh namespaces, then write both workers' events as one file."""
+    """Run workers in fresh namespaces and watch them, then write both workers' events as one file."""
+    watched = options.out.with_suffix(".watched.csv")
+    origin_s = time.time()
     with shaped_link(options.rate) as namespaces, ended() as children:
-        origin_s = time.monotonic()
         for rank, namespace in enumerate(namespaces):
             children.append(start(namespace, ["--role", "worker", "--rank", str(rank)], origin_s))
         first_word = children[0].stdout.readline().strip() if children[0].stdout else ""
         if first_word != READY:
             raise SystemExit("record.py: a worker ended before its first iteration; its message is above")
-        children.append(start(namespaces[0], ["--role", "poller"], origin_s))
+        children.append(start_watch(namespaces[0], watched, options))
         for process in children:
             if process.wait() != 0:
-                raise SystemExit("record.py: a worker or the poller failed; its message is above")
+                raise SystemExit("record.py: a worker or the watch failed; its message is above")
+    write_readings(watched, options.out.with_suffix(".csv"), origin_s)
     merge_truth(options.out)
 
 
@@ -176,23 +180,26 @@ def ended() -> Iterator[list[subprocess.Popen[str]]]:
             process.wait()
 
 
-def poll_counters(options: argparse.Namespace) -> None:
-    """Read the interface's counters every `--poll-ms` for `--seconds` and write OUT.csv."""
-    # The poller competes with two computing workers for the processor; a late reading blurs nothing,
-    # since each carries its own time, but an absent one does.
-    os.nice(-10)
-    statistics = Path("/sys/class/net") / INTERFACE / "statistics"
-    # Unbuffered and kept open: a sysfs attribute is produced anew by each read from its start.
-    counters = [os.open(statistics / name, os.O_RDONLY) for name in ("tx_bytes", "rx_bytes")]
-    rows = []
-    next_s = time.monotonic()
-    end_s = next_s + options.seconds
-    while next_s < end_s:
-        time.sleep(max(0.0, next_s - time.monotonic()))
-        tx_bytes, rx_bytes = (int(os.pread(counter, 32, 0)) for counter in counters)
-        rows.append((f"{time.monotonic() - options.origin_s:.6f}", tx_bytes, rx_bytes))
-        next_s += options.poll_ms / 1e3
-    write_rows(options.out.with_suffix(".csv"), ["time_s", "tx_bytes", "rx_bytes"], rows)
+def start_watch(namespace: str, watched: Path, options: argparse.Namespace) -> subprocess.Popen[str]:
+    """Hocket, which reads the interface's counters every `--poll-ms` for `--seconds`."""
+    watched.unlink(missing_ok=True)
+    watch = ["hocket", "profile", "--watch", INTERFACE, "--namespace", namespace, "--save", str(watched)]
+    length = ["--interval", f"{options.poll_ms} ms", "--seconds", str(options.seconds)]
+    # It competes with two computing workers for the processor; a late reading blurs nothing, since each
+    # carries its own time, but an absent one does.
+    command = ["nice", "-n", "-10", *watch, *length]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def write_readings(watched: Path, path: Path, origin_s: float) -> None:
+    """Write what was watched as seconds since `origin_s`, the workers' own clock."""
+    with watched.open(newline="") as file:
+        rows = [
+            (f"{int(time_ns) / 1e9 - origin_s:.6f}", *counters)
+            for time_ns, *counters in list(csv.reader(file))[1:]
+        ]
+    write_rows(path, ["time_s", "tx_bytes", "rx_bytes"], rows)
+    watched.unlink()
 
 
 def work(options: argparse.Namespace) -> None:
@@ -213,20 +220,20 @@ def work(options: argparse.Namespace) -> None:
     while not stop.item():
         if iteration == 0:
             print(READY, flush=True)
-            end_s = time.monotonic() + options.seconds + 1.0
-        iteration_start_s = time.monotonic()
+            end_s = time.time() + options.seconds + WATCH_START_S
+        iteration_start_s = time.time()
         for index, (phase, gradient) in enumerate(zip(options.phase, gradients, strict=True)):
-            compute_end_s = time.monotonic() + phase.compute_ms / 1e3
-            while time.monotonic() < compute_end_s:
+            compute_end_s = time.time() + phase.compute_ms / 1e3
+            while time.time() < compute_end_s:
                 weights = weights.matmul(weights).clamp_(max=1.0)
-            start_s = time.monotonic()
+            start_s = time.time()
             dist.all_reduce(gradient)
-            rows.append((options.rank, iteration, f"all_reduce_{index}", start_s, time.monotonic()))
+            rows.append((options.rank, iteration, f"all_reduce_{index}", start_s, time.time()))
             gradient.fill_(1.0)
         # Rank 0 alone decides to stop, or one worker would wait for ever in a last all-reduce.
-        stop.fill_(float(options.rank == 0 and time.monotonic() > end_s))
+        stop.fill_(float(options.rank == 0 and time.time() > end_s))
         dist.broadcast(stop, src=0)
-        rows.append((options.rank, iteration, "iteration", iteration_start_s, time.monotonic()))
+        rows.append((options.rank, iteration, "iteration", iteration_start_s, time.time()))
         iteration += 1
     origin_s = options.origin_s
     timed = [
