@@ -158,6 +158,18 @@ def test_repeating_a_registration_changes_nothing(served: Served) -> None:
     assert served.everything() == before
 
 
+def test_repeating_a_registration_after_a_restart_changes_nothing_either(
+    serve: Callable[..., Served],
+) -> None:
+    served = serve()
+    two_jobs(served)
+    served.restart()
+    before = served.everything()
+
+    assert served.register("a", registered()).status_code == 200
+    assert served.everything() == before
+
+
 def test_a_job_that_moves_leaves_its_slot_and_its_link(served: Served) -> None:
     two_jobs(served)
 

@@ -95,7 +95,8 @@ def _add_refusals(app: FastAPI) -> None:
         if route is None or error.status_code == 405:
             # Nothing of ours refused it.
             reason = f"{request.method} {shown(request.url.path)} is not in this API; see /openapi.json"
-            headers = None if route is None else {"Allow": ", ".join(_methods(route.path))}
+            methods = [] if route is None else _methods(route.path)
+            headers = {"Allow": ", ".join(methods)} if methods else error.headers
             return JSONResponse({"error": reason}, error.status_code, headers)
         return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
