@@ -114,11 +114,14 @@ def test_names_and_addresses_are_each_given_once(plan: Plan) -> None:
     assert all(namespace.startswith("hk-bed-") for namespace in layout.all_namespaces())
 
 
-def test_nodes_with_like_names_get_namespaces_of_their_own() -> None:
-    plan = two_jobs()
-    plan["jobs"][0]["name"], plan["jobs"][1]["name"] = "A", "a"
+@given(st.lists(st.text("aA1-.é", min_size=1), min_size=2, max_size=8, unique=True))
+def test_nodes_with_like_names_get_namespaces_of_their_own(names: list[str]) -> None:
+    hosts = [f"h{number}" for number in range(2)]
+    links = [{"ends": [node, "hub"], "rate": "1 Gbps"} for node in (*hosts, *names)]
+    up = [{"start": "0 ms", "duration": "1 ms", "rate": "1 Gbps"}]
+    plan = {"fabric": {"links": links}, "jobs": [{**job("a", up), "placement": hosts}]}
     layout = lay_out(parse_plan(plan), "bed")
-    assert len(set(layout.namespaces.values())) == 6
+    assert len(set(layout.all_namespaces())) == len(links) + 2
 
 
 def test_one_link_has_a_host_of_each_job_on_either_side() -> None:

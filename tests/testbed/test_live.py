@@ -159,6 +159,7 @@ def test_whatever_ends_a_run_down_leaves_nothing(
     down = hocket_process("testbed", "down", plan)
     assert (down.code, down.out) == (0, f"testbed {name} is gone\n")
     assert own(name) == set()
+    assert list(state.DIRECTORY.glob(f"{name}.*")) == []
 
 
 def is_training(namespace: str) -> bool:

@@ -25,6 +25,18 @@ def test_what_is_kept_is_found_until_it_is_forgotten(states: Path) -> None:
     assert list(states.iterdir()) == []
 
 
+def test_files_of_a_run_that_was_killed_are_gone_with_the_next_or_with_the_testbed(states: Path) -> None:
+    state.keep(STATE)
+    for _ in range(2):
+        context = state.run_folder("bed")
+        folder = context.__enter__()
+        assert list(folder.iterdir()) == []
+        (folder / "token").touch()
+        # Killed here: nothing leaves the context.
+    state.forget("bed")
+    assert list(states.iterdir()) == []
+
+
 def test_a_file_that_says_nothing_of_a_testbed_is_refused(states: Path) -> None:
     states.mkdir()
     (states / "bed.json").write_text("[1, 2]")
@@ -61,7 +73,7 @@ def test_a_namespace_of_somebody_else_is_left_alone(states: Path, monkeypatch: p
     monkeypatch.setattr(machine, "check_machine", lambda: None)
     monkeypatch.setattr(machine, "namespaces", lambda: {"hk-plan-left", "other"})
     monkeypatch.setattr(machine, "run_commands", lambda *_: pytest.fail("something was made"))
-    with pytest.raises(InputError, match="'hk-plan-left' is there and is no testbed's"):
+    with pytest.raises(InputError, match="'hk-plan-left' is there and not this testbed's"):
         bring_up(two_jobs())
     assert state.all_names() == []
 

@@ -170,8 +170,8 @@ def bring_up(
         taken = machine.namespaces().intersection(layout.all_namespaces())
         if taken:
             raise InputError(
-                f"namespace {min(taken)!r} is there and is no testbed's: "
-                f"give this testbed another name, or remove it with `ip netns delete {min(taken)}`"
+                f"namespace {min(taken)!r} is there and not this testbed's: "
+                f"give the testbed another name, or remove it with `ip netns delete {min(taken)}`"
             )
         found = state.State(bed.name, False, layout.all_namespaces(), fingerprint(layout))
         state.keep(found)

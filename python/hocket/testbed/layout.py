@@ -41,6 +41,7 @@ CONTROL_INTERFACE = "ctl"
 
 # The longest file name is 255 bytes, and names are read by people.
 _LONGEST_NAME = 24
+_ENDS_WITH_NUMBER = re.compile(r"-[0-9]+$")
 # The kernel keeps tables 253 to 255 for itself, and 0 is none.
 _FIRST_TABLE = 1_000
 
@@ -251,12 +252,14 @@ def _profile(number: int, plan: Plan) -> WorkloadProfile:
 
 
 def _namespaces(name: str, topology: Topology) -> list[str]:
-    """A name for each node. Nodes whose slugs are the same get their numbers too."""
+    """A name for each node: its slug, and its number too where that could be another's name."""
     slugs = [slug(node) for node in topology.nodes]
     # The control namespace has that name.
-    repeated = Counter([*slugs, "ctl"])
+    counts = Counter([*slugs, "ctl"])
     return [
-        f"hk-{name}-{each}" if repeated[each] == 1 else f"hk-{name}-{each}-{number}"
+        f"hk-{name}-{each}"
+        if counts[each] == 1 and not _ENDS_WITH_NUMBER.search(each)
+        else f"hk-{name}-{each}-{number}"
         for number, each in enumerate(slugs)
     ]
 

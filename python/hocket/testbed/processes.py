@@ -8,10 +8,10 @@ import selectors
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +52,10 @@ class Rank:
             self.process.stdin.write(line.encode() + b"\n")
             self.process.stdin.flush()
 
-    def listen(self) -> None:
-        """Takes what it has said so far."""
+    def listen(self) -> bool:
+        """Takes what it has said so far; whether it may say more."""
         assert self.process.stdout is not None, "its standard output is a pipe"
-        try:
-            said = os.read(self.process.stdout.fileno(), 65_536)
-        except BlockingIOError:
-            return
+        said = os.read(self.process.stdout.fileno(), 65_536)
         *lines, self.unread = (self.unread + said).split(b"\n")
         for line in lines:
             word, *rest = line.split()
@@ -66,6 +63,7 @@ class Rank:
                 self.ready = True
             elif word == b"done":
                 self.done = int(rest[0]) + 1
+        return said != b""
 
     @property
     def title(self) -> str:
@@ -101,6 +99,7 @@ def find_python(asked: str | None) -> str:
     )
 
 
+@cache
 def torch_version(python: str) -> str | None:
     """The version of PyTorch that `python` has, or None without one that has Gloo."""
     asked = "import torch, torch.distributed as d; d.ProcessGroupGloo; print(torch.__version__)"
@@ -111,14 +110,14 @@ def torch_version(python: str) -> str | None:
     return ran.stdout.strip() if ran.returncode == 0 else None
 
 
-@contextmanager
-def package_alone() -> Iterator[Path]:
-    """A directory with Hocket's package in it and nothing else, for a Python that has none of its
-    dependencies.
+def package_alone(folder: Path) -> Path:
+    """A directory, made in `folder`, with Hocket's package in it and nothing else: for a Python that has none
+    of its dependencies.
     """
-    with tempfile.TemporaryDirectory(prefix="hocket-") as directory:
-        (Path(directory) / "hocket").symlink_to(Path(hocket.__file__).parent, target_is_directory=True)
-        yield Path(directory)
+    alone = folder / "package"
+    alone.mkdir()
+    (alone / "hocket").symlink_to(Path(hocket.__file__).parent, target_is_directory=True)
+    return alone
 
 
 def start_rank(
@@ -135,7 +134,8 @@ def start_rank(
     errors, log = folder / f"{stem}.err", folder / f"{stem}.jsonl"
     agent_log = folder / f"{stem}.agent.jsonl"
     variables = {
-        **os.environ,
+        # What a user has set for agents elsewhere is not for these.
+        **{name: value for name, value in os.environ.items() if not name.startswith("HOCKET_")},
         **environment,
         "PYTHONPATH": str(package),
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -157,8 +157,6 @@ def start_rank(
             # Ctrl-C is for the process that keeps the tables, which then tells the workers to stop.
             start_new_session=True,
         )
-    assert process.stdout is not None, "its standard output is a pipe"
-    os.set_blocking(process.stdout.fileno(), False)
     started = Rank(job, rank, worker, process, errors, log, agent_log)
     started.tell(json.dumps({**task, "log": str(log)}))
     return started
@@ -194,9 +192,7 @@ def listen_until(
             selector.register(rank.process.stdout, selectors.EVENT_READ, rank)  # type: ignore[arg-type]
         while not is_over():
             for key, _ in selector.select(every_s):
-                rank = key.data
-                rank.listen()
-                if rank.has_ended():
+                if not key.data.listen():
                     selector.unregister(key.fileobj)
             lost = [rank for rank in ranks if rank.has_ended() and rank.process.returncode != 0]
             if lost:

@@ -3,7 +3,6 @@
 import math
 import os
 import platform
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -17,7 +16,7 @@ from hocket.plan import Job, Plan
 from hocket.results import Run, RunWriter, peak_rss_mb
 from hocket.runner import Progress
 from hocket.schema import Table
-from hocket.testbed import machine
+from hocket.testbed import machine, state
 from hocket.testbed.counters import Counters, Poller, open_counters, utilisation
 from hocket.testbed.layout import Layout, PlacedJob, warnings
 from hocket.testbed.processes import (
@@ -30,7 +29,7 @@ from hocket.testbed.processes import (
     torch_version,
 )
 from hocket.testbed.service import service
-from hocket.testbed.tables import tables
+from hocket.testbed.tables import PS_PER_NS, tables
 from hocket.testbed.tasks import phase_bytes, task_of
 from hocket.workloads import PS_PER_S
 
@@ -121,7 +120,7 @@ class Session:
         origin_ns = unix_ns = 0
         with ExitStack() as stack:
             interruption = stack.enter_context(Interruption())
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hocket-testbed-")))
+            folder = stack.enter_context(state.run_folder(self.layout.name))
             counters = open_counters(self.layout)
             stack.callback(counters.close)
             stack.enter_context(ended(self._ranks))
@@ -151,7 +150,7 @@ class Session:
         }
 
     def _start(self, stack: ExitStack, folder: Path) -> None:
-        package = stack.enter_context(package_alone())
+        package = package_alone(folder)
         serving: Mapping[str, str] = {}
         if self.agents == "shift":
             serving = stack.enter_context(service(self.layout, self.registered, folder))
@@ -190,11 +189,10 @@ class Session:
         """Lets all workers start, and stop when it is time."""
         if interruption.came:
             return
-        for job in self.plan.jobs:
-            wait_ps = job.arrival_ps + (0 if self.agents == "shift" else job.time_shift_ps or 0)
-            for rank in self._ranks_of(job.name):
-                rank.tell(f"start {origin_ns + wait_ps // 1_000}")
-        watch, until_ps = _Watch(self.placed, origin_ns), self.plan.run.until_ps
+        starts_ns = {job.name: origin_ns + self._wait_ps(job) // PS_PER_NS for job in self.plan.jobs}
+        for rank in self._ranks:
+            rank.tell(f"start {starts_ns[rank.job]}")
+        watch, until_ps = _Watch(self.placed, starts_ns), self.plan.run.until_ps
         stopped = False
 
         def go_on() -> None:
@@ -220,6 +218,10 @@ class Session:
             for rank in ranks:
                 rank.tell(f"stop {last}")
 
+    def _wait_ps(self, job: Job) -> int:
+        """Until `job` starts: its arrival, and its time-shift unless a service gives it one."""
+        return job.arrival_ps + (0 if self.agents == "shift" else job.time_shift_ps or 0)
+
     def _iterations_of(self, job: Job) -> int | None:
         """After how many `job` leaves, if after any."""
         given = [count for count in (job.iterations, self.plan.iterations) if count is not None]
@@ -240,12 +242,12 @@ class Session:
 class _Watch:
     """Notices workers that do not get on."""
 
-    def __init__(self, placed: Sequence[PlacedJob], origin_ns: int) -> None:
+    def __init__(self, placed: Sequence[PlacedJob], starts_ns: Mapping[str, int]) -> None:
         self._longest_s = {
             job.name: _MOST_S + _MOST_PERIODS * job.profile.period_ps / PS_PER_S for job in placed
         }
         self._last: dict[int, tuple[int, int]] = {}
-        self._origin_ns = origin_ns
+        self._starts_ns = starts_ns
 
     def check(self, ranks: Sequence[Rank]) -> None:
         """Raises `WorkersLostError` for a rank that has taken too long for an iteration."""
@@ -253,7 +255,7 @@ class _Watch:
         for number, rank in enumerate(ranks):
             done, since_ns = self._last.get(number, (-1, now_ns))
             if rank.done != done or rank.has_ended():
-                self._last[number] = (rank.done, max(now_ns, self._origin_ns))
+                self._last[number] = (rank.done, max(now_ns, self._starts_ns[rank.job]))
             elif now_ns - since_ns > self._longest_s[rank.job] * 1e9:
                 raise WorkersLostError(
                     f"{rank.title} has not ended iteration {rank.done} within {self._longest_s[rank.job]:g} s"

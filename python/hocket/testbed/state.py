@@ -5,6 +5,7 @@ whatever ends a command, all that it made can be taken away.
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -66,6 +67,7 @@ def keep(state: State) -> None:
 
 def forget(name: str) -> None:
     """Takes the files of testbed `name`, which is held, away."""
+    shutil.rmtree(_run_folder(name), ignore_errors=True)
     for suffix in (".json", ".lock"):
         _path(name).with_suffix(suffix).unlink(missing_ok=True)
 
@@ -93,6 +95,29 @@ def held(name: str) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def run_folder(name: str) -> Iterator[Path]:
+    """Within it, an empty directory for the files of a run on testbed `name`, which is held.
+
+    Where a run is killed, the next one or `forget` takes its files away. Raises `InputError` if it cannot be
+    made.
+    """
+    folder = _run_folder(name)
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        folder.mkdir(mode=0o700, parents=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be made: {error.strerror or error}") from None
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run_folder(name: str) -> Path:
+    return _path(name).with_suffix(".run")
 
 
 def _in_use(name: str) -> InputError:
