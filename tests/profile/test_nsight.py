@@ -118,6 +118,13 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
         read_nsight(path)
 
 
+def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    path = export(tmp_path / "a.sqlite")
+    path.write_bytes(path.read_bytes().replace(b"streamId", b"stream\xff\xc0"))
+    with pytest.raises(InputError, match="not a database of Nsight Systems"):
+        read_nsight(path)
+
+
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return export(tmp_path_factory.mktemp("nsight") / "a.sqlite").read_bytes()

@@ -152,8 +152,6 @@ def fold(
         for each in timeline.operations
     ]
     sent = np.array(sizes)[timeline.which]
-    if rate_bps is not None:
-        sent = np.where(np.isnan(sent), (timeline.end_s - timeline.start_s) * rate_bps / 8, sent)
     folded = []
     for rows, begins_s in lanes(timeline, found):
         start_s = timeline.start_s[rows] - begins_s[:, None]
@@ -163,7 +161,21 @@ def fold(
             end_s = begin_s + float(np.median(length_s[:, place]))
             operation = timeline.operations[timeline.which[rows[0, place]]]
             folded.append(Folded(begin_s, end_s, float(sent[rows[:, place]].mean()), operation))
-    return sorted(folded, key=lambda each: (each.begin_s, each.end_s))
+    folded.sort(key=lambda each: (each.begin_s, each.end_s))
+    return folded if rate_bps is None else at_rate(folded, rate_bps)
+
+
+def at_rate(folded: Sequence[Folded], rate_bps: int) -> list[Folded]:
+    """The operations in order of their start, those of unknown size sending at `rate_bps` together."""
+    reached_s = 0.0
+    rated = []
+    for each in folded:
+        if math.isnan(each.wire_bytes):
+            alone_s = max(0.0, each.end_s - max(each.begin_s, reached_s))
+            reached_s = max(reached_s, each.end_s)
+            each = each._replace(wire_bytes=alone_s * rate_bps / 8)
+        rated.append(each)
+    return rated
 
 
 def lanes(timeline: Timeline, found: TracedIterations) -> list[tuple[IntArray, FloatArray]]:

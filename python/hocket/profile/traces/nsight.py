@@ -47,7 +47,7 @@ def read_nsight(path: str | Path) -> Timeline:
         # Nobody writes to an exported database: without locks it can be read from a folder that is read-only.
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
             return timeline_in(str(path), database)
-    except (sqlite3.Error, OverflowError) as error:
+    except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not a database of Nsight Systems: {error}") from None
 
 
