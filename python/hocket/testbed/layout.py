@@ -18,13 +18,16 @@ from hocket.units import format_duration, format_rate
 from hocket.workloads import WorkloadProfile
 
 MAX_NODES = 256
-"""Hocket: the most hosts and switches; making a namespace takes some 20 ms, and its links as long again."""
+"""Hocket: the most hosts and switches; those of a fat tree of 54 hosts, 99 with 162 links, take 6 s to make."""
 
 MAX_CABLES = 256
 """The most links: of each, two addresses of a /16 are used."""
 
 BUSY_BPS = 2 * 10**9
 """Hocket: above this rate in all, one machine's processors rather than its links are what jobs share."""
+
+NOTICEABLE_DELAY_PS = 100_000_000
+"""Hocket: a delay of 0.1 ms is a fiftieth of a full queue; of shorter ones iterations do not tell."""
 
 MTU_BYTES = 1500
 """Of Ethernet without jumbo frames."""
@@ -377,7 +380,7 @@ def warnings(layout: Layout) -> list[str]:
             f"all workers together send at {format_rate(total_bps)}; above {format_rate(BUSY_BPS)} the "
             "processors of one machine may be what slows them"
         )
-    if layout.longest_delay_ps > 0:
+    if layout.longest_delay_ps >= NOTICEABLE_DELAY_PS:
         found.append(
             f"links have no delay of their own, and the plan has up to "
             f"{format_duration(layout.longest_delay_ps)}; what the kernel takes stands for it"
