@@ -49,6 +49,9 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     """The command line; `--role` is how the script starts its own children."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, help="write every iteration to this CSV file")
+    parser.add_argument(
+        "--read", type=Path, nargs="+", metavar="FILE", help="describe runs from such files instead"
+    )
     parser.add_argument("--controls", nargs=2, default=["reno", "reno"], metavar=("A", "B"))
     parser.add_argument("--rate-mbps", type=float, default=100.0, help="rate of the link")
     parser.add_argument(
@@ -71,6 +74,9 @@ def main() -> int:
         receive(options)
     elif options.role in JOBS:
         send(options)
+    elif options.read:
+        for path in options.read:
+            describe_file(path)
     elif os.geteuid() != 0:
         print("network namespaces need root; run it with sudo", file=sys.stderr)
         return 2
@@ -87,7 +93,7 @@ def measure(options: argparse.Namespace) -> None:
             with network(options):
                 finished = list(run_jobs(run, options))
             iterations.extend(finished)
-            print(f"run {run}: {described(finished)}", flush=True)
+            print(run, described(finished), sep="  ", flush=True)
     finally:
         if options.out is not None:
             write(options.out, iterations)
@@ -200,15 +206,19 @@ def send(options: argparse.Namespace) -> None:
 
 
 def described(iterations: Sequence[Iteration]) -> str:
-    """The mean iteration of each job, and in how much of a's bursts b sends too, by halves of the run."""
+    """Of each half of a run, the mean iteration of both jobs and in how much of a's bursts b sends too; then
+    how many bursts each got through until one job was done.
+    """
     a, b = ([each for each in iterations if each.job == job] for job in JOBS)
     shares = overlaps(a, b)
     halves = (slice(0, len(a) // 2), slice(len(a) // 2, None))
-    return "; ".join(
-        f"{name} half: a {mean_ms(a[half]):.0f} ms, b {mean_ms(b[half]):.0f} ms, "
-        f"overlap {statistics.mean(shares[half]):.0%}"
-        for name, half in zip(("first", "second"), halves, strict=True)
-    )
+    parts = [
+        f"{mean_ms(a[half]):4.0f} {mean_ms(b[half]):4.0f} ms {statistics.mean(shares[half]):4.0%}"
+        for half in halves
+    ]
+    end_s = min(job[-1].received_s for job in (a, b))
+    bursts = (sum(each.received_s <= end_s for each in job) for job in (a, b))
+    return "   ".join([*parts, "{:2} : {:2}".format(*bursts)])
 
 
 def overlaps(mine: Iterable[Iteration], others: Sequence[Iteration]) -> list[float]:
@@ -225,6 +235,24 @@ def overlaps(mine: Iterable[Iteration], others: Sequence[Iteration]) -> list[flo
 
 def mean_ms(iterations: Sequence[Iteration]) -> float:
     return statistics.mean(1e3 * (each.end_s - each.start_s) for each in iterations)
+
+
+def describe_file(path: Path) -> None:
+    """A line for each run that `write` wrote."""
+    with path.open(newline="", encoding="utf-8") as file:
+        iterations = [
+            Iteration(
+                int(row["run"]),
+                row["job"],
+                row["control"],
+                int(row["number"]),
+                *(float(row[name]) for name in ("start_s", "received_s", "end_s")),
+            )
+            for row in csv.DictReader(file)
+        ]
+    for run in sorted({each.run for each in iterations}):
+        described_run = described([each for each in iterations if each.run == run])
+        print(f"{path.stem:21}  {run}  {described_run}")
 
 
 def write(path: Path, iterations: Iterable[Iteration]) -> None:

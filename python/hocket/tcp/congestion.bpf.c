@@ -301,7 +301,7 @@ void BPF_PROG(hk_state, struct sock *sk, __u8 state)
 	cubictcp_state(sk, state);
 }
 
-/* Linux 7.1 gave the start of transmission a function of its own. */
+/* Linux 7.1 (commit d1e59a469737) gave the start of transmission a function of its own. */
 #ifdef HAS_TX_START
 SEC("struct_ops/hk_tx_start")
 void BPF_PROG(hk_tx_start, struct sock *sk)
