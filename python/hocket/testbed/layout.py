@@ -18,7 +18,7 @@ from hocket.units import format_duration, format_rate
 from hocket.workloads import WorkloadProfile
 
 MAX_NODES = 256
-"""Hocket: the most hosts and switches; those of a fat tree of 54 hosts, 99 with 162 links, take 6 s to make."""
+"""Hocket: the most hosts and switches; a fat tree of 54 hosts, 99 in all, takes 6 s to make."""
 
 MAX_CABLES = 256
 """The most links: of each, two addresses of a /16 are used."""
