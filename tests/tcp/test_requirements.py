@@ -114,6 +114,7 @@ def test_what_is_not_loaded_can_be_neither_unloaded_nor_watched(
         (("load", "--gap", "1 us"), "gap: must be between 1 and 10000 ms: got 0.001 ms"),
         (("load", "--factor", "0"), "factor: must be between 0.0625 and 16: got 0"),
         (("load", "--factor", "nan"), "factor: must be between 0.0625 and 16: got nan"),
+        (("watch", "--seconds", "nan"), "Invalid value for '--seconds'"),
         (("watch", "--interval", "1 ms"), "--interval: must be at least 10 ms: got 1 ms"),
     ],
 )

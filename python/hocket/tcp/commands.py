@@ -5,17 +5,17 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from hocket.console import out, print_json, print_table
 from hocket.errors import InputError, located
+from hocket.tcp import control
+from hocket.tcp.compiler import Base
+from hocket.tcp.diag import Connection, connections
+from hocket.tcp.requirements import missing
 from hocket.units import format_duration, parse_duration
-
-if TYPE_CHECKING:
-    from hocket.tcp.control import Settings
-    from hocket.tcp.diag import Connection
 
 app = typer.Typer(
     help="Adaptively unfair TCP for Linux, as an eBPF congestion control (HotNets'22 §4(i)).",
@@ -28,19 +28,19 @@ _WATCHED = ("local", "peer", "control", "phase", "sent", "of", "factor", "cwnd",
 
 @app.command("load")
 def load_command(
-    base: Annotated[
-        Literal["cubic", "reno"], typer.Option("--base", help="Whose increase is multiplied.")
-    ] = "cubic",
+    base: Annotated[Base, typer.Option("--base", help="Whose increase is multiplied.")] = "cubic",
     factor: Annotated[
-        float, typer.Option("--factor", metavar="F", help="What hocket_weighted multiplies it by.")
-    ] = 2.0,
+        float,
+        typer.Option("--factor", metavar="F", help="What hocket_weighted multiplies it by, 1/16 to 16."),
+    ] = control.DEFAULT_FACTOR,
     gap: Annotated[
-        str, typer.Option("--gap", metavar="TIME", help="With nothing to send for so long, a phase is over.")
-    ] = "20 ms",
+        str,
+        typer.Option(
+            "--gap", metavar="TIME", help="Nothing in flight for so long ends a phase, 1 ms to 10 s."
+        ),
+    ] = format_duration(control.DEFAULT_GAP_NS * 1000),
 ) -> None:
     """Load the congestion controls hocket_adaptive and hocket_weighted. Needs root, clang and libbpf."""
-    from hocket.tcp import control
-
     with located("--gap"):
         gap_ns = parse_duration(gap) // 1000
     settings = control.load(base, factor=factor, gap_ns=gap_ns)
@@ -50,8 +50,6 @@ def load_command(
 @app.command("unload")
 def unload_command() -> None:
     """Unload both; sockets that use them keep them until they are closed."""
-    from hocket.tcp import control
-
     out.print(f"unloaded {' and '.join(control.unload())}")
 
 
@@ -60,9 +58,6 @@ def status_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Say whether they are loaded, since when, what is missing if not, and how many sockets use them."""
-    from hocket.tcp import control
-    from hocket.tcp.requirements import missing
-
     settings = control.current()
     lacking = missing()
     users = {} if settings is None else _users()
@@ -83,7 +78,7 @@ def status_command(
 def watch_command(
     namespaces: Annotated[
         list[str] | None,
-        typer.Option("--namespace", metavar="NAME", help="A network namespace instead of this one; several."),
+        typer.Option("--namespace", metavar="NAME", help="Look in this network namespace; may be repeated."),
     ] = None,
     seconds: Annotated[
         float | None, typer.Option("--seconds", metavar="N", help="Stop after so long.", min=0)
@@ -94,8 +89,6 @@ def watch_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON for each look.")] = False,
 ) -> None:
     """Show the communication phase of each socket: sent, total, the factor on its increase, its window."""
-    from hocket.tcp import control
-
     with located("--interval"):
         interval_s = parse_duration(interval) / 1e12
     if interval_s < 0.01:
@@ -109,24 +102,22 @@ def watch_command(
             time.sleep(interval_s)
 
 
-def _connections(phases: int, namespaces: Sequence[str] | None) -> "list[Connection]":
-    from hocket.tcp.diag import connections
-
+def _connections(phases: int, namespaces: Sequence[str] | None) -> list[Connection]:
     return [each for name in namespaces or (None,) for each in connections(phases, name)]
 
 
-def _show(connections: "list[Connection]", as_json: bool) -> None:
+def _show(found: Sequence[Connection], as_json: bool) -> None:
     if as_json:
-        line = {"time_ns": time.time_ns(), "connections": [asdict(each) for each in connections]}
+        line = {"time_ns": time.time_ns(), "connections": [asdict(each) for each in found]}
         out.file.write(json.dumps(line) + "\n")
         out.file.flush()
-    elif connections:
-        print_table(_WATCHED, map(_watched, connections), left=3)
+    elif found:
+        print_table(_WATCHED, map(_watched, found), left=3)
     else:
         out.print("no socket uses them")
 
 
-def _watched(connection: "Connection") -> tuple[str, ...]:
+def _watched(connection: Connection) -> tuple[str, ...]:
     phase = connection.phase
     of_phase = ("–",) * 4
     if phase is not None:
@@ -147,7 +138,6 @@ def _megabytes(size: int) -> str:
 def _users() -> dict[str, dict[str, int]]:
     """How many sockets use each control, in this network namespace and in all with a name where any does."""
     from hocket.profile.watch import NAMESPACES, names_in
-    from hocket.tcp import control
 
     users = {}
     with control.phase_map() as phases:
@@ -159,7 +149,7 @@ def _users() -> dict[str, dict[str, int]]:
     return users
 
 
-def _described(settings: "Settings") -> str:
+def _described(settings: control.Settings) -> str:
     gap = format_duration(settings.gap_ns * 1000)
     return f"{settings.base}'s increase × (1 + sent/total), gaps from {gap}; and × {settings.factor:g}"
 

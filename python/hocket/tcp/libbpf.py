@@ -54,9 +54,9 @@ def library() -> ctypes.CDLL:
 
 
 def _checked(status: int) -> int:
-    """What libbpf answered; raises `OSError` if that is an error: below 0, and the number in errno."""
+    """What libbpf answered; raises `OSError` if that is an error, a number of errno.h below 0."""
     if status < 0:
-        raise OSError(ctypes.get_errno() or -status, os.strerror(ctypes.get_errno() or -status))
+        raise OSError(-status, os.strerror(-status))
     return status
 
 
@@ -133,7 +133,7 @@ def _maps() -> Iterator[tuple[str, int]]:
     """
     bpf = library()
     number = c_uint32(0)
-    while bpf.bpf_map_get_next_id(number, byref(number)) == 0:
+    while (status := bpf.bpf_map_get_next_id(number, byref(number))) == 0:
         try:
             fd = _checked(bpf.bpf_map_get_fd_by_id(number))
         except FileNotFoundError:
@@ -142,8 +142,9 @@ def _maps() -> Iterator[tuple[str, int]]:
             yield _map_name(fd), fd
         finally:
             os.close(fd)
-    if ctypes.get_errno() == errno.EPERM:
-        _checked(-errno.EPERM)
+    # After the last one there is no next.
+    if status != -errno.ENOENT:
+        _checked(status)
 
 
 def _map_name(fd: int) -> str:
