@@ -61,11 +61,11 @@ def test_an_archive_is_to_be_unpacked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"just words\n", "is not recognised; read are a CSV series of byte counters, an answer of Prom"),
-        (b'{"plan": 1}', "is not recognised"),
-        (b"[1, 2]", "is not recognised"),
-        (b"\x00\x01\x02\x03", "is not recognised"),
-        (b"\x89PNG\r\n\x1a\n", "is not recognised"),
+        (b"just words\n", "is nothing that Hocket reads: a CSV series of byte counters, an answer of Prom"),
+        (b'{"plan": 1}', "is nothing that Hocket reads"),
+        (b"[1, 2]", "is nothing that Hocket reads"),
+        (b"\x00\x01\x02\x03", "is nothing that Hocket reads"),
+        (b"\x89PNG\r\n\x1a\n", "is nothing that Hocket reads"),
         (b'{"schema": "1.0.1-chakra.0.0.4", "pid": 1, "nodes": []}', "chakra_converter PyTorch"),
         (gzip.compress(b"time")[:9], "is damaged gzip"),
         (b"\x1f\x8bnonsense", "is damaged gzip"),

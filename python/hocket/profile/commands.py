@@ -11,7 +11,7 @@ from rich.markup import escape
 from hocket.console import err, print_json, print_table, progress_bar
 from hocket.errors import InputError, located
 from hocket.exits import INTERRUPTED
-from hocket.units import parse_duration
+from hocket.units import parse_duration, parse_rate
 
 if TYPE_CHECKING:
     from hocket.profile import JobProfile
@@ -79,7 +79,8 @@ def profile_command(
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="The job's name.")] = None,
     link: Annotated[
-        str | None, typer.Option("--link", metavar="RATE", help='Add a [link], such as "50 Gbps".')
+        str | None,
+        typer.Option("--link", metavar="RATE", help='With --out: add a [link], such as "50 Gbps".'),
     ] = None,
     output: Annotated[
         Path | None,
@@ -103,6 +104,7 @@ def profile_command(
         from hocket.figures import check_format
 
         check_format(figure)
+    _check_output(output, link)
     asked = _Asked(interval, seconds, save, namespace, congestion or None)
     options = Options(name, column, interface, unit, rate, gpus_per_server)
     recording = None
@@ -117,6 +119,19 @@ def profile_command(
     _write(jobs, output, link, figure)
     if recording and recording.stopped == BY_USER and seconds is not None:
         raise typer.Exit(INTERRUPTED)
+
+
+def _check_output(output: Path | None, link: str | None) -> None:
+    """Raises `InputError` for what could not be written in the end, before the port or the files are read."""
+    from hocket.profile.job import check_jobs_file
+
+    if output is not None:
+        check_jobs_file(output)
+    if link is not None:
+        with located("--link"):
+            parse_rate(link)
+        if output is None:
+            raise InputError("--link: is for --out, the file that has the [link]")
 
 
 @dataclass(frozen=True)

@@ -73,8 +73,8 @@ class JobProfile:
     """One iteration of a job as its traffic or a trace of it shows it, and the evidence for it.
 
     The iteration starts with the Up phase after the longest Down phase, so no phase goes past its end.
-    `confidence`, in [0, 1], is the product of everything that speaks against the profile: see "Profiles" in
-    docs/model.md. Below 0.5 the profile is a guess. `notes` are sentences on what it rests on.
+    `confidence`, in [0, 1], is the product of everything that speaks against the profile: see "Profiles from
+    counters" and "Profiles from traces" in docs/model.md. Below 0.5 the profile is a guess. `notes` are sentences on what it rests on.
 
     `iteration_start_s` (`iterations_seen`) are the starts of the iterations on the clock of `evidence`, and
     `jitter_s` the standard deviation of their lengths. Rates and bytes are nan where a trace does not say how
@@ -157,9 +157,7 @@ def dump_jobs(jobs: Sequence[JobProfile], path: str | Path, link_capacity: str |
         InputError: The suffix is neither `.toml` nor `.json`, two jobs have one name, the capacity is no rate
             or below a phase's rate, or the file cannot be written.
     """
-    path = Path(path)
-    if path.suffix not in (".toml", ".json"):
-        raise InputError(f"{path}: suffix {path.suffix!r}; a job is written as .toml or .json")
+    path = check_jobs_file(path)
     twice = [name for name, count in Counter(job.name for job in jobs).items() if count > 1]
     if twice:
         raise InputError(f"{path}: {twice[0]!r} is the name of two jobs; names are unique")
@@ -174,6 +172,17 @@ def dump_jobs(jobs: Sequence[JobProfile], path: str | Path, link_capacity: str |
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def check_jobs_file(path: str | Path) -> Path:
+    """`path`, if jobs can be written in the format of its suffix: to ask before the work is done.
+
+    Raises `InputError` if not.
+    """
+    path = Path(path)
+    if path.suffix not in (".toml", ".json"):
+        raise InputError(f"{path}: suffix {path.suffix!r}; a job is written as .toml or .json")
+    return path
 
 
 def duration_text(duration_us: int) -> str:

@@ -171,7 +171,7 @@ def kind_of(path: Path) -> Kind:
     else:
         kind = "chakra" if path.suffix == ".et" or _CHAKRA.match(head) else None
     if kind is None:
-        raise InputError(f"{path}: is not recognised; read are {', '.join(KINDS.values())}")
+        raise InputError(f"{path}: is nothing that Hocket reads: {', '.join(KINDS.values())}")
     return kind
 
 

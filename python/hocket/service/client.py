@@ -59,7 +59,10 @@ class Client:
             response = connection.getresponse()
             answer = response.read(_MOST_BYTES)
         except (OSError, http.client.HTTPException) as error:
-            raise InputError(f"{self._url}: does not answer: {error}") from None
+            why = getattr(error, "strerror", None) or error
+            raise InputError(
+                f"{self._url}: does not answer: {why}; `hocket serve` starts a service"
+            ) from None
         finally:
             connection.close()
         if 200 <= response.status < 300:

@@ -36,11 +36,13 @@ def up_command(
     ] = False,
 ) -> None:
     """Make the hosts and links of a plan. Needs root and iproute2."""
+    from hocket.plan import load_plan
     from hocket.testbed import bed, steps
     from hocket.testbed.layout import warnings
 
+    loaded, name = load_plan(plan), name or plan.stem
     with located(plan):
-        planned = bed.plan_testbed(plan, name=name, candidate=candidate)
+        planned = bed.plan_testbed(loaded, name=name, candidate=candidate)
     if dry_run:
         for command in steps.up(planned.layout):
             # As a shell takes it: no argument of ours has a blank in it.
@@ -49,7 +51,7 @@ def up_command(
     with progress_bar() as progress, located(plan):
         task = progress.add_task("making namespaces and links", total=None)
         made = bed.bring_up(
-            plan,
+            loaded,
             name=name,
             candidate=candidate,
             progress=lambda done, total: progress.update(task, completed=done, total=total),
@@ -102,11 +104,13 @@ def run_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifest instead of tables.")] = False,
 ) -> None:
     """Run the jobs of a plan on its testbed, which is up; write tables as `hocket run` does."""
+    from hocket.plan import load_plan
     from hocket.testbed import bed
     from hocket.testbed.report import print_live
 
+    loaded, measured = load_plan(plan), None if registered is None else load_plan(registered)
     with located(plan):
-        planned = bed.plan_testbed(plan, name=name, candidate=candidate)
+        planned = bed.plan_testbed(loaded, name=name or plan.stem, candidate=candidate)
     directory = directory or Path("hocket-runs") / f"{plan.stem}-live"
     with progress_bar() as progress, located(plan):
         task = progress.add_task("starting workers", total=None)
@@ -118,7 +122,7 @@ def run_command(
         run = planned.run(
             jobs=jobs,
             agents=agents,
-            registered=registered,
+            registered=measured,
             iterations=iterations,
             seconds=seconds,
             fair=congestion,
@@ -179,6 +183,6 @@ def status_command() -> None:
             condition = "up" if found.made and len(there) == len(found.namespaces) else "incomplete"
             rows.append((name, condition, str(len(there)), str(running)))
     if rows:
-        print_table(("testbed", "", "namespaces", "processes"), rows, left=2)
+        print_table(("testbed", "state", "namespaces", "processes"), rows, left=2)
     else:
         out.print("there is no testbed")
