@@ -31,6 +31,7 @@ def own(name: str) -> set[str]:
 
 def test_jobs_train_over_the_plans_links_and_compare_with_a_simulation(name: str, tmp_path: Path) -> None:
     plan = two_jobs()
+    plan["jobs"][1]["time_shift"] = "50 ms"
     told: list[int] = []
     with beds.testbed(plan, name=name) as bed:
         assert own(name) == set(bed.layout.all_namespaces())
@@ -41,6 +42,8 @@ def test_jobs_train_over_the_plans_links_and_compare_with_a_simulation(name: str
     assert run.manifest["status"] == "complete", run.manifest.get("failure")
     assert run.tables["jobs"]["iterations"].to_list() == [5, 5]
     assert told[-1] <= 10
+    assert run.tables["jobs"]["time_shift_s"].round(2).to_list() == [0.0, 0.05]
+    assert run.tables["iterations"].filter(job="b")["start_ps"].min() >= 50 * 10**9  # type: ignore[operator]
     # 5 iterations of 800 kB each way, by each job; headers and greetings besides.
     sent = run.tables["utilisation"].group_by("link").agg(pl.col("bytes").sum())
     bytes_by_link = dict(sent.iter_rows())
@@ -169,6 +172,20 @@ def is_training(namespace: str) -> bool:
     )
     # proc_net_tcp: state 01 is ESTABLISHED.
     return any(line.split()[3] == "01" for line in seen.stdout.splitlines()[1:])
+
+
+def test_a_plan_from_up_to_down(name: str, tmp_path: Path, hocket_process: Command) -> None:
+    plan = tmp_path / f"{name}.toml"
+    plan.write_text(tomli_w.dumps(two_jobs()))
+    up = hocket_process("testbed", "up", plan)
+    assert up.code == 0, up.err
+    assert f"hk-{name}-b-right" in up.out
+    run = hocket_process("testbed", "run", plan, "--iterations", "3", "--out", tmp_path / "run")
+    assert run.code == 0, run.err
+    assert "link left->right" in run.out
+    assert "iterations (6), phases (6), adjustments (0), jobs (2)" in run.out
+    assert hocket_process("testbed", "down", name).code == 0
+    assert hocket_process("testbed", "run", plan).code == 2
 
 
 def test_the_commands_are_printed_and_not_run(tmp_path: Path, hocket: Command) -> None:

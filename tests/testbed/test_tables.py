@@ -13,7 +13,7 @@ from hocket.profile.watch import Reading
 from hocket.testbed.counters import Counters, utilisation, wire_bytes
 from hocket.testbed.layout import lay_out
 from hocket.testbed.processes import Rank
-from hocket.testbed.tables import tables
+from hocket.testbed.tables import PhasesSent, tables
 
 MS = 10**6
 ORIGIN_NS = 1_000 * MS
@@ -47,29 +47,30 @@ def test_an_iteration_is_its_last_workers(tmp_path: Path) -> None:
         rank(tmp_path, 0, [row(0, 0, 0, (60, 100), 101), row(1, 101, 131, (191, 231), 232)]),
         rank(tmp_path, 1, [row(0, 1, 1, (65, 100), 102), row(1, 102, 102, (162, 231), 231)], '{"iter'),
     ]
-    made = tables({"a": (4_000_000,)}, ranks, ORIGIN_NS, 0)
+    made = tables({"a": PhasesSent((4_000_000,), shift_s=0.5)}, ranks, ORIGIN_NS, 0)
     assert made["iterations"].rows() == [
         # job, iteration, start and end in ps, then s: iteration, communication, computation, delay
-        ("a", 0, 10**9, 102 * 10**9, 0.101, 0.035, 0.066, 0.0),
+        ("a", 0, 10**9, 102 * 10**9, 0.101, 0.035, 0.066, 0.5),
         ("a", 1, 131 * 10**9, 232 * 10**9, 0.101, 0.04, 0.061, 0.029),
     ]
     assert made["phases"]["mean_rate_bps"].to_list() == pytest.approx([4e6 * 8 / 0.035, 4e6 * 8 / 0.04])
     summary = made["jobs"].row(0, named=True)
     assert (summary["iterations"], summary["adjustments"], summary["policy_acted"]) == (2, 0, None)
     assert summary["mean_iteration_s"] == pytest.approx(0.101)
-    # As the engines have it, the wait before the first iteration is no delay.
+    # As the engines have it, the wait before the first iteration is the time-shift, and no delay.
     assert summary["mean_delayed_s"] == pytest.approx(0.029)
+    assert summary["time_shift_s"] == 0.5
 
 
 def test_an_iteration_that_one_worker_did_not_finish_is_none(tmp_path: Path) -> None:
     first = row(0, 0, 0, (60, 100), 101)
     ranks = [rank(tmp_path, 0, [first, row(1, 101, 101, (161, 201), 202)]), rank(tmp_path, 1, [first])]
-    assert tables({"a": (1,)}, ranks, ORIGIN_NS, 0)["iterations"]["iteration"].to_list() == [0]
+    assert tables({"a": PhasesSent((1,))}, ranks, ORIGIN_NS, 0)["iterations"]["iteration"].to_list() == [0]
 
 
 def test_a_run_without_an_iteration_has_tables_of_the_same_columns(tmp_path: Path) -> None:
-    one = tables({"a": (1,)}, [rank(tmp_path, 0, [row(0, 0, 0, (60, 100), 101)])], ORIGIN_NS, 0)
-    none = tables({"a": (1,)}, [], ORIGIN_NS, 0)
+    one = tables({"a": PhasesSent((1,))}, [rank(tmp_path, 0, [row(0, 0, 0, (60, 100), 101)])], ORIGIN_NS, 0)
+    none = tables({"a": PhasesSent((1,))}, [], ORIGIN_NS, 0)
     assert {name: table.schema for name, table in none.items()} == {
         name: table.schema for name, table in one.items()
     }
@@ -82,7 +83,7 @@ def test_an_adjustment_is_one_of_the_job(tmp_path: Path) -> None:
     for each in ranks:
         quiet = {**line, "iteration": 6, "adjusted": False}
         each.agent_log.write_text(f"{json.dumps(quiet)}\n{json.dumps(line)}\n")
-    made = tables({"a": (1,)}, ranks, ORIGIN_NS, 1 * MS)
+    made = tables({"a": PhasesSent((1,))}, ranks, ORIGIN_NS, 1 * MS)
     assert made["adjustments"].rows() == [("a", 4 * 10**9, -0.002, 0.003)]
     assert made["jobs"]["adjustments"].to_list() == [1]
 

@@ -29,7 +29,7 @@ from hocket.testbed.processes import (
     torch_version,
 )
 from hocket.testbed.service import service
-from hocket.testbed.tables import PS_PER_NS, tables
+from hocket.testbed.tables import PS_PER_NS, PhasesSent, tables
 from hocket.testbed.tasks import phase_bytes, task_of
 from hocket.workloads import PS_PER_S
 
@@ -134,19 +134,22 @@ class Session:
             except WorkersLostError as error:
                 status = {"status": "failed", "failure": str(error)}
             measured_s = max(0.0, (time.monotonic_ns() - origin_ns) / 1e9) if origin_ns else 0.0
-            made = tables(self._sizes(), self._ranks, origin_ns, unix_ns)
+            made = tables(self._sent(), self._ranks, origin_ns, unix_ns)
             return {**made, "utilisation": utilisation(counters, origin_ns)}, {
                 **status,
                 "measured_s": measured_s,
             }
 
-    def _sizes(self) -> dict[str, tuple[int, ...]]:
-        """Of each job, the bytes of its phases."""
+    def _sent(self) -> dict[str, PhasesSent]:
+        """What each job sends by plan."""
         return {
-            placed.name: tuple(
-                phase_bytes(phase.rate_bps, phase.duration_ps) for phase in placed.profile.phases
+            placed.name: PhasesSent(
+                sizes=tuple(
+                    phase_bytes(phase.rate_bps, phase.duration_ps) for phase in placed.profile.phases
+                ),
+                shift_s=self._shift_ps(job) / PS_PER_S,
             )
-            for placed in self.placed
+            for job, placed in zip(self.plan.jobs, self.placed, strict=True)
         }
 
     def _start(self, stack: ExitStack, folder: Path) -> None:
@@ -189,7 +192,10 @@ class Session:
         """Lets all workers start, and stop when it is time."""
         if interruption.came:
             return
-        starts_ns = {job.name: origin_ns + self._wait_ps(job) // PS_PER_NS for job in self.plan.jobs}
+        starts_ns = {
+            job.name: origin_ns + (job.arrival_ps + self._shift_ps(job)) // PS_PER_NS
+            for job in self.plan.jobs
+        }
         for rank in self._ranks:
             rank.tell(f"start {starts_ns[rank.job]}")
         watch, until_ps = _Watch(self.placed, starts_ns), self.plan.run.until_ps
@@ -218,9 +224,9 @@ class Session:
             for rank in ranks:
                 rank.tell(f"stop {last}")
 
-    def _wait_ps(self, job: Job) -> int:
-        """Until `job` starts: its arrival, and its time-shift unless a service gives it one."""
-        return job.arrival_ps + (0 if self.agents == "shift" else job.time_shift_ps or 0)
+    def _shift_ps(self, job: Job) -> int:
+        """The time-shift of the plan, unless a service gives one."""
+        return 0 if self.agents == "shift" else job.time_shift_ps or 0
 
     def _iterations_of(self, job: Job) -> int | None:
         """After how many `job` leaves, if after any."""

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,14 @@ JOBS = pl.Schema(
 )
 
 
+@dataclass(frozen=True)
+class PhasesSent:
+    """Of a job: bytes of each phase of an iteration, and the time-shift with which it started."""
+
+    sizes: tuple[int, ...]
+    shift_s: float = 0.0
+
+
 def lines(path: Path) -> Iterator[dict[str, Any]]:
     """The lines of JSON in a file that may end in the middle of one, or not be there."""
     if not path.exists():
@@ -73,22 +82,22 @@ def iterations_of(ranks: Sequence[Rank]) -> list[list[dict[str, Any]]]:
 
 
 def tables(
-    jobs: Mapping[str, Sequence[int]], ranks: Sequence[Rank], origin_ns: int, unix_ns: int
+    jobs: Mapping[str, PhasesSent], ranks: Sequence[Rank], origin_ns: int, unix_ns: int
 ) -> dict[str, pl.DataFrame]:
     """The tables `iterations`, `phases`, `adjustments` and `jobs`.
 
-    `jobs` are those that ran, each with the bytes of its phases; times count from `origin_ns` of the
+    `jobs` are those that ran, with what they sent by plan; times count from `origin_ns` of the
     monotonic clock, which is `unix_ns` of the wall clock. An iteration begins and ends
     with its last worker, for which all others wait; so does what it sends.
     """
     iterations: list[dict[str, Any]] = []
     phases: list[dict[str, Any]] = []
     adjustments: list[dict[str, Any]] = []
-    for name, sizes in jobs.items():
+    for name, asked in jobs.items():
         own = [rank for rank in ranks if rank.job == name]
         for rows in iterations_of(own):
-            iterations.append(_iteration(name, rows, origin_ns))
-            phases += _phases(name, rows, sizes, origin_ns)
+            iterations.append(_iteration(name, rows, asked.shift_s, origin_ns))
+            phases += _phases(name, rows, asked.sizes, origin_ns)
         adjustments += _adjustments(name, own, unix_ns)
     made = {
         "iterations": pl.DataFrame(iterations, schema=ITERATIONS),
@@ -98,7 +107,7 @@ def tables(
     return {**made, "jobs": _summary(list(jobs), made["iterations"], made["adjustments"])}
 
 
-def _iteration(job: str, rows: Sequence[Mapping[str, Any]], origin_ns: int) -> dict[str, Any]:
+def _iteration(job: str, rows: Sequence[Mapping[str, Any]], shift_s: float, origin_ns: int) -> dict[str, Any]:
     due_ns, start_ns = (max(row[key] for row in rows) for key in ("due_ns", "start_ns"))
     end_ns = max(row["end_ns"] for row in rows)
     communication_ns = sum(end - start for start, end in _ups(rows))
@@ -110,7 +119,7 @@ def _iteration(job: str, rows: Sequence[Mapping[str, Any]], origin_ns: int) -> d
         "iteration_s": (end_ns - start_ns) / 1e9,
         "communication_s": communication_ns / 1e9,
         "compute_s": (end_ns - start_ns - communication_ns) / 1e9,
-        "delayed_s": (start_ns - due_ns) / 1e9,
+        "delayed_s": (start_ns - due_ns) / 1e9 + (shift_s if rows[0]["iteration"] == 0 else 0.0),
     }
 
 
