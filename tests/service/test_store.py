@@ -105,6 +105,16 @@ def with_a_broken_slot(path: Path) -> None:
         connection.execute("UPDATE jobs SET slot = '{'")
 
 
+def with_text_for_a_number(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE jobs SET serial = 'first'")
+
+
+def with_a_slot_of_no_length(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE jobs SET slot = replace(slot, '180000000', '0')")
+
+
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [
@@ -116,6 +126,8 @@ def with_a_broken_slot(path: Path) -> None:
         (a_directory, "cannot be opened: unable to open database file"),
         (with_a_broken_job, "job 'a': profile: must be a table: got 3"),
         (with_a_broken_slot, "job 'a': is damaged"),
+        (with_text_for_a_number, "job 'a': serial: is damaged: 'first' is no number"),
+        (with_a_slot_of_no_length, "job 'a': is damaged: 1 validation error for Slot"),
     ],
 )
 def test_what_cannot_be_used_is_refused_by_name_and_left_alone(

@@ -162,7 +162,7 @@ class Slot(BaseModel):
 
     version: int = Field(description="Higher for every other slot of the job.")
     origin_ns: int = Field(description="On the service's clock.")
-    period_ns: int
+    period_ns: int = Field(ge=1)
     iteration: int = Field(description="The first iteration that all ranks start by it, counted from 0.")
     tolerance_ns: int = Field(
         description="Past this deviation a job goes back to its slot: 5% of the ideal iteration."

@@ -94,7 +94,7 @@ class Store:
         with self._readable(), self._engine.connect() as connection:
             rows = connection.execute(sql.select(_JOBS).order_by(_JOBS.c.serial)).all()
             serial = connection.execute(sql.select(sql.func.max(_SERIAL.c.serial))).scalar_one()
-        return Stored(tuple(self._kept(row) for row in rows), serial or 0)
+        return Stored(tuple(self._kept(row) for row in rows), _whole(serial or 0, f"{self._path}: serial"))
 
     def save(self, changed: Mapping[str, Kept | None], serial: int) -> None:
         """Writes jobs by name, and removes those that are none; on disk when it returns, all or nothing.
@@ -159,7 +159,16 @@ class Store:
             raise
         except ValueError as error:
             raise InputError(f"{where}: is damaged: {error}; put a backup in its place") from None
-        return Kept(row.name, row.serial, row.registered_ns, registration, row.runs, slot)
+        serial = _whole(row.serial, f"{where}: serial")
+        registered_ns = _whole(row.registered_ns, f"{where}: registered_ns")
+        return Kept(row.name, serial, registered_ns, registration, row.runs, slot)
+
+
+def _whole(value: object, where: str) -> int:
+    """`value`, which SQLite keeps as text, too, in a column of numbers."""
+    if not isinstance(value, int):
+        raise InputError(f"{where}: is damaged: {value!r} is no number; put a backup in its place")
+    return value
 
 
 _DELETE = sql.delete(_JOBS).where(_JOBS.c.name == sql.bindparam("old"))
