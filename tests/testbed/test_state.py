@@ -8,7 +8,7 @@ from tests.testbed.conftest import two_jobs
 from hocket.errors import InputError
 from hocket.plan import Job, parse_plan
 from hocket.testbed import congestion, machine, state
-from hocket.testbed.bed import bed_name, bring_up, missing, plan_testbed, take_down
+from hocket.testbed.bed import bed_name, bring_up, fingerprint, missing, plan_testbed, take_down
 from hocket.testbed.processes import find_python
 from hocket.testbed.session import ignored
 
@@ -102,8 +102,15 @@ def test_what_is_half_made_is_taken_away_when_a_command_fails(
 def test_a_run_needs_a_testbed_that_is_up(states: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hocket.testbed.bed.find_python", lambda asked: "python")
     monkeypatch.setattr(machine, "congestion_controls", lambda: {"reno"})
+    bed = plan_testbed(two_jobs())
     with pytest.raises(InputError, match="'plan' is not up"):
-        plan_testbed(two_jobs()).run()
+        bed.run()
+    state.keep(state.State("plan", False, (), fingerprint(bed.layout)))
+    with pytest.raises(InputError, match="'plan' is not up"):
+        bed.run()
+    state.keep(state.State("plan", True, (), "made of another plan"))
+    with pytest.raises(InputError, match="'plan' has other hosts, links or rates"):
+        bed.run()
 
 
 def test_a_plan_of_other_links_does_not_run_on_a_testbed(states: Path) -> None:

@@ -100,15 +100,18 @@ class Testbed:
         """`plan`, placed as this testbed's, if it has the same hosts, links and rates."""
         placed = _as_placed(as_plan(plan), self.candidate)
         if fingerprint(lay_out(placed, self.name)) != fingerprint(self.layout):
-            raise InputError(
-                f"testbed {self.name!r} has other hosts, links or rates than the plan to run on it"
-            )
+            raise self._differs()
         return placed
+
+    def _differs(self) -> InputError:
+        return InputError(f"testbed {self.name!r} has other hosts, links or rates than the plan to run on it")
 
     def _check_up(self) -> None:
         found = state.find(self.name)
         if found is None or not found.made:
             raise InputError(f"testbed {self.name!r} is not up; `hocket testbed up` makes it")
+        if found.layout != fingerprint(self.layout):
+            raise self._differs()
 
 
 @contextmanager
