@@ -6,6 +6,7 @@ import gzip
 import json
 import tarfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from hocket.profile.traces.kineto import kineto_timeline
 from hocket.profile.traces.timeline import covered_until, merged
 
 RECORDED = Path(__file__).resolve().parents[3] / "shared" / "traces" / "kineto"
+OWN = Path(__file__).resolve().parents[2] / "experiments" / "recorded-trace" / "ddp.json.gz"
 Event = dict[str, Any]
 # The largest rate that a plan may name.
 LARGEST_RATE_BPS = 10**15
@@ -344,3 +346,15 @@ def test_a_figure_is_drawn_where_rates_and_computation_are_not_known() -> None:
     timeline = Timeline.of("a", [0.0, 1.0, 2.0], [0.1, 1.1, 2.1], [Operation("all-reduce")] * 3)
     figure = evidence_figure(profile_timeline(timeline))
     assert figure.axes[1].get_ylabel() == "rate not known"
+
+
+def test_our_own_recording_is_profiled_as_its_readme_says() -> None:
+    timeline = read_kineto(OWN)
+    annotated = profile_timeline(timeline)
+    assert annotated.period_s == pytest.approx(float(np.diff(timeline.steps_s).mean()), rel=1e-3)
+    assert annotated.iterations_seen == 6
+    assert [(each.kind, each.count) for each in annotated.collectives] == [("all-reduce", 3)]
+    assert annotated.confidence == pytest.approx(0.80, abs=0.005)
+    bare = profile_timeline(replace(timeline, steps_s=np.empty(0)))
+    assert bare.period_s == annotated.period_s
+    assert bare.confidence == pytest.approx(0.62, abs=0.005)

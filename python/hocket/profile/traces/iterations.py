@@ -237,7 +237,7 @@ def by_sequence(timeline: Timeline, repeat: Repeat) -> TracedIterations | None:
     # Where the end of an iteration does not show, as many may be micro-batches of one.
     certain = 1.3 if timeline.kernels_s.size > 0 else 2.6
     doubts += [
-        Doubt(1.0 - certain / repeats, f"seen {repeats:.3g} times"),
+        Doubt(1.0 - certain / repeats, f"{repeats:.3g} repeats are seen"),
         Doubt((recurring - 0.5) / 0.4, f"{1 - recurring:.0%} of the operations are not part of it"),
         Doubt(1.0 - 2 * deviation(lengths_s) / period_s, "iterations are of unlike length"),
         Doubt(well_known(lengths_s, period_s), "so few iterations of unlike length do not give a mean"),
@@ -250,8 +250,17 @@ def by_sequence(timeline: Timeline, repeat: Repeat) -> TracedIterations | None:
         )
     elif kinds == 1:
         doubts.append(second_opinion(timeline, period_s))
-    note = f"the sequence of operations repeats after {length} of {kinds} {'kinds' if kinds > 1 else 'kind'}"
+    note = f"the sequence repeats after {count_of(length, 'operation')} of {count_of(kinds, 'kind')}"
     return TracedIterations(starts_s[places], period_s, deviation(lengths_s), tuple(doubts), (note,))
+
+
+def count_of(number: int, what: str) -> str:
+    """`number` things.
+
+    >>> count_of(1, "kind"), count_of(2, "kind")
+    ('1 kind', '2 kinds')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def well_known(lengths_s: FloatArray, period_s: float) -> float:
