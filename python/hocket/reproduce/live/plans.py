@@ -68,7 +68,7 @@ UNEQUAL = Case(
 )
 ADAPTIVE = Case(
     "adaptive",
-    "within a phase windows this large grow by little, doubled or not; experiments/adaptive-tcp has smaller ones",
+    "windows this large grow by little within a phase; experiments/adaptive-tcp has smaller ones",
     shares=({"adaptive": 1.0}, {"adaptive": 1.0}),
     adaptive=True,
 )
