@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect
 from hocket.errors import InputError
 from hocket.service.guard import Guard
 from hocket.service.metrics import Metrics
-from hocket.service.models import JOB_NAME_PATTERN, Registration, Report
+from hocket.service.models import Registration, Report
 from hocket.service.routes import router
 from hocket.service.service import Service
 from hocket.service.state import ConflictError, UnknownJobError
@@ -101,9 +101,10 @@ def _add_refusals(app: FastAPI) -> None:
         return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
     @app.exception_handler(RequestValidationError)
-    async def _refuse_name(_: Request, error: RequestValidationError) -> Response:
+    async def _refuse_name(request: Request, _: RequestValidationError) -> Response:
         # Bodies are read above; only the name of a job is left.
-        return JSONResponse({"error": f"job: must match {JOB_NAME_PATTERN}"}, 422)
+        limit = "must have 1 to 100 characters, begin with no '.' and hold no '/' and no control characters"
+        return JSONResponse({"error": f"job: {limit}: got {shown(request.path_params['job'])}"}, 422)
 
 
 def _methods(path: str) -> list[str]:

@@ -4,6 +4,7 @@ import http.client
 import json
 import ssl
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -90,6 +91,8 @@ def _path(job: str) -> str:
 
 
 def _reason(status: int, answer: bytes) -> str:
+    if status == HTTPStatus.UNAUTHORIZED:
+        return "the token is missing or wrong: give --token-file, or set HOCKET_TOKEN"
     try:
         return str(json.loads(answer)["error"])
     except (ValueError, TypeError, KeyError):

@@ -104,11 +104,14 @@ def jobs_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show the jobs of the service: iterations, slots, adjustments, and why each has a slot or none."""
-    from hocket.console import print_json, print_table
+    from hocket.console import out, print_json, print_table
 
     jobs = _client(service, token_file).jobs()
     if as_json:
         print_json(jobs)
+        return
+    if not jobs:
+        out.print("no job is registered")
         return
     header = (
         *("job", "why", "ranks", "iteration", "mean (ms)", "ideal (ms)"),
