@@ -19,6 +19,10 @@ from hocket.tcp.requirements import missing
 SENDER, SWITCH, RECEIVER = "hk-tcp-t-send", "hk-tcp-t-switch", "hk-tcp-t-recv"
 RECEIVER_ADDRESS = "10.78.2.2"
 PORT = 29601
+GAP_NS = 100_000_000
+BUFFER_BYTES = 32_000_000
+# Of asm-generic/socket.h: buffers beyond what the machine allows to all.
+_SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33
 
 
 @pytest.fixture(scope="session")
@@ -32,7 +36,7 @@ def able() -> None:
 
 @contextmanager
 def loaded(base: Base = "reno", factor: float = 2.0) -> Iterator[control.Settings]:
-    settings = control.load(base, factor=factor)
+    settings = control.load(base, factor=factor, gap_ns=GAP_NS)
     try:
         yield settings
     finally:
@@ -49,6 +53,7 @@ class Network(NamedTuple):
         """A sending socket under `algorithm`, and the receiving one."""
         sender = inside(SENDER, lambda: socket.socket())
         sender.settimeout(20)
+        sender.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, BUFFER_BYTES)
         sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, algorithm.encode())
         sender.connect((RECEIVER_ADDRESS, PORT))
         return sender, self.listener.accept()[0]
@@ -56,7 +61,7 @@ class Network(NamedTuple):
 
 @pytest.fixture
 def network(able: None) -> Iterator[Network]:
-    """100 Mbps, with a queue of 4 ms."""
+    """50 Mbps, with a queue of 8 ms."""
     if shutil.which("ip") is None or shutil.which("tc") is None:
         pytest.skip("iproute2 is not installed")
     with ExitStack() as stack:
@@ -67,10 +72,11 @@ def network(able: None) -> Iterator[Network]:
         within(SWITCH, "sysctl", "-qw", "net.ipv4.ip_forward=1")
         attach(SENDER, "10.78.1.2", "to-sender", "10.78.1.1")
         attach(RECEIVER, RECEIVER_ADDRESS, "to-receiver", "10.78.2.1")
-        shape = ("tbf", "rate", "100mbit", "burst", "8kb", "limit", "50000")
+        shape = ("tbf", "rate", "50mbit", "burst", "8kb", "limit", "50000")
         within(SWITCH, "tc", "qdisc", "add", "dev", "to-receiver", "root", *shape)
         listener = inside(RECEIVER, lambda: socket.create_server((RECEIVER_ADDRESS, PORT)))
         listener.settimeout(20)
+        listener.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, BUFFER_BYTES)
         stack.callback(listener.close)
         yield Network(listener)
 
@@ -80,7 +86,7 @@ def attach(host: str, address: str, port: str, gateway: str) -> None:
     for namespace, device, local in ((host, "eth0", address), (SWITCH, port, gateway)):
         within(namespace, "ip", "address", "add", f"{local}/24", "dev", device)
         within(namespace, "ip", "link", "set", device, "gso_max_segs", "1", "up")
-    within(host, "ip", "route", "add", "default", "via", gateway)
+    within(host, "ip", "route", "add", "default", "via", gateway, "rto_min", "10ms")
 
 
 def within(namespace: str, *command: str) -> None:

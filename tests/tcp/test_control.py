@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.tcp.conftest import loaded
+from tests.tcp.conftest import GAP_NS, loaded
 
 from hocket import InputError
 from hocket.tcp import ADAPTIVE, WEIGHTED, control, diag, set_phase, sockets, use
@@ -28,7 +28,7 @@ def test_what_was_loaded_is_told_until_it_is_unloaded(base: Base) -> None:
     with loaded(base, factor=1.5) as settings:
         assert {ADAPTIVE, WEIGHTED} <= set(available())
         assert control.current() == settings
-        assert (settings.base, settings.factor, settings.gap_ns) == (base, 1.5, 20_000_000)
+        assert (settings.base, settings.factor, settings.gap_ns) == (base, 1.5, GAP_NS)
     assert control.current() is None
     assert not {ADAPTIVE, WEIGHTED} & set(available())
 
