@@ -171,7 +171,8 @@ def read_inspector(path: str | Path) -> tuple[Timeline, float]:
     if len(starts_us) < len(log.records):
         starts_us, resolution_s = estimated_starts(log.records, str(path))
     # Subtracted first: microseconds since 1970 leave a float of seconds no room for parts of one.
-    start_s = [(start_us - min(starts_us)) / 1e6 for start_us in starts_us]
+    first_us = min(starts_us)
+    start_s = [(start_us - first_us) / 1e6 for start_us in starts_us]
     timeline = Timeline.of(
         str(path),
         start_s,
