@@ -74,7 +74,8 @@ class JobProfile:
 
     The iteration starts with the Up phase after the longest Down phase, so no phase goes past its end.
     `confidence`, in [0, 1], is the product of everything that speaks against the profile: see "Profiles from
-    counters" and "Profiles from traces" in docs/model.md. Below 0.5 the profile is a guess. `notes` are sentences on what it rests on.
+    counters" and "Profiles from traces" in docs/model.md. Below 0.5 the profile is a guess. `notes` are
+    sentences on what it rests on.
 
     `iteration_start_s` (`iterations_seen`) are the starts of the iterations on the clock of `evidence`, and
     `jitter_s` the standard deviation of their lengths. Rates and bytes are nan where a trace does not say how

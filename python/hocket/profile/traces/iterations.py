@@ -169,12 +169,12 @@ def traced_iterations(timeline: Timeline) -> TracedIterations:
 
     Takes O(n²) for n operations, of which no more than `MOST_OPERATIONS` from the middle are searched.
     """
-    repeat = best_repeat(timeline)
-    if repeat is None:
-        found = by_autocorrelation(timeline) or single(timeline)
-    else:
-        found = by_sequence(timeline, repeat) or by_autocorrelation(timeline) or single(timeline)
-    return checked(timeline, found)
+    found = None
+    if len(timeline.operations) < timeline.which.size:
+        repeat = best_repeat(timeline)
+        found = by_sequence(timeline, repeat) if repeat is not None else None
+        found = found or by_autocorrelation(timeline)
+    return checked(timeline, found or single(timeline))
 
 
 def best_repeat(timeline: Timeline) -> Repeat | None:
