@@ -174,6 +174,8 @@ def test_a_name_that_is_no_part_of_a_url_is_refused(served: Served, name: str) -
     refused = served.ask("PUT", f"/v1/jobs/{name}", json.dumps(registered()))
 
     assert refused.status_code in (404, 405, 422)
+    if refused.status_code == 422:
+        assert "job: must have 1 to 100 characters, begin with no '.'" in refused.json()["error"]
     assert served.ask("GET", "/v1/jobs").json() == {"jobs": []}
 
 

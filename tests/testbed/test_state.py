@@ -113,6 +113,16 @@ def test_a_run_needs_a_testbed_that_is_up(states: Path, monkeypatch: pytest.Monk
         bed.run()
 
 
+def test_a_run_needs_the_rights_that_its_testbed_took(states: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hocket.testbed.bed.find_python", lambda asked: "python")
+    monkeypatch.setattr(machine, "congestion_controls", lambda: {"reno"})
+    monkeypatch.setattr("os.geteuid", lambda: 65534)
+    bed = plan_testbed(two_jobs())
+    state.keep(state.State("plan", True, (), fingerprint(bed.layout)))
+    with pytest.raises(InputError, match="a testbed needs root"):
+        bed.run()
+
+
 def test_a_plan_of_other_links_does_not_run_on_a_testbed(states: Path) -> None:
     other = two_jobs()
     other["link"]["capacity"] = "300 Mbps"
@@ -140,9 +150,10 @@ def test_unfair_shares_need_their_congestion_control(monkeypatch: pytest.MonkeyP
         congestion.check_controls(jobs[:1], "cubic")
 
 
-def test_a_python_without_pytorch_is_refused_by_name() -> None:
-    with pytest.raises(InputError, match="/no/python has none"):
-        find_python("/no/python")
+@pytest.mark.parametrize("program", ["/no/python", "true"])
+def test_a_python_without_pytorch_is_refused_by_name(program: str) -> None:
+    with pytest.raises(InputError, match=f"{program} has none"):
+        find_python(program)
 
 
 def test_a_run_has_an_end(states: Path) -> None:

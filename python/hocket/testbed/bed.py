@@ -91,6 +91,7 @@ class Testbed:
         )
         check_controls(chosen.jobs, fair)
         self._check_up()
+        machine.check_machine()
         with state.held(self.name):
             for each in placed:
                 _use_control(each, session.controls[each.name])

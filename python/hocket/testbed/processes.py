@@ -107,7 +107,8 @@ def torch_version(python: str) -> str | None:
         ran = subprocess.run((python, "-c", asked), capture_output=True, text=True, stdin=subprocess.DEVNULL)
     except OSError:
         return None
-    return ran.stdout.strip() if ran.returncode == 0 else None
+    # A program that is no Python ends well, too, and says nothing.
+    return (ran.stdout.strip() or None) if ran.returncode == 0 else None
 
 
 def package_alone(folder: Path) -> Path:
