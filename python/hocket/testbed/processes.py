@@ -107,7 +107,7 @@ def torch_version(python: str) -> str | None:
         ran = subprocess.run((python, "-c", asked), capture_output=True, text=True, stdin=subprocess.DEVNULL)
     except OSError:
         return None
-    # A program that is no Python ends well, too, and says nothing.
+    # A program that is no Python may end well, too, but prints no version.
     return (ran.stdout.strip() or None) if ran.returncode == 0 else None
 
 
