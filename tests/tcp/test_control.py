@@ -73,6 +73,14 @@ def test_a_kernel_that_lacks_a_function_is_told_from_one_that_has_it(tmp_path: P
     assert not is_loaded()
 
 
+def test_nothing_stays_registered_if_the_second_control_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A map of the program, and none that the kernel would register.
+    monkeypatch.setattr(control, "ALGORITHMS", (ADAPTIVE, "hocket_phase"))
+    with pytest.raises(InputError, match="does not take the program"):
+        control.load()
+    assert not is_loaded()
+
+
 def test_unloading_does_not_touch_what_is_not_its_own(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

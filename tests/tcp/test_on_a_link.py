@@ -119,10 +119,17 @@ def test_four_times_the_increase_gets_more_of_the_link(network: Network) -> None
     assert more > 1.2 * less > 0
 
 
-def test_a_namespace_may_make_a_control_its_default(network: Network) -> None:
+def test_a_default_of_a_namespace_stays_until_it_is_changed(network: Network) -> None:
     default = Path("/proc/sys/net/ipv4/tcp_congestion_control")
-    with loaded():
-        inside(SENDER, lambda: default.write_text(ADAPTIVE))
+
+    def new_socket() -> str:
         with inside(SENDER, socket.socket) as sock:
             name = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
-    assert name.rstrip(b"\0").decode() == ADAPTIVE
+        return name.rstrip(b"\0").decode()
+
+    with loaded():
+        inside(SENDER, lambda: default.write_text(ADAPTIVE))
+        assert new_socket() == ADAPTIVE
+    assert new_socket() == ADAPTIVE
+    inside(SENDER, lambda: default.write_text("reno"))
+    assert new_socket() == "reno"
