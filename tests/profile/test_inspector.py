@@ -119,6 +119,12 @@ def test_a_verbose_log_says_when_kernels_ran(tmp_path: Path) -> None:
     assert profile.compute_s is None
 
 
+def test_what_floats_round_is_no_pattern_of_iterations(tmp_path: Path) -> None:
+    profile = profile_inspector(log(tmp_path / "a.log", by_record(job(500), 500, verbose=True)))
+    assert profile.period_s == pytest.approx(0.25)
+    assert profile.confidence > 0.9
+
+
 def test_bytes_are_those_on_the_wire(tmp_path: Path) -> None:
     profile = profile_inspector(log(tmp_path / "a.log", by_record(job(), 500, verbose=True)))
     # Of 8 ranks: an all-gather of 8 MB each and a reduce-scatter of as much send 7 times 8 MB, an all-reduce

@@ -20,6 +20,8 @@ RISEN = 0.7
 # Of the distances at which times repeat, the first one that is as good as the best to within this share of
 # what is usual: a longer pattern is found among its repeats.
 AS_GOOD = 0.25
+# Lengths that differ by less than this share are alike: floats and clocks have patterns of their own.
+NO_DIFFERENCE = 1e-4
 # A pattern of times has to be seen as often as this.
 FEWEST_PATTERNS = 2.5
 # Longer than the others by so many deviations and by this share of itself, a stretch holds a pause.
@@ -90,9 +92,10 @@ def pattern_length(stretches: FloatArray, lag: int) -> int:
     most = int((stretches.size + lag) / lag / FEWEST_PATTERNS)
     if most < 2:
         return 1
-    differences = np.array([spread(stretches, lag, distance) for distance in range(1, most + 1)])
+    clipped = ordinary_lengths(stretches, lag)
+    differences = np.array([spread(clipped, distance * lag) for distance in range(1, most + 1)])
     usual = float(differences.mean())
-    if usual <= 0.0:
+    if usual <= (NO_DIFFERENCE * float(np.median(stretches))) ** 2:
         return 1
     pairs = np.maximum(stretches.size / lag - np.arange(1, most + 1), 1.0)
     unlikely = math.sqrt(2 * math.log(10 * most))
@@ -109,15 +112,18 @@ def pattern_length(stretches: FloatArray, lag: int) -> int:
     return int(np.argmax(repeats & (differences <= best + AS_GOOD * usual))) + 1
 
 
-def spread(stretches: FloatArray, lag: int, distance: int) -> float:
-    """Mean squared difference of stretches that are `distance` stretches apart.
-
-    What happens no more than twice is no pattern: such lengths count as the longest ordinary one.
-    """
+def ordinary_lengths(stretches: FloatArray, lag: int) -> FloatArray:
+    """The stretches, those of what happens no more than twice as long as the longest ordinary one."""
     rare = 2 * lag
-    ordinary = np.partition(stretches, -rare - 1)[-rare - 1] if stretches.size > rare else stretches.max()
-    clipped = np.minimum(stretches, ordinary)
-    apart = clipped[distance * lag :] - clipped[: clipped.size - distance * lag]
+    if stretches.size <= rare:
+        return stretches
+    longest: FloatArray = np.minimum(stretches, np.partition(stretches, -rare - 1)[-rare - 1])
+    return longest
+
+
+def spread(stretches: FloatArray, distance: int) -> float:
+    """Mean squared difference of stretches that begin so many operations apart."""
+    apart = stretches[distance:] - stretches[: stretches.size - distance]
     return float(np.mean(apart**2)) if apart.size > 0 else math.inf
 
 
