@@ -1,8 +1,13 @@
 """Which collective begins a communication phase, and how long communication goes on."""
 
+import sys
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any
 
+import pytest
+
+from hocket.agent.collectives import watch_collectives
 from hocket.agent.communication import Communication, Lessons
 from hocket.agent.marks import HostMarker
 
@@ -109,3 +114,35 @@ def test_a_hosts_marks_are_times() -> None:
     marker = HostMarker(clock)
     assert marker.read_ns(marker.mark()) == 0
     assert not marker.is_due(10**18)
+
+
+def test_collectives_are_seen_by_whatever_name_a_module_has_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("torch.distributed.c10d", "torch.distributed", "megatron", "job")
+    modules: list[Any] = [ModuleType(name) for name in names]
+    internal, public, megatron, job = modules
+
+    def all_gather_into_tensor() -> str:
+        return "gathered"
+
+    internal.all_gather_into_tensor = public.all_gather_into_tensor = all_gather_into_tensor
+    # As an older name that PyTorch keeps: it calls the newer one within.
+    public._all_gather_base = lambda: internal.all_gather_into_tensor()
+    megatron.dist_all_gather_func = all_gather_into_tensor
+    job.dist = public
+    for module in modules:
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    communication = Communication(HostMarker(Clock()).mark, never)
+
+    def seen(call: Callable[[], str]) -> int:
+        communication.take()
+        assert call() == "gathered"
+        return len(communication.take().quiet)
+
+    undo = watch_collectives(communication)
+    assert seen(megatron.dist_all_gather_func) == 1
+    assert seen(job.dist.all_gather_into_tensor) == 1
+    assert seen(job.dist._all_gather_base) == 1
+    assert internal.all_gather_into_tensor is all_gather_into_tensor
+    undo()
+    assert megatron.dist_all_gather_func is public.all_gather_into_tensor is all_gather_into_tensor
+    assert seen(job.dist._all_gather_base) == 0

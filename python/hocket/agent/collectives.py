@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from hocket.agent.communication import Communication
@@ -72,24 +72,40 @@ def _all_reduce_hook() -> Any:
 
 
 def watch_collectives(communication: Communication) -> Callable[[], None]:
-    """Tells `communication` of each collective that any code calls as `torch.distributed.NAME`. What is
-    returned takes that back.
+    """Tells `communication` of each collective that any code calls as `torch.distributed.NAME`, or by a name
+    that a module has for that function by now. What is returned takes that back.
 
     `ImportError` if PyTorch has not been imported.
     """
     distributed = sys.modules.get("torch.distributed")
     if distributed is None:
         raise ImportError("torch.distributed is not imported")
-    names = [name for name in _COLLECTIVES if hasattr(distributed, name)]
-    originals = {name: getattr(distributed, name) for name in names}
-    for name, original in originals.items():
-        setattr(distributed, name, _watched(original, communication))
+    originals = [getattr(distributed, name) for name in _COLLECTIVES if hasattr(distributed, name)]
+    replaced = list(_holders(originals))
+    watched = {id(original): _watched(original, communication) for original in originals}
+    for names, name, original in replaced:
+        names[name] = watched[id(original)]
 
     def undo() -> None:
-        for name, original in originals.items():
-            setattr(distributed, name, original)
+        for names, name, original in replaced:
+            names[name] = original
 
     return undo
+
+
+def _holders(functions: list[Any]) -> Iterator[tuple[dict[str, Any], str, Any]]:
+    """Where modules have one of `functions`: their names, which of them, and the function.
+
+    Megatron-Core has names of its own for some. PyTorch's own modules call them within each other, which
+    counts once.
+    """
+    known = {id(function) for function in functions}
+    for title, module in list(sys.modules.items()):
+        if title == "torch.distributed" or title.partition(".")[0] != "torch":
+            names = getattr(module, "__dict__", {})
+            for name, value in list(names.items()):
+                if id(value) in known:
+                    yield names, name, value
 
 
 def _watched(original: Callable[..., Any], communication: Communication) -> Callable[..., Any]:
