@@ -101,6 +101,20 @@ def by_marker(operations: Iterable[Ran], interval_us: int, dropped: int = 0) -> 
     return lines
 
 
+def by_both(operations: Iterable[Ran], interval_us: int) -> list[dict[str, Any]]:
+    """As version 4.2 writes: statistics before each dump, and a header with each record too."""
+    lines: list[dict[str, Any]] = []
+    for line in by_marker(operations, interval_us):
+        if "dump_stats" in line:
+            time_us = line["metadata"]["dump_timestamp_us"]
+            lines.append({**line, "metadata": metadata(time_us, "v4.2")})
+        else:
+            # A slow disk: milliseconds pass between records of one dump.
+            time_us += 3_000
+            lines.append({"header": header(), "metadata": metadata(time_us, "v4.2"), **line})
+    return lines
+
+
 def log(path: Path, lines: Sequence[Any]) -> Path:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
@@ -137,7 +151,7 @@ def test_bytes_are_those_on_the_wire(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("write", [by_record, by_marker])
+@pytest.mark.parametrize("write", [by_record, by_both, by_marker])
 def test_without_times_of_operations_those_of_frequent_dumps_do(tmp_path: Path, write: Any) -> None:
     path = log(tmp_path / "a.log", write(job(), 500))
     timeline, resolution_s = read_inspector(path)
@@ -160,6 +174,14 @@ def test_a_log_that_was_written_at_the_end_does_not_say_when_anything_ran(tmp_pa
     path = log(tmp_path / "a.log", by_marker(job(), 100 * PERIOD_US))
     with pytest.raises(InputError, match=r"its 72 operations were written in 1 dumps.*NCCL_INSPECTOR_DUMP"):
         read_inspector(path)
+
+
+def test_records_of_a_dump_are_of_one_time_whenever_they_were_written(tmp_path: Path) -> None:
+    both, marker = (
+        read_inspector(log(tmp_path / f"{write.__name__}.log", write(job(), 200_000)))[0]
+        for write in (by_both, by_marker)
+    )
+    assert both.start_s.tolist() == marker.start_s.tolist()
 
 
 def test_what_the_plugin_dropped_lowers_the_confidence_and_is_said(tmp_path: Path) -> None:

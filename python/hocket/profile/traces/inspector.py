@@ -194,10 +194,14 @@ def read_log(path: Path) -> Log:
     dump, marked = None, False
     for number, line in read_lines(path):
         where = f"{path}: line {number}"
-        if line.header is not None and not (marked and line.dump_stats is None):
-            dump, marked = next_dump(line, dump, where), line.dump_stats is not None
-        if line.dump_stats is not None:
-            stats = line.dump_stats
+        stats = line.dump_stats
+        # Version 4.2 writes a header with each record of a dump that began with its statistics.
+        goes_on = (
+            marked and stats is None and (line.header and line.header.id) == (dump and dump.communicator)
+        )
+        if line.header is not None and not goes_on:
+            dump, marked = next_dump(line, dump, where), stats is not None
+        if stats is not None:
             dropped += stats.coll_dropped_since_last_dump + stats.p2p_dropped_since_last_dump
         performed = line.coll_perf or line.p2p_perf
         if performed is None:
