@@ -147,6 +147,23 @@ def test_stragglers_cost_one_adjustment_each_and_the_job_returns_to_its_slot() -
     assert job.mean_ms() < 182 * 1.02
 
 
+def test_a_rank_that_the_service_is_lost_to_costs_its_job_nothing() -> None:
+    ranks = [Rank(Shifter()) for _ in range(3)]
+    slot = slot_of(1_000, 182)
+    job = Job(jitter=0.005, ranks=ranks)
+
+    def every_second(now_ns: int) -> None:
+        for rank in ranks if now_ns < 20 * SECOND else ranks[1:]:
+            rank.hears(now_ns, slot)
+
+    simulate([job], 180, every_second)
+    assert ranks[0].shifter.applied is None
+    assert ranks[0].shifter.reason == "the service has not answered for 60 s"
+    assert all(rank.shifter.applied == slot.version for rank in ranks[1:])
+    assert max(abs(slot.late_ns(at)) for at in job.communication_ns[30:]) < 9 * MS
+    assert job.mean_ms(since=30) < 182 * 1.01
+
+
 def test_all_ranks_apply_a_slot_at_the_same_iteration_whenever_they_hear_of_it() -> None:
     ranks = [Rank(Shifter()) for _ in range(3)]
     slot = slot_of(1_077, 180, iteration=20)

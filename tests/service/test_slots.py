@@ -197,6 +197,24 @@ def test_a_job_that_starts_again_is_told_an_iteration_that_it_will_reach(served:
     assert (answer["origin_ns"], answer["period_ns"]) == (slot["origin_ns"], slot["period_ns"])
 
 
+def test_a_job_that_lost_a_rank_keeps_its_slot_also_with_the_ranks_that_are_left(served: Served) -> None:
+    for name in "ab":
+        served.register(name, registered())
+        for rank in range(2):
+            served.report(name, rank, 2)
+    served.settle()
+    before = served.slot("a")
+
+    # Rank 1 is gone: rank 0 goes on, until the job begins again with one rank.
+    for iteration in (20, 30):
+        served.now_ns += S
+        assert served.report("a", 0, 2, iteration=iteration).json()["slot"] == before
+    answer = served.report("a", 0, 1, iteration=0, count=0, total_ns=0, min_ns=0, max_ns=0).json()["slot"]
+
+    assert (answer["origin_ns"], answer["period_ns"]) == (before["origin_ns"], before["period_ns"])
+    assert served.view("a")["ranks"] == served.view("a")["heard"] == 1
+
+
 def test_slots_outlive_the_service_and_stay_where_they_are(serve: Callable[..., Served]) -> None:
     served = serve()
     two_jobs(served)
