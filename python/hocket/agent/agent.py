@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 from hocket.agent.client import client_of
 from hocket.agent.collectives import is_ddp, watch_collectives, watch_ddp
 from hocket.agent.communication import Communication, Lessons, Seen, Span
+from hocket.agent.connections import Connections
 from hocket.agent.marks import CudaMarker, HostMarker, Marker
 from hocket.agent.reporter import INTERVAL_S, Finished, Reporter
 from hocket.agent.settings import Settings, settings_of
@@ -94,6 +95,7 @@ class Agent:
             ranks=settings.ranks,
             dry_run=settings.dry_run,
             log=settings.log,
+            connections=_connections(settings),
             clock=clock,
             interval_s=interval_s,
         )
@@ -102,8 +104,8 @@ class Agent:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Agent:
-        """The agent that HOCKET_SERVICE, HOCKET_JOB, HOCKET_TOKEN, HOCKET_DRY_RUN, HOCKET_LOG and
-        HOCKET_COMMUNICATION_AFTER_MS describe; without a service it only measures.
+        """The agent that HOCKET_SERVICE, HOCKET_JOB, HOCKET_TOKEN, HOCKET_DRY_RUN, HOCKET_LOG,
+        HOCKET_COMMUNICATION_AFTER_MS and HOCKET_CONGESTION describe; without a service it only measures.
 
         It never raises. Whoever sets a cluster's variables is not who starts a training run: if one is
         wrong, the log says so, and the agent only measures.
@@ -335,6 +337,13 @@ def _marks(pending: _Pending) -> Iterator[Any]:
     yield pending.end
     for span in pending.seen.spans:
         yield from span
+
+
+def _connections(settings: Settings) -> Connections | None:
+    """Those to govern: none in a dry run, which changes nothing."""
+    if settings.congestion is None or settings.dry_run:
+        return None
+    return Connections(settings.congestion)
 
 
 def _marker(clock: Callable[[], int]) -> Marker:

@@ -27,6 +27,10 @@ def agent_command(
         str | None,
         typer.Option("--log", metavar="FILE", help="Append iterations as JSON lines; {rank} is replaced."),
     ] = None,
+    congestion: Annotated[
+        str | None,
+        typer.Option("--congestion", metavar="NAME", help="For its TCP connections; see hocket tcp."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only measure: delay nothing.")] = False,
 ) -> None:
     """Run a training script whose agent follows a service; the script has to use hocket.agent."""
@@ -39,6 +43,7 @@ def agent_command(
         "HOCKET_JOB": job,
         "HOCKET_TOKEN": None if token_file is None else read_token(token_file),
         "HOCKET_LOG": log,
+        "HOCKET_CONGESTION": congestion,
         "HOCKET_DRY_RUN": "1" if dry_run else None,
     }
     environment = {**os.environ, **{name: value for name, value in given.items() if value is not None}}

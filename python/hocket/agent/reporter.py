@@ -11,10 +11,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from hocket.agent.client import Client, UnreachableError, refusal
+from hocket.agent.connections import Connections
 from hocket.agent.offset import OffsetFilter
 from hocket.agent.protocol import Reply, Report, WrongAnswerError, parse_reply
 from hocket.agent.slots import Slot
 from hocket.agent.state import LEASE_NS, Answer, Iteration
+from hocket.errors import InputError
 
 logger = logging.getLogger("hocket.agent")
 
@@ -69,10 +71,11 @@ class Reporter:
         ranks: int,
         dry_run: bool,
         log: str | None = None,
+        connections: Connections | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
         interval_s: float = INTERVAL_S,
     ) -> None:
-        """`log`: the file that iterations are appended to."""
+        """`log`: the file that iterations are appended to; `connections` are governed besides."""
         self.answer: Answer | None = None
         """Of the service, and replaced as a whole: any thread may read it."""
         self.said = "has not answered yet" if client is not None else "none is named"
@@ -80,6 +83,7 @@ class Reporter:
         self._client = client
         self._identity = (rank, ranks, dry_run)
         self._log = log
+        self._connections = connections
         self._clock = clock
         self._interval_s = interval_s
         self._pause_s = interval_s
@@ -97,7 +101,7 @@ class Reporter:
 
     def start(self) -> None:
         """Begins to report, if there is anybody to report to."""
-        if self._client is not None or self._log is not None:
+        if not (self._client is None and self._log is None and self._connections is None):
             self._thread = threading.Thread(target=self._run, name="hocket.agent", daemon=True)
             self._thread.start()
 
@@ -124,6 +128,7 @@ class Reporter:
         """Writes, and reports if it is time to or if this is the `last` report. It never raises: what fails
         is told in the log of the process, once for each kind.
         """
+        self._govern()
         try:
             self._write(self._take())
             if self._client is not None and (last or self._clock() >= self._due_ns):
@@ -131,6 +136,14 @@ class Reporter:
                 self._due_ns = self._clock() + int((self._pause_s - self._interval_s / 2) * 1e9)
         except Exception as error:
             self._tell(f"own {type(error).__name__}", f"reporting failed: {error!r}; training goes on")
+
+    def _govern(self) -> None:
+        if self._connections is None:
+            return
+        try:
+            self._connections.govern()
+        except (InputError, OSError) as error:
+            self._tell("congestion control", f"connections keep their congestion control: {error}")
 
     def _take(self) -> list[Finished]:
         finished = []

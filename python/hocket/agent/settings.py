@@ -26,6 +26,8 @@ class Settings:
     log: str | None = None
     """With `{rank}` replaced."""
     communication_after_ms: float | None = None
+    congestion: str | None = None
+    """The congestion control that the job's TCP connections are to have."""
 
 
 def settings_of(environment: Mapping[str, str]) -> Settings:
@@ -47,6 +49,7 @@ def settings_of(environment: Mapping[str, str]) -> Settings:
         dry_run=_switch(environment, "HOCKET_DRY_RUN"),
         log=None if log is None else log.replace("{rank}", str(rank)),
         communication_after_ms=_milliseconds(environment, "HOCKET_COMMUNICATION_AFTER_MS"),
+        congestion=environment.get("HOCKET_CONGESTION") or None,
     )
 
 
