@@ -330,7 +330,7 @@ def test_the_figure_shows_phases_and_how_an_iteration_divides(tmp_path: Path) ->
     profile = profile_timeline(kineto_timeline("a.json", written(job())), rate="40 Gbps")
     figure = evidence_figure(profile)
     stretch, iteration, _ = figure.axes
-    assert stretch.get_title(loc="left") == "4 of 8 iterations"
+    assert stretch.get_title(loc="left") == "4 of 8 iterations, height: share of the time"
     assert len(iteration.patches) == len(profile.phases) == 2
     assert {name: round(length_s, 6) for name, length_s, _ in shares_of(profile)} == {
         "computes": 0.06,

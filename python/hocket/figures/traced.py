@@ -14,6 +14,9 @@ from hocket.profile.job import JobProfile, TraceEvidence
 
 # Enough to see iterations differ, few enough to see their operations.
 _ITERATIONS_SHOWN = 4
+# Of them, side by side: kernels are a hundred times shorter, and bars of a visible width would show most of
+# the time as busy.
+_SPANS = 600
 _COMMUNICATION_COLOUR = job_colour(0)
 _COMPUTATION_COLOUR = job_colour(1)
 _BOTH_COLOUR = job_colour(2)
@@ -50,7 +53,9 @@ def _draw_stretch(axes: Axes, profile: JobProfile, evidence: TraceEvidence) -> N
     if evidence.compute_s.size > 0:
         lanes.append(("computes", evidence.compute_s, _COMPUTATION_COLOUR))
     for row, (_, intervals_s, colour) in enumerate(lanes):
-        _draw_intervals(axes, inside(intervals_s, begin_s, end_s), (row + 0.1, 0.8), colour)
+        edges_s = np.linspace(begin_s, end_s, _SPANS + 1)
+        tops = row + 0.1 + 0.8 * busy_shares(intervals_s, edges_s)
+        axes.stairs(tops, edges_s * _MS_PER_S, baseline=row + 0.1, fill=True, color=colour)
     for number, start_s in enumerate(shown_s):
         text = "iterations begin" if number == 0 else None
         axes.axvline(start_s * _MS_PER_S, color=LINE_COLOUR, linewidth=1.2, label=text)
@@ -61,7 +66,8 @@ def _draw_stretch(axes: Axes, profile: JobProfile, evidence: TraceEvidence) -> N
     axes.set_xlim(begin_s * _MS_PER_S, end_s * _MS_PER_S)
     axes.set_yticks([row + 0.5 for row in range(len(lanes))], [name for name, _, _ in lanes])
     axes.set_ylim(0, len(lanes))
-    label(axes, "time in the trace (ms)", "", f"{shown_s.size} of {profile.iterations_seen} iterations")
+    seen = f"{shown_s.size} of {profile.iterations_seen} iterations"
+    label(axes, "time in the trace (ms)", "", f"{seen}, height: share of the time")
     legend_above(axes)
 
 
@@ -77,13 +83,13 @@ def _draw_iteration(axes: Axes, profile: JobProfile, evidence: TraceEvidence) ->
     _draw_intervals(axes, evidence.fold_s, (-0.15 * top, 0.1 * top), _COMMUNICATION_COLOUR, "operations")
     axes.set_xlim(0, profile.period_s * _MS_PER_S)
     axes.set_ylim(-0.2 * top, 1.08 * top)
-    if not known:
-        axes.set_yticks([])
+    # Below 0 are operations, and no rates.
+    axes.set_yticks([tick for tick in axes.get_yticks() if 0 <= tick <= 1.08 * top] if known else [])
     label(
         axes,
         "time in the iteration (ms)",
         "rate (Gbps)" if known else "rate not known",
-        f"one iteration, jitter {profile.jitter_s * _MS_PER_S:.2g} ms",
+        f"one iteration, jitter {profile.jitter_s * _MS_PER_S:.2f} ms",
     )
     legend_above(axes)
 
@@ -118,9 +124,19 @@ def shares_of(profile: JobProfile) -> list[tuple[str, float, str]]:
     ]
 
 
-def inside(intervals_s: FloatArray, begin_s: float, end_s: float) -> FloatArray:
-    """Of intervals (n, 2) those that overlap with the time from `begin_s` to `end_s`."""
-    return intervals_s[(intervals_s[:, 1] >= begin_s) & (intervals_s[:, 0] <= end_s)]
+def busy_shares(intervals_s: FloatArray, edges_s: FloatArray) -> FloatArray:
+    """Of each span between two edges (k + 1) the share (k) that is within merged intervals (n, 2) in order.
+
+    >>> busy_shares(np.array([[0.0, 1.0], [3.0, 3.5]]), np.array([0.0, 2.0, 4.0])).tolist()
+    [0.5, 0.25]
+    """
+    if intervals_s.size == 0:
+        return np.zeros(edges_s.size - 1)
+    # Time within intervals grows from 0 at the first start, by each one's length, and not between them.
+    lengths_s = np.diff(intervals_s, axis=1).ravel()
+    grown_s = np.column_stack([np.cumsum(lengths_s) - lengths_s, np.cumsum(lengths_s)]).ravel()
+    busy_s: FloatArray = np.interp(edges_s, intervals_s.ravel(), grown_s)
+    return np.diff(busy_s) / np.diff(edges_s)
 
 
 def _draw_intervals(
