@@ -211,8 +211,11 @@ def test_a_rank_on_cpus_communicates_with_gloo() -> None:
         )
     ]
     # Older profilers write the events alone.
-    profile = profile_timeline(kineto_timeline("a.json", json.dumps(events).encode()))
+    profile = profile_timeline(kineto_timeline("a.json", json.dumps(events).encode()), rate="1 Gbps")
     assert profile.period_s == pytest.approx(0.1)
+    # The two overlap, and send no faster together.
+    assert [each.rate_bps for each in profile.phases] == pytest.approx([1e9])
+    assert profile.bytes_per_iteration == pytest.approx(0.03 * 1e9 / 8)
     assert profile.compute_s == pytest.approx(0.06)
     assert profile.exposed_s == pytest.approx(0.03)
 
