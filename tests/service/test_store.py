@@ -3,6 +3,7 @@
 import shutil
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,7 @@ def test_a_slot_comes_back_with_its_job(database: Path) -> None:
 def test_a_backup_made_meanwhile_is_a_database(database: Path, tmp_path: Path) -> None:
     backup = tmp_path / "backup.sqlite"
     with Store(database) as store:
-        with sqlite3.connect(database) as source, sqlite3.connect(backup) as target:
+        with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(backup)) as target:
             source.backup(target)
         store.save({"a": None}, serial=3)
 
@@ -65,15 +66,19 @@ def test_two_services_do_not_share_a_database(database: Path) -> None:
     Store(database).close()
 
 
+def edit(path: Path, statement: str) -> None:
+    """As another program does, which is gone when this returns."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(statement)
+
+
 def newer(path: Path) -> None:
-    with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 2")
+    edit(path, "PRAGMA user_version = 2")
 
 
 def of_another_program(path: Path) -> None:
     path.unlink()
-    with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TABLE jobs (name TEXT)")
+    edit(path, "CREATE TABLE jobs (name TEXT)")
 
 
 def no_database(path: Path) -> None:
@@ -96,23 +101,19 @@ def a_directory(path: Path) -> None:
 
 
 def with_a_broken_job(path: Path) -> None:
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE jobs SET registration = '{\"profile\": 3}'")
+    edit(path, "UPDATE jobs SET registration = '{\"profile\": 3}'")
 
 
 def with_a_broken_slot(path: Path) -> None:
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE jobs SET slot = '{'")
+    edit(path, "UPDATE jobs SET slot = '{'")
 
 
 def with_text_for_a_number(path: Path) -> None:
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE jobs SET serial = 'first'")
+    edit(path, "UPDATE jobs SET serial = 'first'")
 
 
 def with_a_slot_of_no_length(path: Path) -> None:
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE jobs SET slot = replace(slot, '180000000', '0')")
+    edit(path, "UPDATE jobs SET slot = replace(slot, '180000000', '0')")
 
 
 @pytest.mark.parametrize(
