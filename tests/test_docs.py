@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -24,6 +25,11 @@ PAGES = (
     "docs/cluster.md",
     "docs/export.md",
     "docs/live.md",
+)
+MARKDOWN = tuple(
+    page.relative_to(ROOT)
+    for place in (".", "docs", "experiments/*")
+    for page in sorted(ROOT.glob(f"{place}/*.md"))
 )
 BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 # Times and memory differ from machine to machine.
@@ -126,3 +132,28 @@ def printed_by(shown: Shown, directory: Path) -> str:
         check=False,
     )
     return run.stdout
+
+
+@cache
+def anchors(page: Path) -> frozenset[str]:
+    """What its headings are called in links, as GitHub derives it; of equal ones the later are numbered."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    found: Counter[str] = Counter()
+    names = set()
+    for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE):
+        shown = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading)
+        name = re.sub(r"[^\w\- ]", "", shown.lower()).replace(" ", "-")
+        names.add(f"{name}-{found[name]}" if found[name] else name)
+        found[name] += 1
+    return frozenset(names)
+
+
+@pytest.mark.parametrize("page", MARKDOWN, ids=str)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", text):
+        file, _, anchor = link.partition("#")
+        target = (ROOT / page).parent / file if file else ROOT / page
+        assert target.exists(), f"{page}: {link}: there is no such file"
+        if anchor:
+            assert anchor in anchors(target), f"{page}: {link}: there is no such heading"
