@@ -7,15 +7,16 @@ says nothing, the autocorrelation of when something was sent. Annotated steps ch
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from hocket.errors import InputError
-from hocket.profile.counters import BoolArray, CounterSeries, FloatArray
+from hocket.profile.counters import CounterSeries, FloatArray
 from hocket.profile.period import deviation, find_iterations, mean_length
+from hocket.profile.traces.occurrences import occurrences
 from hocket.profile.traces.sequence import (
     MOST_OPERATIONS,
     PAUSE_DEVIATIONS,
@@ -27,19 +28,10 @@ from hocket.profile.traces.sequence import (
     ordinary_places,
     pattern_length,
     repeats_within,
-    smallest_repeat,
 )
-from hocket.profile.traces.timeline import IntArray, Operation, Timeline, covered_until, merged
+from hocket.profile.traces.timeline import IntArray, Timeline, covered_until, merged
+from hocket.profile.traces.views import Repeat, View, best_repeat
 
-# Below this share of operations that repeat, the sequence says nothing.
-LEAST_RECURRENCE = 0.6
-# A view of the operations with this share is as good as any.
-FULL_RECURRENCE = 0.85
-# An operation too many, or times that jitter, may move where an iteration begins by so many operations.
-MOST_MOVED = 8
-MOVED_HANDICAP = 0.02
-# Operations of an iteration that have to be as in the others.
-LEAST_LIKENESS = 0.9
 # In so much of a pause something has to be done for it to be a part of the iteration.
 BUSY_PAUSE = 0.5
 # The factor of one interruption that is none of it.
@@ -93,24 +85,6 @@ class TracedIterations:
     def confidence(self) -> float:
         """The product of all doubts, in [0, 1]."""
         return float(np.clip(math.prod(doubt.factor for doubt in self.doubts), 0.0, 1.0))
-
-
-@dataclass(frozen=True, eq=False)
-class View:
-    """Some operations of a timeline in order: their numbers `index` (n) in it, and what tells them apart,
-    `symbols` (n).
-    """
-
-    index: IntArray
-    symbols: IntArray
-
-
-class Repeat(NamedTuple):
-    """A view, after how many of its operations it repeats, and their share."""
-
-    view: View
-    length: int
-    share: float
 
 
 class Part(NamedTuple):
@@ -175,47 +149,6 @@ def traced_iterations(timeline: Timeline) -> TracedIterations:
         found = by_sequence(timeline, repeat) if repeat is not None else None
         found = found or by_autocorrelation(timeline)
     return checked(timeline, found or single(timeline))
-
-
-def best_repeat(timeline: Timeline) -> Repeat | None:
-    """The first view that explains nearly all of itself, or else the one that explains most."""
-    found: list[Repeat] = []
-    for view in views(timeline):
-        length, share = smallest_repeat(view.symbols)
-        found.append(Repeat(view, length, share))
-        if share >= FULL_RECURRENCE:
-            break
-    # max takes the first of equals.
-    best = max(found, key=lambda each: each.share)
-    return best if best.share >= LEAST_RECURRENCE else None
-
-
-def views(timeline: Timeline) -> Iterator[View]:
-    """All operations told apart by everything, then without their sizes, then lane by lane."""
-    first = max(0, (timeline.which.size - MOST_OPERATIONS) // 2)
-    index = np.arange(first, min(timeline.which.size, first + MOST_OPERATIONS))
-    unsized = coarse(timeline)
-    yield View(index, timeline.which[index])
-    yield View(index, unsized[index])
-    lanes = numbered(timeline, lambda each: (each.lane, each.ranks, each.group_size))[index]
-    names, counts = np.unique(lanes, return_counts=True)
-    if names.size > 1:
-        for lane in names[np.argsort(-counts, kind="stable")].tolist():
-            own = index[lanes == lane]
-            yield View(own, timeline.which[own])
-            yield View(own, unsized[own])
-
-
-def coarse(timeline: Timeline) -> IntArray:
-    """The operations (n) without their sizes: those of an all-to-all between experts differ every time."""
-    return numbered(timeline, lambda each: (each.kind, each.group_size, each.ranks, each.lane))
-
-
-def numbered(timeline: Timeline, key: Callable[[Operation], object]) -> IntArray:
-    """A number for each operation (n): the same for those that `key` does not tell apart."""
-    numbers: dict[object, int] = {}
-    of_each = [numbers.setdefault(key(operation), len(numbers)) for operation in timeline.operations]
-    return np.array(of_each, dtype=np.int64)[timeline.which]
 
 
 def by_sequence(timeline: Timeline, repeat: Repeat) -> TracedIterations | None:
@@ -378,64 +311,6 @@ def quiet_before(timeline: Timeline) -> FloatArray:
     """Seconds before the start of each operation (n) in which no other one ran; 0 for the first one."""
     reached = np.maximum.accumulate(timeline.end_s)
     return np.append(0.0, np.maximum(timeline.start_s[1:] - reached[:-1], 0.0))
-
-
-def occurrences(symbols: IntArray, quiet_s: FloatArray, length: int) -> tuple[IntArray, BoolArray]:
-    """Where complete iterations of `length` operations begin (n), and whether the next one follows (n - 1).
-
-    They begin after the longest quiet, `quiet_s` being that before each operation, and are counted on from
-    the stretch of the sequence that repeats best, so that a warm-up is no template.
-    """
-    anchor = best_anchor(symbols, quiet_s, length)
-    template = symbols[anchor : anchor + length]
-    usual_s = max(float(quiet_s[anchor]), 1e-12)
-
-    def likeness(place: int) -> float:
-        window = symbols[place : place + length]
-        return float(np.mean(window == template)) if window.size == length and place >= 0 else 0.0
-
-    def best_near(expected: int) -> int | None:
-        reach = min(length // 4, MOST_MOVED)
-        scored = [
-            (
-                like + min(1.0, float(quiet_s[place]) / usual_s) - MOVED_HANDICAP * abs(place - expected),
-                place,
-            )
-            for place in range(expected - reach, expected + reach + 1)
-            if (like := likeness(place)) >= LEAST_LIKENESS
-        ]
-        return max(scored)[1] if scored else None
-
-    forward = walk(anchor, length, symbols.size, best_near)
-    backward = walk(anchor, -length, symbols.size, best_near)
-    places = np.array(sorted({*forward, *backward}), dtype=np.int64)
-    return places, np.diff(places) == length
-
-
-def best_anchor(symbols: IntArray, quiet_s: FloatArray, length: int) -> int:
-    """Where the iteration begins that the others are compared with: after the longest quiet of those that
-    most others are like.
-    """
-    same = np.concatenate([[0], np.cumsum(symbols[length:] == symbols[:-length])])
-    whole = same[length:] - same[:-length] if same.size > length else same[-1:]
-    likest = np.flatnonzero(whole >= whole.max())
-    # Any place of the iteration is among `length` places in a row.
-    first = likest[likest.size // 2 // length * length :][:length]
-    typical = [float(np.median(quiet_s[place % length :: length])) for place in first.tolist()]
-    return int(first[int(np.argmax(typical))])
-
-
-def walk(anchor: int, step: int, size: int, best_near: Callable[[int], int | None]) -> list[int]:
-    """Places from `anchor` on, each about `step` from the last, or else the next one that there is."""
-    places, expected = [anchor], anchor + step
-    while 0 <= expected < size:
-        place = best_near(expected)
-        if place is None:
-            expected += 1 if step > 0 else -1
-        else:
-            places.append(place)
-            expected = place + step
-    return places
 
 
 def second_opinion(timeline: Timeline, period_s: float) -> Doubt:
