@@ -47,6 +47,8 @@ HIGH_PEAK = 0.6
 FRACTIONS = (2, 3, 4)
 # What is found may be so many iterations at once. Periods this close are the same.
 PARTS = (5, 4, 3, 2)
+# Iterations predict each other at least as well as groups of them do, by chance a little less.
+LIKE_PARTS = 1.05
 SAME_PERIOD = 0.02
 # Following and folding are repeated until the period settles to this share of itself.
 SETTLED = 1e-4
@@ -471,7 +473,7 @@ def in_parts(series: CounterSeries, best: Iterations, found: list[Iterations]) -
         split = split_up(best, parts)
         share = likeness(series, split)
         seen = split.period_s >= READINGS_PER_PERIOD * series.interval_s
-        if seen and share > 0 and 1.0 - share <= EQUAL_RATIO * (1.0 - whole) + EQUAL_SHARE:
+        if seen and share > 0 and 1.0 - share <= LIKE_PARTS * (1.0 - whole) + EQUAL_SHARE:
             split = replace(split, explained=best.explained * share / max(whole, share))
             same = [each for each in found if abs(each.period_s / split.period_s - 1) < SAME_PERIOD]
             return max([split, *same], key=lambda each: each.explained)
