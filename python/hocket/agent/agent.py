@@ -52,8 +52,8 @@ class Agent:
     >>> for _ in range(3):
     ...     with agent.iteration():
     ...         pass
-    >>> agent.status()["iterations"], agent.status()["service"]
-    (3, 'none is named')
+    >>> agent.status()["iterations"], agent.status()["reason"]
+    (3, 'no service is named')
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class Agent:
             "dry_run": self._settings.dry_run,
             "iterations": self._number,
             "slot": shifter.applied,
-            "reason": self._failure or ("dry run" if self._settings.dry_run else shifter.reason),
+            "reason": self._reason(),
             "deviation_ns": shifter.deviation_ns,
             "adjustments": shifter.adjustments,
             "delayed_ns": self._delayed_ns,
@@ -180,6 +180,14 @@ class Agent:
             "clock_uncertainty_ns": None if offset is None else offset.uncertainty_at(self._clock()),
             "service": self._reporter.said,
         }
+
+    def _reason(self) -> str:
+        """Why nothing is shifted; empty while a slot is in force."""
+        if self._failure is not None:
+            return self._failure
+        if self._settings.dry_run:
+            return "dry run"
+        return "no service is named" if self._settings.service is None else self._shifter.reason
 
     def close(self) -> None:
         """Reports and writes what there is; takes two seconds at most. Called when the interpreter ends,
