@@ -1,6 +1,7 @@
 """The congestion control that an agent gives to connections which Python's code never sees."""
 
 import logging
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -48,6 +49,20 @@ def test_connections_get_the_congestion_control_once_and_stay_as_they_are_otherw
     near.sendall(b"still open")
     assert far.recv(10) == b"still open"
     assert near.gettimeout() == 7.0
+
+
+def test_connections_go_on_blocking_where_the_job_has_a_default_timeout(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    near, _ = pair
+    assert os.get_blocking(near.fileno())
+    socket.setdefaulttimeout(5.0)
+    try:
+        assert Connections(RENO).govern() >= 2
+    finally:
+        socket.setdefaulttimeout(None)
+    assert control_of(near) == RENO
+    assert os.get_blocking(near.fileno())
 
 
 def test_a_control_that_is_not_there_is_named_and_tried_again(

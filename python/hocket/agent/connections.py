@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-from hocket.tcp.sockets import use
+from hocket.tcp.sockets import is_connection, use
 
 _DESCRIPTORS = Path("/proc/self/fd")
-_INTERNET = (socket.AF_INET, socket.AF_INET6)
 
 
 class Connections:
@@ -31,7 +29,7 @@ class Connections:
         found = [(name, descriptor) for name, descriptor in _sockets() if name not in self._governed]
         count = 0
         for name, descriptor in found:
-            if _is_connection(descriptor):
+            if is_connection(descriptor):
                 use(descriptor, self.algorithm)
                 self._governed.add(name)
                 count += 1
@@ -48,13 +46,3 @@ def _sockets() -> Iterator[tuple[str, int]]:
             continue
         if name.startswith("socket:"):
             yield name, int(entry.name)
-
-
-def _is_connection(descriptor: int) -> bool:
-    """Whether a socket is one of TCP with somebody at its other end."""
-    try:
-        with socket.socket(fileno=os.dup(descriptor)) as duplicate:
-            duplicate.getpeername()
-            return duplicate.family in _INTERNET and duplicate.type == socket.SOCK_STREAM
-    except OSError:
-        return False

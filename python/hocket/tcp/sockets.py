@@ -2,9 +2,14 @@
 begins and how large it is. Standard library only, as it runs inside the job.
 """
 
+from __future__ import annotations
+
+import ctypes
+import errno
 import os
 import socket
 import struct
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -49,15 +54,32 @@ def use(connection: int | HasFileno, algorithm: str = ADAPTIVE) -> None:
 
     Raises `InputError` if the algorithm is not loaded, is not allowed, or this is no TCP socket.
     """
-    fd = _fd(connection)
-    try:
-        with socket.socket(fileno=os.dup(fd)) as duplicate:
-            duplicate.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, algorithm.encode())
-    except FileNotFoundError:
+    fd, name = _fd(connection), algorithm.encode()
+    if _libc().setsockopt(fd, socket.IPPROTO_TCP, socket.TCP_CONGESTION, name, len(name)) == 0:
+        return
+    error = ctypes.get_errno()
+    if error == errno.ENOENT:
         there = ", ".join(available())
-        raise InputError(f"{algorithm}: not loaded (hocket tcp load); the kernel has {there}") from None
-    except OSError as error:
-        raise InputError(f"{algorithm}: not possible for file descriptor {fd}: {error.strerror}") from None
+        raise InputError(f"{algorithm}: not loaded (hocket tcp load); the kernel has {there}")
+    raise InputError(f"{algorithm}: not possible for file descriptor {fd}: {os.strerror(error)}")
+
+
+def is_connection(fd: int) -> bool:
+    """Whether a file descriptor is a TCP socket with somebody at its other end."""
+    protocol, length = ctypes.c_int(), ctypes.c_uint32(ctypes.sizeof(ctypes.c_int))
+    asked = (fd, socket.SOL_SOCKET, socket.SO_PROTOCOL, ctypes.byref(protocol), ctypes.byref(length))
+    if _libc().getsockopt(*asked) != 0 or protocol.value != socket.IPPROTO_TCP:
+        return False
+    nothing = ctypes.c_uint32(0)
+    return bool(_libc().getpeername(fd, None, ctypes.byref(nothing)) == 0)
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    """C's functions instead of socket objects: where a job has called `socket.setdefaulttimeout`, making one
+    of a file descriptor makes that non-blocking, under whoever reads from it.
+    """
+    return ctypes.CDLL(None, use_errno=True)
 
 
 def set_phase(connection: int | HasFileno, total_bytes: int) -> None:
