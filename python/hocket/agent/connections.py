@@ -26,10 +26,11 @@ class Connections:
 
         `InputError` if the algorithm is not there or not allowed; they are tried again the next time.
         """
-        found = [(name, descriptor) for name, descriptor in _sockets() if name not in self._governed]
+        there = dict(_sockets())
+        self._governed.intersection_update(there)
         count = 0
-        for name, descriptor in found:
-            if is_connection(descriptor):
+        for name, descriptor in there.items():
+            if name not in self._governed and is_connection(descriptor):
                 use(descriptor, self.algorithm)
                 self._governed.add(name)
                 count += 1
