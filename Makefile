@@ -32,8 +32,9 @@ lint: $(BIN)/.dev
 rust-test: toolchain
 	cargo test --workspace
 
+# Whatever was skipped is named at the end, with its reason.
 python-test: $(BIN)/.dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -rs
 
 fmt: $(BIN)/.dev
 	cargo fmt --all
