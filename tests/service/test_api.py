@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.service.conftest import MS, S, Served, registered, reported
 
 from hocket.service import state
+from hocket.service.app import create_app
 from hocket.service.models import MAX_BODY_BYTES
 from hocket.service.store import StoreError
 
@@ -278,6 +279,29 @@ class TestToken:
 
     def test_health_tells_no_secrets(self, serve: Callable[..., Served]) -> None:
         assert serve(TOKEN).ask("GET", "/healthz").json()["status"] == "ok"
+
+    def test_who_works_out_no_slots_any_more_is_not_healthy(
+        self, served: Served, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def fail() -> None:
+            raise ZeroDivisionError
+
+        async def asked() -> httpx.Response:
+            monkeypatch.setattr(served.service, "run", fail)
+            app = create_app(served.service)
+            transport = httpx.ASGITransport(app)
+            async with (
+                app.router.lifespan_context(app),
+                httpx.AsyncClient(transport=transport, base_url="http://service") as client,
+            ):
+                # The task ends, and then who waits for its end is told.
+                for _ in range(3):
+                    await asyncio.sleep(0)
+                return await client.get("/healthz")
+
+        answer = asyncio.run(asked())
+        assert answer.status_code == 503
+        assert "restart the service" in answer.json()["error"]
 
 
 class TestMetrics:

@@ -130,7 +130,7 @@ class Agent:
             with self._iteration:
                 return step(*args, **kwargs)
 
-        return wrapped  # type: ignore[return-value]
+        return wrapped  # type: ignore[return-value]  # of the same signature
 
     def attach(self, model: _Model, hook: Any = None, state: Any = None) -> _Model:
         """Sees when communication starts, and returns the model.

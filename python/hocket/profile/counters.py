@@ -292,11 +292,11 @@ def read_counts(frame: pl.DataFrame, column: str, name: str) -> NDArray[np.uint6
     """The counter's readings, checked not to be negative."""
     numbers = read_numbers(frame[column], frame[LINE], name)
     where = f"{name}: column {column!r}"
-    low = float(numbers.min())  # type: ignore[arg-type]
+    low = float(numbers.min())  # type: ignore[arg-type]  # numbers, as just checked
     if low < 0:
         row = int(numbers.arg_min() or 0)
         raise InputError(f"{where}, line {frame[LINE][row]}: {low:g}; a counter is not below 0")
-    if float(numbers.max()) >= 2.0**64:  # type: ignore[arg-type]
+    if float(numbers.max()) >= 2.0**64:  # type: ignore[arg-type]  # numbers, as just checked
         row = int(numbers.arg_max() or 0)
         raise InputError(f"{where}, line {frame[LINE][row]}: {numbers[row]:g}; a counter has 64 bits")
     return numbers.to_numpy().astype(np.uint64)

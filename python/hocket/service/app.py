@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -62,15 +63,16 @@ def _without_service() -> FastAPI:
 @asynccontextmanager
 async def _settling(app: FastAPI) -> AsyncIterator[None]:
     background = asyncio.create_task(app.state.service.run())
-    background.add_done_callback(_report_end)
+    background.add_done_callback(partial(_report_end, app.state.service))
     yield
     background.cancel()
     await asyncio.gather(background, return_exceptions=True)
 
 
-def _report_end(task: "asyncio.Task[None]") -> None:
+def _report_end(service: Service, task: "asyncio.Task[None]") -> None:
     if not task.cancelled() and task.exception() is not None:
-        _LOG.error("slots are not worked out any more; restart the service", exc_info=task.exception())
+        service.failure = "slots are not worked out any more; restart the service"
+        _LOG.error(service.failure, exc_info=task.exception())
 
 
 def _add_refusals(app: FastAPI) -> None:

@@ -107,9 +107,15 @@ async def clock(request: Request) -> Response:
     return _json(Clock(received_ns=received_ns, sent_ns=_service(request).now_ns()))
 
 
-@router.get("/healthz", response_model=Health)
-async def health() -> Response:
-    """That the service answers."""
+@router.get(
+    "/healthz",
+    response_model=Health,
+    responses={503: {"model": Refusal, "description": "It answers, and works out no slots any more."}},
+)
+async def health(request: Request) -> Response:
+    """That the service answers and works out slots."""
+    if failure := _service(request).failure:
+        raise HTTPException(503, failure)
     return _json(Health(status="ok", version=__version__))
 
 

@@ -54,6 +54,8 @@ class Service:
         stored = store.load()
         self._state = State(stored.jobs, stored.serial, clock(), expire_ns=expire_ns)
         self._wake = asyncio.Event()
+        self.failure: str | None = None
+        """Why it works out no slots any more; None while it does."""
 
     def now_ns(self) -> int:
         """By its clock."""

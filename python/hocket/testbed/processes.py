@@ -190,7 +190,8 @@ def listen_until(
     """
     with selectors.DefaultSelector() as selector:
         for rank in ranks:
-            selector.register(rank.process.stdout, selectors.EVENT_READ, rank)  # type: ignore[arg-type]
+            assert rank.process.stdout is not None, "it was started with a pipe"
+            selector.register(rank.process.stdout, selectors.EVENT_READ, rank)
         while not is_over():
             for key, _ in selector.select(every_s):
                 if not key.data.listen():

@@ -20,6 +20,8 @@ from hocket.testbed.layout import SERVICE_ADDRESS, Layout
 _PORT = 8765
 _PR_SET_PDEATHSIG = 1
 _ANSWERS_WITHIN_S = 30.0
+# What `hocket register` says of a service that is not there yet; anything else stays wrong.
+_NO_ANSWER = "does not answer"
 
 
 @contextmanager
@@ -75,6 +77,6 @@ def _register(command: tuple[str, ...], process: "subprocess.Popen[bytes]", said
         ran = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         if ran.returncode == 0:
             return
-        if time.monotonic() > until_s:
+        if _NO_ANSWER not in " ".join(ran.stderr.split()) or time.monotonic() > until_s:
             raise InputError(f"`hocket register` failed: {ran.stderr.strip()}")
         time.sleep(0.2)

@@ -94,7 +94,7 @@ def model(sizes: Sequence[int], phases: Phases) -> Any:
     """A module with a parameter for each Up phase, whose backward pass computes and sends phase by phase."""
     import torch
 
-    class Compute(torch.autograd.Function):  # type: ignore[misc]
+    class Compute(torch.autograd.Function):  # type: ignore[misc]  # torch may be absent, and is Any
         """Passes a value on, and its gradient after the computation that comes before an Up phase."""
 
         @staticmethod
@@ -107,7 +107,7 @@ def model(sizes: Sequence[int], phases: Phases) -> Any:
             phases.compute(context.number)
             return gradient, None
 
-    class Sum(torch.nn.Module):  # type: ignore[misc]
+    class Sum(torch.nn.Module):  # type: ignore[misc]  # torch may be absent, and is Any
         def __init__(self) -> None:
             super().__init__()
             self.parts = torch.nn.ParameterList([torch.nn.Parameter(torch.zeros(size)) for size in sizes])

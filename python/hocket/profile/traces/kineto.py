@@ -198,7 +198,7 @@ def times_us(source: str, events: Sequence[Event]) -> FloatArray:
     times = np.empty((len(events), 2))
     for row, event in enumerate(events):
         try:
-            start_us, length_us = float(event.ts), float(event.dur)  # type: ignore[arg-type]
+            start_us, length_us = float(event.ts), float(event.dur)  # type: ignore[arg-type]  # what is no number raises
         except (TypeError, ValueError):
             raise InputError(
                 f"{source}: event {shown(event.name)}: ts {shown(event.ts)} and dur {shown(event.dur)} "
@@ -277,7 +277,7 @@ def calls_by_thread(events: Iterable[Event]) -> dict[str, list[Call]]:
 def number(value: object) -> float:
     """`value` as a number, nan if it is none."""
     try:
-        return float(value)  # type: ignore[arg-type]
+        return float(value)  # type: ignore[arg-type]  # what is no number raises
     except (TypeError, ValueError):
         return math.nan
 

@@ -50,7 +50,7 @@ class Case:
     adaptive: bool = False
 
 
-ALONE = Case("alone", "the machine did other work meanwhile")
+ALONE = Case("alone", "the machine may have done other work meanwhile")
 UNSHIFTED = Case(
     "no shifts",
     "chance makes TCP's shares unequal, and unequal jobs slide apart as in H2; the flow engine's never do",

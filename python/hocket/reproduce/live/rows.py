@@ -106,6 +106,8 @@ def notes(measured: Sequence[Measured]) -> tuple[str, ...]:
         f"Scores: {scores}. Compute is a wait.",
         f"Live: Linux {machine['kernel']}, {machine['processors']} processors, busy for {busiest:.0%} at "
         f"most. It is a measurement: another one differs by its noise. The runs are kept in {DIRECTORY}.",
+        "Rates in the picture are live those of the jobs' own interfaces: before the link's queue, so for a "
+        "few milliseconds they may add up to more than the link.",
         f"Predicted: the same plan with {JITTER:.0%} jitter, before the run; packets under DCQCN with T of "
         f"{T_US} µs.",
         "Shifts: what `hocket profile` finds in the counters of each job alone is registered with the "
