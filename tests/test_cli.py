@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import polars as pl
 import pytest
 
 from hocket import Run, __version__, _hocket, load_plan
+from hocket.reproduce import TARGETS
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "snapshot1.toml"
@@ -189,6 +191,17 @@ def test_a_run_takes_other_values_of_keys_than_those_in_the_file(
     several = hocket("run", halves, "--set", "run.iterations=3,4")
     assert several.code == 2
     assert "--set run.iterations: a run has one value of each key: got 2" in several.err
+
+
+def test_reproduce_all_leaves_out_what_the_machine_lacks_something_for(
+    hocket: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lacking = replace(TARGETS["LIVE"], missing=lambda: ["a testbed needs root"])
+    monkeypatch.setattr("hocket.reproduce.TARGETS", {"LIVE": lacking, "H4": TARGETS["H4"]})
+    outcome = hocket("reproduce", "--all", "--json")
+    assert outcome.code == 0
+    assert "LIVE is left out: a testbed needs root" in outcome.err
+    assert [each["id"] for each in outcome.json()] == ["H4"]
 
 
 def test_reproduce_lists_its_targets(hocket: Command) -> None:
