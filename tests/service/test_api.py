@@ -320,13 +320,16 @@ class TestMetrics:
         for name in "ab":
             served.register(name, registered())
         served.run("a", "b")
-        served.report("a", adjustments=3, deviation_ns=-2 * MS, clock_offset_ns=S // 2)
+        served.report(
+            "a", adjustments=3, deviation_ns=-2 * MS, clock_offset_ns=S // 2, clock_uncertainty_ns=MS
+        )
 
         assert metric(served, "hocket_jobs", state="slotted") == 2
         assert metric(served, "hocket_score", link="l1") == 1.0
         assert metric(served, "hocket_adjustments_total", job="a") == 3
         assert metric(served, "hocket_slot_deviation_seconds", job="a") == -0.002
         assert metric(served, "hocket_clock_offset_seconds", job="a", rank="0") == 0.5
+        assert metric(served, "hocket_clock_uncertainty_seconds", job="a", rank="0") == 0.001
 
     def test_requests_are_counted_by_route_however_they_are_spelt(self, served: Served) -> None:
         for number in range(20):

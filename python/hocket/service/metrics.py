@@ -56,16 +56,13 @@ class _Shown:
     adjustments: int | None
     deviation_ns: int | None
     offsets_ns: Mapping[int, int]
-    """By rank."""
+    uncertainties_ns: Mapping[int, int]
+    """Both of clocks, by rank."""
 
     @staticmethod
     def of(job: Job) -> "_Shown":
         running = "free" if job.kept.slot is None else "slotted"
-        offsets_ns = (
-            (rank, heard.report.clock_offset_ns)
-            for rank, heard in sorted(job.heard.items())
-            if rank < MAX_RANKS
-        )
+        reports = {rank: heard.report for rank, heard in sorted(job.heard.items()) if rank < MAX_RANKS}
         return _Shown(
             name=job.kept.name,
             state=running if job.kept.runs else "silent",
@@ -73,7 +70,8 @@ class _Shown:
             total_ns=job.times.total_ns,
             adjustments=job.adjustments if job.heard else None,
             deviation_ns=job.deviation_ns,
-            offsets_ns={rank: offset for rank, offset in offsets_ns if offset is not None},
+            offsets_ns=_told({rank: report.clock_offset_ns for rank, report in reports.items()}),
+            uncertainties_ns=_told({rank: report.clock_uncertainty_ns for rank, report in reports.items()}),
         )
 
     def buckets(self) -> list[tuple[str, float]]:
@@ -85,6 +83,11 @@ class _Shown:
             below += count
             buckets.append((end, float(below)))
         return buckets
+
+
+def _told(times_ns: Mapping[int, int | None]) -> dict[int, int]:
+    """Those that ranks have told."""
+    return {rank: time_ns for rank, time_ns in times_ns.items() if time_ns is not None}
 
 
 class _OfJobs(Collector):
@@ -99,7 +102,7 @@ class _OfJobs(Collector):
         yield self._iterations()
         yield self._adjustments()
         yield self._deviations()
-        yield self._offsets()
+        yield from self._clocks()
         scores = GaugeMetricFamily(
             "hocket_score", "1 less the mean excess of demand over capacity.", labels=["link"]
         )
@@ -142,13 +145,20 @@ class _OfJobs(Collector):
                 family.add_metric([job.name], job.deviation_ns / NS_PER_S)
         return family
 
-    def _offsets(self) -> Metric:
-        family = GaugeMetricFamily(
+    def _clocks(self) -> Iterator[Metric]:
+        offset = GaugeMetricFamily(
             "hocket_clock_offset_seconds",
             "How far the service's clock is ahead of that of the rank.",
             labels=["job", "rank"],
         )
+        uncertainty = GaugeMetricFamily(
+            "hocket_clock_uncertainty_seconds",
+            "How well the rank knows the service's clock.",
+            labels=["job", "rank"],
+        )
         for job in self._jobs:
-            for rank, offset_ns in job.offsets_ns.items():
-                family.add_metric([job.name, str(rank)], offset_ns / NS_PER_S)
-        return family
+            for family, times_ns in ((offset, job.offsets_ns), (uncertainty, job.uncertainties_ns)):
+                for rank, time_ns in times_ns.items():
+                    family.add_metric([job.name, str(rank)], time_ns / NS_PER_S)
+        yield offset
+        yield uncertainty

@@ -320,26 +320,19 @@ void BPF_PROG(hk_event, struct sock *sk, enum tcp_ca_event event)
 #define BASE_OPS .set_state = (void *)hk_state, TX_START,
 #endif
 
-SEC(".struct_ops")
-struct tcp_congestion_ops hocket_adaptive = {
-	.cong_avoid = (void *)hk_adaptive,
-	.ssthresh = (void *)hk_ssthresh,
-	.undo_cwnd = (void *)hk_undo_cwnd,
-	.pkts_acked = (void *)hk_acked,
-	.init = (void *)hk_init,
-	BASE_OPS
-	.flags = NON_RESTRICTED,
-	.name = "hocket_adaptive",
-};
+/* Both differ in what they multiply the increase by, and in nothing else. */
+#define CONTROL(control, increase) \
+	SEC(".struct_ops") \
+	struct tcp_congestion_ops control = { \
+		.cong_avoid = (void *)increase, \
+		.ssthresh = (void *)hk_ssthresh, \
+		.undo_cwnd = (void *)hk_undo_cwnd, \
+		.pkts_acked = (void *)hk_acked, \
+		.init = (void *)hk_init, \
+		BASE_OPS \
+		.flags = NON_RESTRICTED, \
+		.name = #control, \
+	}
 
-SEC(".struct_ops")
-struct tcp_congestion_ops hocket_weighted = {
-	.cong_avoid = (void *)hk_weighted,
-	.ssthresh = (void *)hk_ssthresh,
-	.undo_cwnd = (void *)hk_undo_cwnd,
-	.pkts_acked = (void *)hk_acked,
-	.init = (void *)hk_init,
-	BASE_OPS
-	.flags = NON_RESTRICTED,
-	.name = "hocket_weighted",
-};
+CONTROL(hocket_adaptive, hk_adaptive);
+CONTROL(hocket_weighted, hk_weighted);
