@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from hocket.agent import Agent, Settings
-from hocket.agent.offset import Offset
-from hocket.agent.slots import Slot
-from hocket.agent.state import Answer
+from hocket_agent import Agent, Settings
+from hocket_agent.offset import Offset
+from hocket_agent.slots import Slot
+from hocket_agent.state import Answer
 
 ITERATIONS = 20_000
 BUCKETS = 8

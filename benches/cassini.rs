@@ -4,7 +4,9 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use hocket_compat::cassini::{Candidate, CassiniOptions, Crossing, Job, Link, Loops, rank};
+use hocket_compat::cassini::{
+    Candidate, CassiniCrossing, CassiniJob, CassiniLink, CassiniOptions, Loops, rank,
+};
 use hocket_des::{Duration, Rate, Stream, stream};
 use hocket_scenario::{Phase, Profile};
 use rand::RngExt;
@@ -32,10 +34,10 @@ fn profile(draw: &mut Stream, step_us: u64) -> Profile {
 }
 
 /// Jobs of `kinds` kinds, with phases in whole steps of `step_us`.
-fn jobs(kinds: usize, step_us: u64) -> Vec<Job> {
+fn jobs(kinds: usize, step_us: u64) -> Vec<CassiniJob> {
     let mut draw = stream(1, "profiles", kinds as u64);
     let profiles: Vec<Profile> = (0..kinds).map(|_| profile(&mut draw, step_us)).collect();
-    let job = |index: usize| Job {
+    let job = |index: usize| CassiniJob {
         name: format!("job {index}"),
         profile: profiles[index % kinds].clone(),
         priority: 0,
@@ -43,8 +45,8 @@ fn jobs(kinds: usize, step_us: u64) -> Vec<Job> {
     (0..JOBS).map(job).collect()
 }
 
-fn links() -> Vec<Link> {
-    let link = |index| Link { name: format!("link {index}"), capacity: Rate::from_gbps(50) };
+fn links() -> Vec<CassiniLink> {
+    let link = |index| CassiniLink { name: format!("link {index}"), capacity: Rate::from_gbps(50) };
     (0..LINKS).map(link).collect()
 }
 
@@ -67,7 +69,9 @@ fn candidates(size: usize, directions: usize, closed: bool) -> Vec<Candidate> {
         });
         Candidate {
             name: format!("candidate {index}"),
-            crossings: crossings.map(|(job, link)| Crossing { job, link, flows: 1 }).collect(),
+            crossings: crossings
+                .map(|(job, link)| CassiniCrossing { job, link, flows: 1 })
+                .collect(),
             moved_jobs: 0,
         }
     };

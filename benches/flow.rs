@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use hocket_des::{Duration, Rate};
-use hocket_flowsim::{Options, run};
+use hocket_flowsim::{FlowOptions, run};
 use hocket_scenario::{
     Cable, Crossing, Fabric, Job, LinkId, Node, NodeId, NodeKind, Phase, Profile, Scenario, Share,
     Stop, Weight,
@@ -55,7 +55,7 @@ fn star(links: u32) -> Fabric {
 }
 
 fn simulate(scenario: &Scenario) -> u64 {
-    let outcome = run(scenario, &Options::default(), |_| ControlFlow::Continue(()));
+    let outcome = run(scenario, &FlowOptions::default(), |_| ControlFlow::Continue(()));
     outcome.expect("both jobs finish").counters.events
 }
 

@@ -4,11 +4,11 @@
 
 use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 use hocket_des::{Bytes, Duration, Rate, Time};
-use hocket_packetsim::model::{
-    Arithmetic, Frames, Headroom, Marking, Notification, Scheduling, Switching,
-};
+use hocket_packetsim::model::{Frames, Headroom, Marking, Notification, Scheduling, Switching};
+use hocket_packetsim::reference::Arithmetic;
 use hocket_packetsim::{
-    FlowSpec, MessageSpec, Model, Observer, Options, PathChoice, Setup, WindowRule, Workload, run,
+    FlowSpec, MessageSpec, Model, Observer, PacketOptions, PacketWorkload, PathChoice, Reference,
+    Setup, WindowRule, run,
 };
 use hocket_scenario::{Cable, EcmpHash, Fabric, Node, NodeId, NodeKind, Table};
 use hocket_transport::Policy;
@@ -109,12 +109,11 @@ fn simulate(case: &Case, policy: &Policy, until: Option<Time>) -> u64 {
         policies: std::slice::from_ref(policy),
         flows: &flows,
         patterns: &[],
-        hash: EcmpHash::Murmur3,
-        longest_rtt_for_all: true,
         seed: 1,
+        reference: Reference { hash: EcmpHash::Murmur3, longest_rtt_for_all: true },
     };
-    let work = Workload { messages: &messages, ..Workload::default() };
-    let options = Options { until, ..Options::default() };
+    let work = PacketWorkload { messages: &messages, ..PacketWorkload::default() };
+    let options = PacketOptions { until, ..PacketOptions::default() };
     run(&setup, &work, &options, &mut Quiet).expect("everything arrives").counters.packet_hops
 }
 

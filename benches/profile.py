@@ -1,4 +1,4 @@
-"""What one waits for when a trace of the PyTorch profiler is profiled: about 100 MB of it, made here.
+"""What one waits for when a profiler trace of PyTorch is profiled: about 100 MB of it, made here.
 
 python benches/profile.py
 """
@@ -10,12 +10,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from hocket.profile.traces import profile_timeline, read_kineto
+from hocket.profiling.timelines import profile_timeline, read_kineto
 
 ITERATIONS = 40
 LAYERS = 100
 PERIOD_US = 400_000.0
-# As many operations of ATen and calls of CUDA as a kernel has in the recorded traces.
+# As many operations of ATen and calls of CUDA as a kernel has in the recorded ones.
 CALLS_PER_KERNEL = 3
 
 

@@ -4,17 +4,17 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use hocket_schedule::{Fitness, Job, Options, Problem, Search, Worth};
+use hocket_schedule::{Fitness, PolluxJob, PolluxProblem, PolluxSearch, SearchOptions, Worth};
 
-const OPTIONS: Options = Options { population: 100, generations: 100 };
+const OPTIONS: SearchOptions = SearchOptions { population: 100, generations: 100 };
 
 /// A job that gains less and less from workers, the later ones less than the earlier.
-fn job(index: usize) -> Job {
+fn job(index: usize) -> PolluxJob {
     let size = |workers: u32| {
         let speedup = f64::from(workers).powf(0.5 + 0.4 / (1 + index % 7) as f64);
         Worth { workers, on_one_node: 1.05 * speedup, across_nodes: speedup }
     };
-    Job {
+    PolluxJob {
         key: index as u64,
         sizes: (1..=12).map(size).collect(),
         cells: Vec::new(),
@@ -29,14 +29,15 @@ fn rounds(criterion: &mut Criterion) {
     for (name, capacities, jobs) in
         [("24 x 1 GPU, 6 jobs", vec![1; 24], 6), ("128 x 8 GPUs, 170 jobs", vec![8; 128], 170)]
     {
-        let mut jobs: Vec<Job> = (0..jobs).map(job).collect();
+        let mut jobs: Vec<PolluxJob> = (0..jobs).map(job).collect();
         let fitness = Fitness::PowerMean { exponent: -1.0 };
-        let mut search = Search::new(OPTIONS, 1);
-        let first = Problem::new(&capacities, jobs.clone(), fitness).expect("no job runs yet");
+        let mut search = PolluxSearch::new(OPTIONS, 1);
+        let first =
+            PolluxProblem::new(&capacities, jobs.clone(), fitness).expect("no job runs yet");
         for (job, row) in jobs.iter_mut().zip(search.round(&first).rows) {
             job.cells = row;
         }
-        let second = Problem::new(&capacities, jobs, fitness).expect("the answer fits");
+        let second = PolluxProblem::new(&capacities, jobs, fitness).expect("the answer fits");
         group.bench_function(name, |bencher| {
             bencher.iter(|| search.round(black_box(&second)));
         });

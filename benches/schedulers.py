@@ -10,11 +10,11 @@ import sys
 import time
 from collections.abc import Callable
 
-from hocket.cluster.simulation import simulate
+from hocket.cluster.simulation import simulate_cluster
 from hocket.cluster.trace import load_trace, parse_trace
 from hocket.results import Run
-from hocket.schedulers import Candidate, Decision, Gpus, Job, JobState, State
-from hocket.schedulers.cassini import Cassini, Options
+from hocket.schedulers import Candidate, ClusterJob, Decision, Gpus, JobState, State
+from hocket.schedulers.cassini import Cassini, CassiniOptions
 from hocket.schedulers.crossings import Routes
 from hocket.workloads import CATALOGUE
 
@@ -29,8 +29,8 @@ TESTBED = {
 def decision() -> None:
     """Ten random placements of random jobs on the testbed's 24 servers, none seen before; then once more."""
     for title, options in (
-        ("as NSDI'24 Algorithm 2", Options(aggregate="mean", loops="discard")),
-        ("by default", Options()),
+        ("as NSDI'24 Algorithm 2", CassiniOptions(aggregate="mean", loops="discard")),
+        ("by default", CassiniOptions()),
     ):
         cold, warm = [], []
         for seed in range(DECISIONS):
@@ -45,7 +45,7 @@ def decision() -> None:
             )
 
 
-def _decision(options: Options, draws: random.Random) -> Callable[[], object]:
+def _decision(options: CassiniOptions, draws: random.Random) -> Callable[[], object]:
     trace = parse_trace(TESTBED)
     jobs = _jobs(draws, len(trace.cluster.gpus))
     candidates = [Candidate(_placement(draws, jobs, len(trace.cluster.gpus))) for _ in range(10)]
@@ -61,9 +61,9 @@ def _decision(options: Options, draws: random.Random) -> Callable[[], object]:
     return lambda: cassini.choose(state, Decision(candidates), lambda _: None)
 
 
-def _jobs(draws: random.Random, gpus: int) -> list[Job]:
+def _jobs(draws: random.Random, gpus: int) -> list[ClusterJob]:
     """Jobs of 2 to 12 workers until the cluster is full, models of the catalogue that run on so many."""
-    jobs: list[Job] = []
+    jobs: list[ClusterJob] = []
     while gpus > 1:
         workers = draws.randint(2, min(12, gpus))
         runs = [
@@ -73,12 +73,14 @@ def _jobs(draws: random.Random, gpus: int) -> list[Job]:
         ]
         model = draws.choice(runs)
         sizes = tuple(range(1, workers + 1))
-        jobs.append(Job(f"job{len(jobs)}", model.name, model.reference[0], None, 0, workers, sizes, 10**6))
+        jobs.append(
+            ClusterJob(f"job{len(jobs)}", model.name, model.reference[0], None, 0, workers, sizes, 10**6)
+        )
         gpus -= workers
     return jobs
 
 
-def _placement(draws: random.Random, jobs: list[Job], gpus: int) -> dict[str, Gpus]:
+def _placement(draws: random.Random, jobs: list[ClusterJob], gpus: int) -> dict[str, Gpus]:
     free = list(range(gpus))
     draws.shuffle(free)
     placement = {}
@@ -103,7 +105,7 @@ def week() -> None:
 def _run(path: str, policy: str) -> None:
     trace = load_trace(path)
     run: dict[str, Run] = {}
-    took_s = _cpu_s(lambda: run.update(done=simulate(trace, policy)))
+    took_s = _cpu_s(lambda: run.update(done=simulate_cluster(trace, policy)))
     manifest, iterations = run["done"].manifest, run["done"].tables["iterations"]["count"].sum()
     print(
         f"{path}, {policy}: {took_s:.1f} s for {manifest['counts']['done']:,} jobs, "

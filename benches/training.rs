@@ -143,13 +143,13 @@ fn scenario(
 }
 
 fn on_flows(scenario: &Scenario) {
-    let options = hocket_flowsim::Options::default();
+    let options = hocket_flowsim::FlowOptions::default();
     let outcome = hocket_flowsim::run(scenario, &options, |_| ControlFlow::Continue(()));
     assert_eq!(outcome.expect("the run passes its checks").tables.iterations.rows(), 1);
 }
 
 fn on_packets(scenario: &Scenario) {
-    let options = hocket_packetsim::Options::default();
+    let options = hocket_packetsim::PacketOptions::default();
     let outcome = hocket_packetsim::run_scenario(scenario, &model(), &[], &options, &mut Quiet);
     outcome.expect("the run passes its checks");
 }

@@ -8,10 +8,10 @@ import atheris
 
 with atheris.instrument_imports(include=["hocket"]):
     from hocket import InputError, parse_plan
-    from hocket.profile.prometheus import profile_prometheus
-    from hocket.profile.sources import Options, profile_source
-    from hocket.profile.traces.chakra import profile_chakra
-    from hocket.profile.traces.inspector import profile_inspector
+    from hocket.profiling.prometheus import profile_prometheus
+    from hocket.profiling.sources import profile
+    from hocket.profiling.timelines.chakra import profile_chakra
+    from hocket.profiling.timelines.inspector import profile_inspector
 
 # A file in memory: a parser is faster than a disk.
 SCRATCH = Path("/dev/shm")
@@ -23,8 +23,8 @@ READERS = (
     profile_prometheus,
     lambda path: profile_inspector(path, rate=RATE),
     lambda path: profile_chakra(path, rate=RATE),
-    profile_source,
-    lambda path: profile_source(path, Options(name="job")),
+    profile,
+    lambda path: profile(path, name="job"),
 )
 
 

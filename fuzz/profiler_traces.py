@@ -1,4 +1,4 @@
-"""Coverage-guided fuzzing of profilers' traces: any bytes as Kineto's JSON or as a database of Nsight Systems
+"""Coverage-guided fuzzing of profiler traces: any bytes as Kineto's JSON or as a database of Nsight Systems
 are a profile or an `InputError`.
 """
 
@@ -10,7 +10,7 @@ import atheris
 
 with atheris.instrument_imports(include=["hocket"]):
     from hocket import InputError, parse_plan
-    from hocket.profile.traces import profile_timeline, read_kineto, read_nsight
+    from hocket.profiling.timelines import profile_timeline, read_kineto, read_nsight
 
 # A file in memory: a parser is faster than a disk.
 SCRATCH = Path("/dev/shm")

@@ -2,9 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,19 @@ from polars import selectors
 from hocket import Run, cli
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _ctrl_c_is_heeded() -> Iterator[None]:
+    """Ctrl-C raises `KeyboardInterrupt` here and in the processes that tests start.
+
+    What a shell runs in the background ignores it, and so would all that is started from there.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @dataclass(frozen=True)
-class Outcome:
+class CommandResult:
     """What a command left: its exit code and what it printed."""
 
     code: int
@@ -29,7 +41,22 @@ class Outcome:
         return json.loads(self.out)
 
 
-Command = Callable[..., Outcome]
+Command = Callable[..., CommandResult]
+
+Tables = dict[str, Any]
+
+
+def half(name: str, **changes: object) -> Tables:
+    """A job that is Up at 40 Gbps for the first half of 180 ms: 450 MB. Two of them can take turns on a link
+    of 50 Gbps; sharing it, each sends at 25 Gbps for 144 ms, and an iteration takes 234 ms.
+    """
+    up = [{"start": "0 ms", "duration": "90 ms", "rate": "40 Gbps"}]
+    return {"name": name, "period": "180 ms", "up": up, **changes}
+
+
+def shared_link(*jobs: Tables, **changes: object) -> Tables:
+    """A plan of `jobs` on one link of 50 Gbps."""
+    return {"link": {"capacity": "50 Gbps"}, "jobs": list(jobs), **changes}
 
 
 @pytest.fixture
@@ -39,7 +66,7 @@ def hocket(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], t
     What compiled code prints is captured too, so that a panic shows.
     """
 
-    def run(*arguments: str | Path) -> Outcome:
+    def run(*arguments: str | Path) -> CommandResult:
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(sys, "argv", ["hocket", *map(str, arguments)])
         capfd.readouterr()
@@ -48,7 +75,7 @@ def hocket(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], t
             cli.main()
         except SystemExit as ended:
             code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-        return Outcome(code, *capfd.readouterr())
+        return CommandResult(code, *capfd.readouterr())
 
     return run
 
@@ -57,12 +84,12 @@ def hocket(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], t
 def hocket_process(tmp_path: Path) -> Command:
     """Runs `python -m hocket` with these arguments in a process of its own and an empty directory."""
 
-    def run(*arguments: str | Path) -> Outcome:
+    def run(*arguments: str | Path) -> CommandResult:
         command = [sys.executable, "-m", "hocket", *map(str, arguments)]
         done = subprocess.run(
             command, cwd=tmp_path, env=os.environ, capture_output=True, text=True, timeout=120, check=False
         )
-        return Outcome(done.returncode, done.stdout, done.stderr)
+        return CommandResult(done.returncode, done.stdout, done.stderr)
 
     return run
 
@@ -90,7 +117,7 @@ def _training_run(
     """A job `dlrm`: in each iteration every rank computes `forward` for 1 ms and then `backward` for 2 ms,
     while an all-reduce of 100 MB, `gradients`, goes on beside `backward` for `all_reduce_ms`.
     """
-    ms = 10**9
+    ms = 1e-3
     length_ms = 1 + max(2, all_reduce_ms)
     exposed_s = (length_ms - 3) / 1e3
     starts = [number * length_ms * ms for number in range(iterations)]
@@ -100,8 +127,8 @@ def _training_run(
             {
                 "job": "dlrm",
                 "iteration": list(range(iterations)),
-                "start_ps": starts,
-                "end_ps": [start + length_ms * ms for start in starts],
+                "start_s": starts,
+                "end_s": [start + length_ms * ms for start in starts],
                 "iteration_s": length_ms / 1e3,
                 "communication_s": exposed_s,
                 "compute_s": 3e-3,
@@ -115,8 +142,8 @@ def _training_run(
                     "iteration": number,
                     "rank": rank,
                     "host": f"s0:{rank}",
-                    "start_ps": start,
-                    "end_ps": start + length_ms * ms,
+                    "start_s": start,
+                    "end_s": start + length_ms * ms,
                     "compute_s": 3e-3,
                     "exposed_s": exposed_s,
                 }
@@ -133,8 +160,8 @@ def _training_run(
                     "operation": operation,
                     "name": name,
                     "kind": kind,
-                    "start_ps": start_ms * ms,
-                    "end_ps": (start_ms + span_ms) * ms,
+                    "start_s": start_ms * ms,
+                    "end_s": (start_ms + span_ms) * ms,
                 }
                 for rank in range(ranks)
                 for operation, (name, kind, start_ms, span_ms) in enumerate(
@@ -156,8 +183,8 @@ def _training_run(
                 "ranks": ranks,
                 "group": 0,
                 "bytes": 100_000_000,
-                "start_ps": [start + ms for start in starts],
-                "end_ps": [start + (1 + all_reduce_ms) * ms for start in starts],
+                "start_s": [start + ms for start in starts],
+                "end_s": [start + (1 + all_reduce_ms) * ms for start in starts],
                 "time_s": all_reduce_ms / 1e3,
                 "algbw_bps": algbw_bps,
                 "busbw_bps": algbw_bps * 2 * (ranks - 1) / ranks,
@@ -201,8 +228,8 @@ def _training_run(
                 "src": ["s0:0", "s0:1"],
                 "dst": ["s0:1", "s0:2"],
                 "bytes": 25_000_000,
-                "start_ps": [ms, ms],
-                "end_ps": [2 * ms, 4 * ms],
+                "start_s": [ms, ms],
+                "end_s": [2 * ms, 4 * ms],
                 "fct_s": [1e-3, 3e-3],
                 "marks": [20, 30],
                 "cnps": [4, 5],

@@ -11,15 +11,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+from rich.progress import Progress
+from tests.conftest import half, shared_link
 
-from hocket import Run, __version__, _hocket, load_plan
-from hocket.reproduce import TARGETS
+from hocket import Run, _hocket, console, load_plan
+from hocket.results import RunWriter
+from hocket.version import version_text
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "snapshot1.toml"
@@ -29,21 +31,11 @@ Command = Callable[..., Any]
 Tables = dict[str, Any]
 
 
-def half(name: str) -> Tables:
-    """A job that is Up at 40 Gbps for the first half of 180 ms."""
-    up = [{"start": "0 ms", "duration": "90 ms", "rate": "40 Gbps"}]
-    return {"name": name, "period": "180 ms", "up": up}
-
-
 @pytest.fixture
 def halves(tmp_path: Path) -> Path:
     """A plan of two jobs that can take turns."""
     path = tmp_path / "halves.json"
-    plan = {
-        "link": {"capacity": "50 Gbps"},
-        "run": {"iterations": 30},
-        "jobs": [half("a"), half("b")],
-    }
+    plan = shared_link(half("a"), half("b"), run={"iterations": 30})
     path.write_text(json.dumps(plan), encoding="utf-8")
     return path
 
@@ -60,16 +52,16 @@ def test_python_m_hocket_answers_what_the_library_answers(hocket_process: Comman
 def test_compat_says_score_shifts_proof_and_what_they_win(hocket: Command, halves: Path) -> None:
     outcome = hocket("compat", halves)
     assert (outcome.code, outcome.err) == (0, "")
-    assert "score 1.000 (proven optimal): fully compatible, the jobs can take turns" in outcome.out
+    assert "\nshifting helps: speed-up 1.30 on average, 1.30 at p99\n" in outcome.out
+    assert "\nscore 1.000 (proven optimal): the jobs can take turns\n" in outcome.out
     lines = [line.split() for line in outcome.out.splitlines()]
     assert ["b", "180.00", "1", "180.0", "90.00"] in lines
     # Alone, sharing and shifted: mean and p99 each.
     assert ["b", "180.00", "180.00", "234.00", "234.00", "180.00", "180.00"] in lines
-    assert "1.30 times faster on average than sharing, and 1.30 times at p99" in outcome.out
 
 
-def test_strict_exact_and_precision_change_the_question(hocket: Command, halves: Path) -> None:
-    assert hocket("compat", halves, "--exact", "--json").json()["precision_deg"] == 0
+def test_strict_and_precision_change_the_question(hocket: Command, halves: Path) -> None:
+    assert hocket("compat", halves, "--json").json()["precision_deg"] == 0
     assert hocket("compat", halves, "--precision", "30", "--json").json()["precision_deg"] == 30
     assert "score 1.000" in hocket("compat", halves, "--strict").out
 
@@ -104,7 +96,7 @@ def test_names_that_look_like_markup_are_printed_as_they_are(hocket: Command, tm
 def test_compat_draws_the_circles(
     hocket: Command, halves: Path, tmp_path: Path, suffix: str, begins: bytes
 ) -> None:
-    figure = tmp_path / "figures" / f"circles.{suffix}"
+    figure = tmp_path / f"circles.{suffix}"
     outcome = hocket("compat", halves, "--figure", figure)
     assert outcome.code == 0
     assert str(figure) in outcome.err
@@ -135,7 +127,16 @@ def test_a_profile_of_real_counters_is_a_job_that_compat_takes(
 ) -> None:
     job = tmp_path / "job.toml"
     figure = tmp_path / "evidence.svg"
-    command = ("profile", RECORDED / f"{series}.csv", "--link", "1 Gbps", "--out", job, "--figure", figure)
+    command = (
+        "profile",
+        RECORDED / f"{series}.csv",
+        "--capacity",
+        "1 Gbps",
+        "--out",
+        job,
+        "--figure",
+        figure,
+    )
     outcome = hocket(*command, "--json")
     assert outcome.code == 0
     found = outcome.json()
@@ -163,13 +164,13 @@ def test_profile_warns_where_the_series_shows_no_clear_period(hocket: Command, t
     assert "is below 0.5: the series does not show a clear period" in outcome.err
 
 
-def test_a_plan_runs_on_the_engine_that_is_asked_for_and_leaves_a_trace_if_it_says_so(
+def test_a_plan_runs_on_the_engine_that_is_asked_for_and_leaves_a_file_for_perfetto_if_it_says_so(
     hocket: Command, halves: Path, tmp_path: Path
 ) -> None:
     plan = json.loads(halves.read_text(encoding="utf-8"))
     up = [{"start": "0 ms", "duration": "0.5 ms", "rate": "40 Gbps"}]
     plan["jobs"] = [{**job, "period": "1 ms", "up": up} for job in plan["jobs"]]
-    plan["run"] = {"iterations": 3, "trace": True, "record_rates_until": "1 ms"}
+    plan["run"] = {"iterations": 3, "perfetto": True, "record_rates_until": "1 ms"}
     halves.write_text(json.dumps(plan), encoding="utf-8")
     outcome = hocket("run", halves, "--engine", "packet", "--out", tmp_path / "out")
     assert outcome.code == 0
@@ -177,7 +178,7 @@ def test_a_plan_runs_on_the_engine_that_is_asked_for_and_leaves_a_trace_if_it_sa
     assert "dcqcn" in outcome.out
     assert "run.record_rates_until: the packet engine takes samples" in outcome.out
     assert Run.read(tmp_path / "out").manifest["engine"] == "packet"
-    events = json.loads((tmp_path / "out" / "trace.json").read_text(encoding="utf-8"))["traceEvents"]
+    events = json.loads((tmp_path / "out" / "perfetto.json").read_text(encoding="utf-8"))["traceEvents"]
     assert {"X", "M"} <= {event["ph"] for event in events}
 
 
@@ -193,42 +194,14 @@ def test_a_run_takes_other_values_of_keys_than_those_in_the_file(
     assert "--set run.iterations: a run has one value of each key: got 2" in several.err
 
 
-def test_reproduce_all_leaves_out_what_the_machine_lacks_something_for(
-    hocket: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lacking = replace(TARGETS["LIVE"], missing=lambda: ["a testbed needs root"])
-    monkeypatch.setattr("hocket.reproduce.TARGETS", {"LIVE": lacking, "H4": TARGETS["H4"]})
-    outcome = hocket("reproduce", "--all", "--json")
-    assert outcome.code == 0
-    assert "LIVE is left out: a testbed needs root" in outcome.err
-    assert [each["id"] for each in outcome.json()] == ["H4"]
-
-
-def test_reproduce_lists_its_targets(hocket: Command) -> None:
-    numbers = {"H": [*range(1, 9)], "R": [*range(3, 9)], "C": [1, 2, 3, 4, 9, *range(13, 22)], "X": [1, 2, 3]}
-    targets = [f"{paper}{number}" for paper in numbers for number in numbers[paper]] + ["LIVE"]
-    listed = [line.split()[0] for line in hocket("reproduce", "--list").out.splitlines()[1:]]
-    assert listed == targets
-    assert [each["id"] for each in hocket("reproduce", "--list", "--json").json()] == targets
-
-
-def test_reproduce_prints_the_papers_value_beside_ours(hocket: Command, tmp_path: Path) -> None:
-    outcome = hocket("reproduce", "h4", "--json", "--out", tmp_path)
-    assert outcome.code == 0
-    (target,) = outcome.json()
-    rows = {row["quantity"]: (row["paper"], row["ours"]) for row in target["rows"]}
-    assert rows["unified circle of 40 and 60 ms"] == (120, 120)
-    assert (tmp_path / "H4.png").read_bytes().startswith(b"\x89PNG")
-
-
 def test_the_version_is_printed(hocket: Command) -> None:
-    assert hocket("--version").out == f"hocket {__version__}\n"
+    assert hocket("--version").out == f"hocket {version_text()}\n"
 
 
 def test_help_names_every_command(hocket: Command) -> None:
     outcome = hocket("--help")
     assert outcome.code == 0
-    for command in ("compat", "run", "profile", "reproduce"):
+    for command in ("compat", "run", "profile", "reproduce", "validate"):
         assert re.search(rf"^\s+{command}\s", outcome.out, re.MULTILINE)
 
 
@@ -274,7 +247,45 @@ def test_ctrl_c_ends_a_run_with_130_and_keeps_what_was_finished(tmp_path: Path) 
     run = Run.read(tmp_path / "out")
     assert run.interrupted
     assert run.tables["iterations"].height == run.tables["jobs"]["iterations"].sum() > 0
-    assert run.tables["iterations"].select(pl.col("end_ps").max()).item() < 10**18
+    assert run.tables["iterations"].select(pl.col("end_s").max()).item() < 10**6
+
+
+@pytest.fixture
+def interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C as soon as a run reports how far it is, which it does every 65,536 events."""
+    monkeypatch.setattr(Progress, "update", lambda *_, **__: signal.raise_signal(signal.SIGINT))
+
+
+@pytest.mark.usefixtures("interrupted")
+def test_ctrl_c_is_answered_before_what_was_finished_is_written(
+    hocket: Command, halves: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    write = RunWriter.append_frame
+
+    def noted(writer: RunWriter, name: str, frame: pl.DataFrame) -> None:
+        steps.append(f"{frame.height} rows")
+        write(writer, name, frame)
+
+    monkeypatch.setattr(console.err, "print", steps.append)
+    monkeypatch.setattr(RunWriter, "append_frame", noted)
+
+    outcome = hocket("run", halves, "--set", "run.iterations=1_000_000")
+
+    assert outcome.code == 130
+    assert steps[0] == "interrupted: writing what was finished; Ctrl-C again ends without it"
+    # Looked at every 65,536 events, of which an iteration has two and more.
+    assert 0 < max(int(step.split()[0]) for step in steps if step.endswith(" rows")) <= 65_536
+
+
+@pytest.mark.usefixtures("interrupted")
+def test_a_second_ctrl_c_ends_a_run_without_writing(
+    hocket: Command, halves: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hocket.engines.run.frame", lambda _: signal.raise_signal(signal.SIGINT))
+    outcome = hocket("run", halves, "--set", "run.iterations=1_000_000", "--out", "out")
+    assert outcome.code == 130
+    assert not (tmp_path / "out" / "manifest.json").exists()
 
 
 def test_ctrl_c_in_compat_prints_the_best_found_with_its_bound(
@@ -304,3 +315,34 @@ def test_ctrl_c_in_compat_prints_the_best_found_with_its_bound(
     assert outcome.code == 130
     assert re.search(r"score -?[0-9.]+ \(the best found; no shifts reach more than [0-9.]+\)", outcome.out)
     assert "interrupted" in outcome.err
+
+
+def failing(error: BaseException) -> Callable[..., Any]:
+    def fails(*_: Any, **__: Any) -> Any:
+        raise error
+
+    return fails
+
+
+def test_what_only_a_bug_can_cause_says_where_it_is_and_how_to_report_it(
+    hocket: Command, halves: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hocket.compat.answer.compatibility", failing(AssertionError("a plan has [jobs]")))
+    found = hocket("compat", halves)
+    assert found.code == 70
+    first, *places = found.err.splitlines()
+    assert first == "internal error: AssertionError: a plan has [jobs]"
+    assert re.fullmatch(r"  hocket/compat/commands\.py:\d+, in compat_command", places[0])
+    assert f"This is a defect of Hocket {version_text()}, not a mistake in your input" in found.err
+    assert "Traceback" not in found.err
+    monkeypatch.setenv("HOCKET_TRACEBACK", "1")
+    assert "Traceback" in hocket("compat", halves).err
+
+
+def test_an_assertion_in_the_check_of_a_plan_is_our_defect_and_no_mistake_of_a_user(
+    hocket: Command, halves: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hocket.plan.plan.plan_mistakes", failing(AssertionError("a checked plan has jobs")))
+    found = hocket("compat", halves)
+    assert (found.code, "internal error: AssertionError: a checked plan has jobs" in found.err) == (70, True)
+    assert "hocket/plan/plan.py" in found.err

@@ -1,4 +1,6 @@
-"""What the documents show is what the commands print: every `hocket` command of a console block is run."""
+"""What the documents show is what the commands print: every `hocket` command of a console block is run, and
+every program that a page asks its reader to write down.
+"""
 
 import os
 import re
@@ -28,7 +30,7 @@ PAGES = (
 )
 MARKDOWN = tuple(
     page.relative_to(ROOT)
-    for place in (".", "docs", "experiments/*")
+    for place in (".", "agent", "docs", "experiments/*")
     for page in sorted(ROOT.glob(f"{place}/*.md"))
 )
 BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -62,7 +64,7 @@ def shown_commands() -> Iterator[Shown]:
             if block["language"] == "console":
                 for part in re.split(r"^\$ ", block["text"], flags=re.MULTILINE)[1:]:
                     command, _, output = part.partition("\n")
-                    if command.startswith("hocket "):
+                    if re.match(r"hocket |python \w+\.py$", command):
                         reads = tuple(each for each in above if reads_run_of(command, each))
                         above.append(Shown(page, command, output, plan, reads))
                         yield above[-1]
@@ -122,8 +124,9 @@ def printed_by(shown: Shown, directory: Path) -> str:
     written = re.match(r"hocket (?:cluster|compat|export|fabric|run|trace) (\w+\.toml)", shown.command)
     if written is not None and shown.plan is not None:
         (directory / written[1]).write_text(shown.plan, encoding="utf-8")
+    words = shlex.split(shown.command)
     run = subprocess.run(
-        [sys.executable, "-m", *shlex.split(shown.command)],
+        [sys.executable, *(words[1:] if words[0] == "python" else ("-m", *words))],
         cwd=directory,
         env=os.environ | {"XDG_CACHE_HOME": mkdtemp(dir=directory)},
         stdout=subprocess.PIPE,
@@ -132,6 +135,21 @@ def printed_by(shown: Shown, directory: Path) -> str:
         check=False,
     )
     return run.stdout
+
+
+NEXT = re.findall(r'@echo "  \$\(BIN\)/(hocket .+)"$', (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+
+
+def test_the_demo_ends_with_three_commands() -> None:
+    assert len(NEXT) == 3
+
+
+@pytest.mark.parametrize("command", NEXT)
+def test_what_the_demo_says_to_try_next_works(command: str, tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    run = [sys.executable, "-m", *shlex.split(command)]
+    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @cache

@@ -24,8 +24,11 @@ BAD_COMMANDS = [
     (("profile", "noise"), "noise: is nothing that Hocket reads: a CSV series of byte counters, "),
     (("profile", "series.csv", "--watch", "lo"), "profile: give files or a port to --watch, not both"),
     (("profile", "series.csv", "--interval", "1 s"), "--interval: is for --watch: files hold what was read"),
-    (("profile", "series.csv", "--link", "50"), "--link: a rate needs a unit such as Gbps: got '50'"),
-    (("profile", "series.csv", "--link", "1 Gbps"), "--link: is for --out, the file that has the [link]"),
+    (("profile", "series.csv", "--capacity", "50"), "--capacity: a rate needs a unit such as Gbps: got '50'"),
+    (
+        ("profile", "series.csv", "--capacity", "1 Gbps"),
+        "--capacity: is for --out, the file that has the [link]",
+    ),
     (("profile", "--watch", "lo", "--out", "a.yaml"), "a.yaml: suffix '.yaml'; a job is written as .toml or"),
     (("profile", "--watch", "lo", "--figure", "a.gif"), "a.gif: a figure is one of .svg, .png, .pdf: got"),
     (("profile", "--watch", "no0"), "no0: no such device; there are "),

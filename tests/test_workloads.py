@@ -9,17 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hocket.errors import InputError
+from hocket.profiles import WorkloadProfile
 from hocket.workloads import (
     CATALOGUE,
-    LINE_RATE_BPS,
     Sourced,
-    WorkloadProfile,
     catalogue_frame,
     figure_3_profile,
     find_model,
     profile,
-    ring_all_reduce_share,
 )
+from hocket.workloads.strategies import LINE_RATE_BPS, ring_all_reduce_share
 
 MS = 10**9
 GBPS = 10**9

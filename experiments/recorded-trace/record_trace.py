@@ -1,4 +1,4 @@
-"""Record a trace of the PyTorch profiler: rank 0 of two that train with DistributedDataParallel on CPUs.
+"""Record a profiler trace of PyTorch: rank 0 of two that train with DistributedDataParallel on CPUs.
 
 Needs CPU PyTorch; the ranks talk Gloo over loopback, and nothing leaves the machine.
 """
@@ -28,7 +28,7 @@ BUCKET_MB = 1
 
 
 def train(rank: int, iterations: int, path: Path) -> None:
-    """One rank; the first one writes its trace to `path`, compressed."""
+    """One rank; the first one writes its profiler trace to `path`, compressed."""
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(PORT)}
     torch.set_num_threads(1)
     dist.init_process_group("gloo", rank=rank, world_size=WORLD_SIZE)
@@ -41,7 +41,7 @@ def train(rank: int, iterations: int, path: Path) -> None:
         if rank == 0:
             with tempfile.NamedTemporaryFile(suffix=".json") as written:
                 profiler.export_chrome_trace(written.name)
-                # The time of packing is left out, so that the same trace is the same file.
+                # The time of packing is left out, so that the same run gives the same file.
                 path.write_bytes(gzip.compress(Path(written.name).read_bytes(), mtime=0))
 
     with profile(

@@ -1,6 +1,6 @@
 """Hocket: which training jobs can take turns on a shared network, and how far to shift each.
 
-Names are imported when first used, so that `hocket.agent` runs where nothing but Python is installed.
+Names are imported when first used, so that the testbed's workers run where nothing but PyTorch is installed.
 
 >>> import hocket
 >>> half = {"period": "180 ms", "up": [{"start": "0 ms", "duration": "90 ms", "rate": "40 Gbps"}]}
@@ -16,12 +16,15 @@ from importlib import import_module, metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hocket.cluster.simulation import simulate_cluster
+    from hocket.cluster.trace import Trace, load_trace, parse_trace
     from hocket.compat import Compatibility, compatibility
+    from hocket.engines import simulate
     from hocket.errors import InputError, SelfCheckError
-    from hocket.plan import Plan, load_plan, parse_plan, plan_schema
-    from hocket.profile import JobProfile, profile_counters, profile_trace
+    from hocket.plan import Job, Link, Plan, Up, load_plan, parse_plan, plan_schema
+    from hocket.profiling import JobProfile, profile
+    from hocket.reproducing import reproduce
     from hocket.results import Run
-    from hocket.runner import simulate
     from hocket.sweeps import Sweep, sweep
 
     __version__: str
@@ -29,18 +32,25 @@ if TYPE_CHECKING:
 __all__ = [
     "Compatibility",
     "InputError",
+    "Job",
     "JobProfile",
+    "Link",
     "Plan",
     "Run",
     "SelfCheckError",
     "Sweep",
+    "Trace",
+    "Up",
     "compatibility",
     "load_plan",
+    "load_trace",
     "parse_plan",
+    "parse_trace",
     "plan_schema",
-    "profile_counters",
-    "profile_trace",
+    "profile",
+    "reproduce",
     "simulate",
+    "simulate_cluster",
     "sweep",
 ]
 
@@ -48,18 +58,25 @@ __all__ = [
 _HOMES = {
     "Compatibility": "compat",
     "InputError": "errors",
-    "JobProfile": "profile",
+    "Job": "plan",
+    "JobProfile": "profiling",
+    "Link": "plan",
     "Plan": "plan",
     "Run": "results",
     "SelfCheckError": "errors",
     "Sweep": "sweeps",
+    "Trace": "cluster.trace",
+    "Up": "plan",
     "compatibility": "compat",
     "load_plan": "plan",
+    "load_trace": "cluster.trace",
     "parse_plan": "plan",
+    "parse_trace": "cluster.trace",
     "plan_schema": "plan",
-    "profile_counters": "profile",
-    "profile_trace": "profile",
-    "simulate": "runner",
+    "profile": "profiling",
+    "reproduce": "reproducing",
+    "simulate": "engines",
+    "simulate_cluster": "cluster.simulation",
     "sweep": "sweeps",
 }
 

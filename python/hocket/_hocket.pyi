@@ -1,8 +1,9 @@
 # What `crates/hocket-py` exports. Quantities are integers in the unit that their name says.
 from collections.abc import Callable, Sequence
-from typing import Any, NotRequired, TypedDict, final
+from typing import Any, Literal, NotRequired, TypedDict, final
 
 __all__ = [
+    "COMMIT",
     "ClusterRun",
     "Fabric",
     "PolluxSearch",
@@ -18,10 +19,34 @@ __all__ = [
     "solve_cluster",
     "solve_link",
     "stretched",
+    "table_schemas",
 ]
 
-# A period in ps, and Up phases as (start_ps, duration_ps, rate_bps).
-_Profile = tuple[int, Sequence[tuple[int, int, int]]]
+# The commit that a distribution was built from, where its build named it.
+COMMIT: str | None
+
+_Policy = Literal[
+    "dcqcn", "dctcp", "timely", "hpcc", "hpcc-pint", "static-window", "receiver-driven", "pfc-only"
+]
+_Preset = Literal["recommended", "mlx5", "sigcomm15", "hotnets22"]
+_Path = Literal["ecmp", "spray"]
+# The number of bytes matters to "bytes" alone.
+_Window = tuple[Literal["unlimited", "path-full", "path-full-scaled", "bytes"], int]
+# The weight matters to all but "fair".
+_Share = tuple[Literal["fair", "weighted", "adaptive"], float]
+_Collective = Literal["all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast"]
+_Algorithm = Literal["ring", "tree", "halving-doubling", "direct"]
+
+class _Phase(TypedDict):
+    start_ps: int
+    duration_ps: int
+    rate_bps: int
+
+class _Profile(TypedDict):
+    period_ps: int
+    # The Up phases.
+    phases: Sequence[_Phase]
+
 # (link, flows)
 _Crossings = Sequence[tuple[int, int]]
 
@@ -59,10 +84,21 @@ class _Fitted(TypedDict):
     padded_periods_ps: list[int]
 
 class _RankOptions(TypedDict):
-    aggregate: str
+    aggregate: Literal["mean", "min", "tail"]
     solve_loops: bool
     seed: int
     tolerance: float
+
+class _RankJob(TypedDict):
+    name: str
+    profile: _Profile
+    priority: int
+
+class _RankCandidate(TypedDict):
+    name: str
+    # By job.
+    crossings: Sequence[_Crossings]
+    moved_jobs: int
 
 class _LinkRow(TypedDict):
     link: int
@@ -77,7 +113,7 @@ class _ComponentRow(TypedDict):
     links: list[int]
     score: float
     shifts_advised: bool
-    origin: str
+    origin: Literal["loop-free", "closed loops", "joint"]
     proven_optimal: bool
 
 class _PlacementRow(TypedDict):
@@ -93,8 +129,24 @@ class _Ranked(TypedDict):
     discarded: list[tuple[int, str]]
     interrupted: bool
 
-# Name, kind, after, duration in ps, bytes, communicator, peer, tag.
-_Operation = tuple[str, str, list[int], int, int, int, int, int]
+# The numbers that its kind has no use for are 0.
+class _Operation(TypedDict):
+    name: str
+    kind: Literal["compute", "send", "recv"] | _Collective
+    # By their places in the program.
+    after: list[int]
+    duration_ps: int
+    bytes: int
+    communicator: int
+    peer: int
+    tag: int
+
+class _Framing(TypedDict):
+    payload: int
+    header: int
+    ack: int
+    # Packets for each acknowledgement.
+    ack_every: int
 
 class _TrainingSpec(TypedDict):
     programs: list[list[_Operation]]
@@ -103,16 +155,15 @@ class _TrainingSpec(TypedDict):
     ranks: list[tuple[int, list[int]]]
     hosts: list[int]
     localities: list[list[int]]
-    algorithms: list[tuple[str, list[str]]]
+    algorithms: list[tuple[_Collective, list[_Algorithm]]]
     chunks: int
     in_flight: int
     endpoint_delay_ps: int
     reduction_bps: int | None
     stragglers: list[tuple[int, float]]
-    path: str
-    # Payload, header, acknowledgement, packets for each.
-    framing: tuple[int, int, int, int]
-    scale_up_framing: tuple[int, int, int, int]
+    path: _Path
+    framing: _Framing
+    scale_up_framing: _Framing
 
 class _JobSpec(TypedDict):
     name: str
@@ -122,7 +173,7 @@ class _JobSpec(TypedDict):
     training: _TrainingSpec | None
     arrival_ps: int
     iterations: int | None
-    share: tuple[str, float]
+    share: _Share
     priority: int
     time_shift_ps: int | None
     clock_error_ps: int
@@ -130,11 +181,36 @@ class _JobSpec(TypedDict):
     jitter: float
     pad_to_ps: int | None
 
+# A scale-up node is a switch inside a server.
+_NodeKind = Literal["host", "switch", "scale-up"]
+
+class _Cable(TypedDict):
+    # Two nodes.
+    a: int
+    b: int
+    rate_bps: int
+    delay_ps: int
+
+class _Flow(TypedDict):
+    from_node: int
+    to_node: int
+    label: int
+
+class _JobFlow(_Flow):
+    # Or directed links one after another.
+    path: _Path | list[int]
+
 class _TransportSpec(TypedDict):
-    # (from, to, label, way)
-    flows: Sequence[tuple[int, int, int, str | list[int]]]
+    flows: Sequence[_JobFlow]
     policy: dict[str, Any]
-    window: tuple[str, int]
+    window: _Window
+
+class _Change(TypedDict):
+    at_ps: int
+    link: int
+    kind: Literal["down", "up", "rate"]
+    # Of the kind "rate".
+    rate_bps: int
 
 class _RunSpec(TypedDict):
     priority_queues: int
@@ -146,8 +222,16 @@ class _RunSpec(TypedDict):
     sample_every_ps: int | None
     record_flows: bool
 
-# A NumPy type and a buffer; for text the codes and their dictionary.
-_Column = tuple[str, bytes] | tuple[str, bytes, list[str]]
+class _Column(TypedDict):
+    # A NumPy type; of floats, NaN stands for null.
+    dtype: str
+    # Of text, the codes.
+    buffer: bytes
+    # Of text.
+    dictionary: list[str] | None
+
+# What a run does or records, and has tables for: "jobs" of any kind, "repeats" where it may skip ahead.
+_TableGroup = Literal["events", "jobs", "training", "queues", "rates", "utilisation", "repeats"]
 
 class _Ran(TypedDict):
     tables: dict[str, dict[str, _Column]]
@@ -175,7 +259,7 @@ class _PacketOptions(TypedDict):
     seed: int
     until_ps: int | None
     sample_every_ps: int | None
-    hash: str
+    hash: Literal["murmur3", "mixed"]
     longest_rtt_for_all: bool
     record_rates: bool
     record_utilisation: bool
@@ -198,7 +282,7 @@ class _Skipping(TypedDict):
 
 class _PacketsRan(TypedDict):
     counters: _PacketCounters
-    status: str
+    status: Literal["complete", "stopped", "interrupted"]
     ended_ps: int
     run_s: float
     skipping: _Skipping | None
@@ -207,17 +291,15 @@ class SelfCheckError(RuntimeError): ...
 
 @final
 class Fabric:
-    def __new__(
-        cls, nodes: Sequence[tuple[str, str]], cables: Sequence[tuple[int, int, int, int]]
-    ) -> Fabric: ...
+    def __new__(cls, nodes: Sequence[tuple[str, _NodeKind]], cables: Sequence[_Cable]) -> Fabric: ...
     @staticmethod
     def one_link(rate_bps: int) -> Fabric: ...
     def links(self) -> list[tuple[str, int]]: ...
     def ring(self, workers: Sequence[int], first_label: int) -> list[tuple[int, int]]: ...
     def route(self, from_node: int, to_node: int, label: int) -> list[int]: ...
-    def routes(self, flows: Sequence[tuple[int, int, int]]) -> list[list[int]]: ...
+    def routes(self, flows: Sequence[_Flow]) -> list[list[int]]: ...
     @staticmethod
-    def ring_flows(workers: Sequence[int], first_label: int) -> list[tuple[int, int, int]]: ...
+    def ring_flows(workers: Sequence[int], first_label: int) -> list[_Flow]: ...
 
 class _Marks(TypedDict):
     per_second: Sequence[float]
@@ -238,9 +320,14 @@ class _StartSpec(TypedDict):
     inputs: Sequence[tuple[int, int]]
     at_ps: int
     iterations: int
-    share: tuple[str, float]
+    share: _Share
     priority: int
     jitter: float
+
+class _Slots(TypedDict):
+    origin_ps: int
+    period_ps: int
+    readjusts: bool
 
 class _Rest(TypedDict):
     job: int
@@ -249,8 +336,7 @@ class _Rest(TypedDict):
     # Left, the one under way included.
     iterations: int
     waits: bool
-    # Origin, period, whether it readjusts.
-    slots: tuple[int, int, bool] | None
+    slots: _Slots | None
 
 @final
 class ClusterRun:
@@ -264,7 +350,7 @@ class ClusterRun:
     def stop(self, job: int) -> bool: ...
     def iteration_start_ps(self, job: int) -> int | None: ...
     def iterations_done(self, job: int) -> int: ...
-    def advance(self, until_ps: int) -> list[tuple[int, str]]: ...
+    def advance(self, until_ps: int) -> list[tuple[int, Literal["done", "stopped"]]]: ...
     def take_tables(self) -> dict[str, dict[str, _Column]]: ...
     def links(self) -> dict[str, _Column]: ...
     def take_delays(self) -> dict[str, _Column]: ...
@@ -282,11 +368,11 @@ def solve_cluster(
 ) -> _Clustered: ...
 def score(capacity_bps: int, jobs: Sequence[_Profile], time_shifts_ps: Sequence[int]) -> float: ...
 def commensurate(periods_ps: Sequence[int], tolerance: float) -> _Fitted: ...
-def stretched(job: _Profile, period_ps: int) -> tuple[int, list[tuple[int, int, int]]]: ...
+def stretched(job: _Profile, period_ps: int) -> _Profile: ...
 def rank(
     fabric: Fabric,
-    jobs: Sequence[tuple[str, _Profile, int]],
-    candidates: Sequence[tuple[str, Sequence[_Crossings], int]],
+    jobs: Sequence[_RankJob],
+    candidates: Sequence[_RankCandidate],
     search: _Search,
     options: _RankOptions,
 ) -> _Ranked: ...
@@ -297,25 +383,30 @@ def simulate(
     progress: Callable[[int, int, int | None], object],
 ) -> _Ran: ...
 def congestion_preset(
-    policy: str, preset: str, line_rate_bps: int, path_bytes: int = 0
+    policy: _Policy, preset: _Preset, line_rate_bps: int, path_bytes: int = 0
 ) -> dict[str, Any]: ...
 def simulate_jobs(
     fabric: Fabric,
     model: dict[str, Any],
     jobs: Sequence[_JobSpec],
     transports: Sequence[_TransportSpec],
-    changes: Sequence[tuple[int, int, str, int]],
+    changes: Sequence[_Change],
     run: _RunSpec,
     skip: tuple[float, int] | None,
     sink: Callable[[str, dict[str, _Column]], object],
     progress: Callable[[int, int, int | None], object],
 ) -> _PacketsRan: ...
+
+# Without rows: by name of table, its columns in their order.
+def table_schemas(
+    engine: Literal["flow", "packet"], groups: Sequence[_TableGroup]
+) -> dict[str, dict[str, _Column]]: ...
 def rocev2_frames() -> dict[str, int]: ...
 def simulate_packets(
     fabric: Fabric,
     model: dict[str, Any],
     policies: Sequence[dict[str, Any]],
-    windows: Sequence[tuple[str, int]],
+    windows: Sequence[_Window],
     flows: _FlowColumns,
     messages: _MessageColumns,
     failures: Sequence[tuple[int, int]],
@@ -324,9 +415,14 @@ def simulate_packets(
     progress: Callable[[int, int, int | None], object],
 ) -> _PacketsRan: ...
 
+class _PolluxWorth(TypedDict):
+    workers: int
+    on_one_node: float
+    across_nodes: float
+
 class _PolluxJob(TypedDict):
     key: int
-    sizes: Sequence[tuple[int, float, float]]
+    sizes: Sequence[_PolluxWorth]
     cells: Sequence[tuple[int, int]]
     restart_factor: float
     pinned: bool

@@ -1,29 +1,63 @@
-"""What the command line prints: answers as aligned text for people, JSON for programs."""
+"""What commands share: consoles, tables, progress, numbers as text, and how they end."""
 
 import json
-import math
+import signal
 import sys
-from collections.abc import Iterable
-from pathlib import Path
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
-import polars as pl
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
-from hocket.compat import Compatibility
-from hocket.hpcc import Study, peak_queue_bytes
-from hocket.results import Run
-from hocket.summary import collective_summary, job_summary
+WRONG = 1
+INPUT_ERROR = 2
+DEFECT = 70  # EX_SOFTWARE of sysexits.h
+INTERRUPTED = 130
+"""Exit codes of commands."""
 
-# A terminal has its own width; what goes into a file or a pipe is never cut to a guess of 80 columns.
-out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 200)
+
+class _Output(Console):
+    """What commands print to."""
+
+    wide = False
+    """Whether tables may be wider than the terminal: `--wide`."""
+
+    @property
+    def room(self) -> int | None:
+        """The width that a table may have: the terminal's; in a file or a pipe any, `None`."""
+        return self.width if self.is_terminal and not self.wide else None
+
+
+out = _Output(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
-# Compute times of the same work vary by about a percent.
-_BALANCED = 1.02
+_GAP = 2
+# Text narrower than this is hard to read, so columns are hidden before text is wrapped further.
+_NARROW_TEXT = 24
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table. A title of two lines has the name of a group of columns on the first."""
+
+    title: str
+    spare: int = 0
+    """Where a terminal is too narrow, columns with the highest number are hidden first, equal ones together;
+    those with 0 never are.
+    """
+    text: bool = False
+    """Whether it holds words, which stand on the left and may be wrapped; numbers never are."""
+
+    @property
+    def name(self) -> str:
+        """The title on one line."""
+        return " ".join(self.title.split("\n"))
 
 
 def print_json(value: Any) -> None:
@@ -42,303 +76,160 @@ def progress_bar() -> Progress:
     return Progress(*columns, console=Console(stderr=True), transient=True)
 
 
-def print_table(header: Iterable[str], rows: Iterable[Iterable[str]], left: int = 1) -> None:
-    """A plain table; the first `left` columns are text, the others numbers."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for number, title in enumerate(header):
-        table.add_column(title, justify="left" if number < left else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*(escape(cell) for cell in row))
-    out.print(table)
-
-
-def print_compatibility(title: str, answer: Compatibility) -> None:
-    """Score, shifts, what they win, and for how long."""
-    out.print(f"[bold]{escape(title)}[/bold]")
-    out.print(f"score {_score(answer)}: {_verdict(answer)}")
-    step = "all shifts" if answer.precision_deg == 0 else f"steps of {answer.precision_deg:.3g}°"
-    out.print(f"circle of {_ms(answer.perimeter_s)} ms, {step}, solved in {answer.solve_s * 1e3:.2f} ms")
-    _print_candidates(answer)
-    out.print()
-    _print_shifts(answer)
-    out.print()
-    _print_prediction(answer)
-    _print_gain(answer)
-    _print_fit(answer)
-
-
-def _score(answer: Compatibility) -> str:
-    if answer.proven_optimal:
-        return f"{_cut(answer.score)} (proven optimal)"
-    return f"{_cut(answer.score)} (the best found; no shifts reach more than {answer.bound:.3f})"
-
-
-def _cut(score: float) -> str:
-    """Three decimals, rounded down: 0.9996 is not full compatibility."""
-    return f"{math.floor(score * 1000 + 1e-9) / 1000:.3f}"
-
-
-def _verdict(answer: Compatibility) -> str:
-    if answer.score >= 1 - 1e-9:
-        return "fully compatible, the jobs can take turns"
-    if not answer.worth_shifting:
-        return (
-            "incompatible, shifting wins nothing; use priorities or adaptive unfairness, or place them apart"
-        )
-    # Below one part in a hundred, a gain is within what iteration times vary by anyway.
-    if _gain(answer, "mean") < 1.01:
-        return "partly compatible, but shifting them wins little here"
-    return "partly compatible, shifting them helps"
-
-
-def _gain(answer: Compatibility, figure: str) -> float:
-    """How many times faster iterations are shifted than sharing, on average over jobs."""
-    ratio = answer.prediction[f"sharing_{figure}_s"] / answer.prediction[f"shifted_{figure}_s"]
-    return float(ratio.to_numpy().mean())
-
-
-def _print_candidates(answer: Compatibility) -> None:
-    if not answer.candidates:
+@contextmanager
+def word_on_ctrl_c(kept: str) -> Iterator[None]:
+    """Within it, Ctrl-C is answered at once with what is going to be kept, before that is done; a second one
+    ends the program where it is. Nothing changes where Ctrl-C is ignored, as in the background of a shell.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler:
+        yield
         return
-    out.print()
-    rows = (
-        (each.name, "discarded" if each.score is None else _cut(each.score), each.reason or "")
-        for each in answer.candidates
-    )
-    print_table(("placement", "score", ""), rows)
-    if not answer.links:
+
+    def say(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        err.print(f"interrupted: {kept}; Ctrl-C again ends without it")
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, say)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def print_table(
+    header: Iterable[str | Column],
+    rows: Iterable[Iterable[str]],
+    left: int = 1,
+    styles: Sequence[str] = (),
+) -> None:
+    """A plain table; the first `left` columns are text, the others numbers where no `Column` says otherwise.
+
+    Nothing in it is ever cut. Where it is wider than the terminal, text is wrapped between words, then spare
+    columns are hidden, which is said below the table; if that is not enough, each row becomes a list with a
+    line for each column. `styles` has one of rich's styles for each row.
+    """
+    columns = [
+        each if isinstance(each, Column) else Column(each, text=number < left)
+        for number, each in enumerate(header)
+    ]
+    cells = [list(row) for row in rows]
+    shown, widths = _fitted(columns, cells, out.room)
+    if not shown:
+        _print_stacked(columns, cells, styles)
         return
-    links = (
-        (link.name, f"{link.capacity_bps / 1e9:g}", _cut(link.score), ", ".join(link.jobs))
-        for link in answer.links
-    )
-    out.print()
-    print_table(("shared link", "Gbps", "score", "jobs"), links)
+    for line in _header_lines([columns[number] for number in shown], widths):
+        out.print(f"[bold]{escape(line)}[/bold]")
+    for place, row in enumerate(cells):
+        for line in _lines([row[number] for number in shown], [columns[number] for number in shown], widths):
+            out.print(escape(line), style=styles[place] if styles else None)
+    hidden = [each.name for number, each in enumerate(columns) if number not in shown]
+    if hidden:
+        noun = "column" if len(hidden) == 1 else "columns"
+        out.print(f"{len(hidden)} {noun} hidden: {escape(', '.join(hidden))}; --wide shows all", style="dim")
 
 
-def _print_shifts(answer: Compatibility) -> None:
-    rows = (
-        (
-            job.name,
-            _ms(job.given.period_ps / 1e12),
-            str(job.rounds),
-            f"{answer.rotations_deg[job.name]:.1f}",
-            _ms(answer.time_shifts_s[job.name]),
-            "" if job.batch_size is None else str(job.batch_size),
-        )
-        for job in answer.jobs
-    )
-    header = ("job", "period (ms)", "per circle", "rotation (°)", "time-shift (ms)", "batch size")
-    chose = any(job.batch_size is not None for job in answer.jobs)
-    cut = len(header) if chose else -1
-    print_table(header[:cut] if not chose else header, (row if chose else row[:-1] for row in rows))
+def _fitted(
+    columns: Sequence[Column], cells: Sequence[Sequence[str]], room: int | None
+) -> tuple[list[int], list[int]]:
+    """The columns that are shown, and how wide each is; none if not even the necessary ones fit."""
+    natural = [
+        max(cell_len(line) for line in (*title, *(row[number] for row in cells)))
+        for number, title in enumerate(_titles(columns))
+    ]
+    if room is None:
+        return [*range(len(columns))], natural
+    # The first column says what a row is about, and stays whole.
+    least = [
+        min(whole, _least_text([column.name, *(row[number] for row in cells)]))
+        if column.text and number
+        else whole
+        for number, (column, whole) in enumerate(zip(columns, natural, strict=True))
+    ]
+    for spare in sorted({0, *(column.spare for column in columns)}, reverse=True):
+        shown = [number for number, column in enumerate(columns) if column.spare <= spare]
+        gaps = _GAP * (len(shown) - 1)
+        if sum(least[number] for number in shown) + gaps > room:
+            continue
+        widths = [natural[number] for number in shown]
+        while sum(widths) + gaps > room:
+            can_shrink = [place for place, number in enumerate(shown) if widths[place] > least[number]]
+            widths[max(can_shrink, key=widths.__getitem__)] -= 1
+        return shown, widths
+    return [], []
 
 
-def _print_prediction(answer: Compatibility) -> None:
-    labels = ("alone", "sharing", "shifted", "padded")
-    present = [label for label in labels if f"{label}_mean_s" in answer.prediction.columns]
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("iteration\ntime (ms)", no_wrap=True)
-    for label in present:
-        table.add_column(f"{label}\nmean", justify="right", no_wrap=True)
-        table.add_column("\np99", justify="right", no_wrap=True)
-    for row in answer.prediction.to_dicts():
-        cells = [_ms(row[f"{label}_{figure}_s"]) for label in present for figure in ("mean", "p99")]
-        table.add_row(escape(row["job"]), *cells)
-    out.print(table)
+def _least_text(texts: Iterable[str]) -> int:
+    """How narrow a column of `texts` may be: no word is broken, and wrapped text is still readable."""
+    texts = list(texts)
+    longest = max(cell_len(word) for text in texts for word in text.split() or [""])
+    return max(longest, min(_NARROW_TEXT, max(map(cell_len, texts))))
 
 
-def _print_gain(answer: Compatibility) -> None:
-    if len(answer.jobs) == 1:
-        return
-    out.print()
-    out.print(
-        f"Shifted, iterations are {_gain(answer, 'mean'):.2f} times faster on average than sharing, "
-        f"and {_gain(answer, 'p99'):.2f} times at p99."
-    )
+def _titles(columns: Sequence[Column]) -> list[list[str]]:
+    """The lines of each title; the name of a group stands over its first column alone."""
+    groups = [column.title.rpartition("\n")[0] for column in columns]
+    repeated = [group == above for group, above in zip(groups, ["", *groups[:-1]], strict=True)]
+    return [
+        column.title.split("\n")[repeats and bool(group) :]
+        for column, group, repeats in zip(columns, groups, repeated, strict=True)
+    ]
 
 
-def _print_fit(answer: Compatibility) -> None:
-    if answer.fit.holds_for_s is None:
-        return
-    out.print()
-    out.print(
-        f"The periods have no small common multiple: on the circle they are up to {answer.fit.error:.2%} "
-        f"off, and the interleaving holds for {answer.fit.holds_for_s:.2f} s before jobs drift by 5%."
-    )
-    padding = ", ".join(
-        f"{escape(name)} to {_ms(answer.fit.padded_periods_s[name])} ms (+{cost:.2%})"
-        for name, cost in answer.fit.padding_cost.items()
-        if cost > 1e-9
-    )
-    out.print(f"Padded, the periods fit for ever: {padding}.")
+def _header_lines(columns: Sequence[Column], widths: Sequence[int]) -> Iterator[str]:
+    titles = [
+        textwrap.wrap(title[0], width) if len(title) == 1 and cell_len(title[0]) > width else title
+        for title, width in zip(_titles(columns), widths, strict=True)
+    ]
+    height = max(map(len, titles))
+    for number in range(height):
+        # They stand on the last line.
+        line = [[*[""] * (height - len(title)), *title][number] for title in titles]
+        yield _joined(line, columns, widths)
 
 
-def print_run(title: str, run: Run, directory: Path) -> None:
-    """A row per job, and where the tables are."""
-    manifest, counts = run.manifest, run.manifest["counts"]
-    by_packets = manifest["engine"] == "packet"
-    done = f"{manifest['packet_hops']:,} packet-hops" if by_packets else f"{counts['events']:,} events"
-    out.print(f"[bold]{escape(title)}[/bold]")
-    out.print(
-        f"simulated {_simulated(manifest['simulated_s'])} in {manifest['run_s']:.3f} s, {done}, "
-        f"{manifest['peak_rss_mb']:.0f} MB"
-    )
-    out.print()
-    summary = job_summary(run)
-    _print_profiles(run, summary.filter(~pl.col("training"))["job"])
-    _print_training(summary.filter("training"))
-    _print_collectives(run)
-    if by_packets:
-        _print_packets(run)
-        out.print()
-        _print_skipped(run)
-    elif summary["training"].any() and (summary["policy_acted"] > 0).any():
-        _print_shares(summary)
-        out.print()
-    _print_ignored((each["key"], each["why"]) for each in manifest["ignored"])
-    tables = ", ".join(f"{name} ({table.height:,})" for name, table in run.tables.items())
-    out.print(f"written to {escape(str(directory))}: manifest.json and Parquet tables {tables}")
+def _lines(row: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> Iterator[str]:
+    """A row on as many lines as its longest text needs."""
+    wrapped = [
+        textwrap.wrap(cell, width, break_long_words=False, break_on_hyphens=False)
+        if column.text and cell_len(cell) > width
+        else [cell]
+        for cell, column, width in zip(row, columns, widths, strict=True)
+    ]
+    for number in range(max(map(len, wrapped))):
+        yield _joined([cell[number] if number < len(cell) else "" for cell in wrapped], columns, widths)
 
 
-def _print_profiles(run: Run, jobs: pl.Series) -> None:
-    """The jobs that are profiles of Up phases."""
-    if jobs.is_empty():
-        return
-    rows = (
-        (
-            row["job"],
-            f"{row['iterations']:,}",
-            *(
-                _ms(row[f"{name}_s"])
-                for name in ("mean_iteration", "p50_iteration", "p99_iteration", "mean_communication")
-            ),
-            _ms(row["mean_delayed_s"]),
-            f"{row['adjustments']:,}",
-        )
-        for row in run.tables["jobs"].filter(pl.col("job").is_in(jobs.implode())).to_dicts()
-    )
-    header = ("job", "iterations", "mean (ms)", "p50", "p99", "communication", "waited", "adjustments")
-    print_table(header, rows)
-    out.print()
+def _joined(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
+    padded = []
+    for cell, column, width in zip(cells, columns, widths, strict=True):
+        blank = " " * (width - cell_len(cell))
+        padded.append(cell + blank if column.text else blank + cell)
+    return (" " * _GAP).join(padded).rstrip()
 
 
-def _print_training(jobs: pl.DataFrame) -> None:
-    """The jobs that are programs of operations, and how much of their communication is exposed."""
-    if jobs.is_empty():
-        return
-    rows = (
-        (
-            row["job"],
-            count(row["ranks"]),
-            count(row["iterations"]),
-            *(
-                milliseconds(row[f"{name}_s"])
-                for name in ("mean_iteration", "p50_iteration", "p99_iteration", "compute", "communication")
-            ),
-            percent(row["communication_s"], row["mean_iteration_s"]),
-            milliseconds(row["delayed_s"]),
-        )
-        for row in jobs.to_dicts()
-    )
-    header = ("job", "ranks", "iterations", "mean (ms)", "p50", "p99", "compute", "exposed", "exposed %")
-    print_table((*header, "waited"), rows)
-    for row in jobs.filter(pl.col("imbalance") > _BALANCED).to_dicts():
-        out.print(
-            f"{escape(row['job'])}: rank {escape(row['slowest_rank'])} computes {row['imbalance']:.2f} times "
-            "as long as the ranks do on average"
-        )
-    out.print()
+def _print_stacked(columns: Sequence[Column], cells: Sequence[Sequence[str]], styles: Sequence[str]) -> None:
+    """A list for each row, under its first cell; an empty one stands for the one above."""
+    width = max(cell_len(column.name) for column in columns[1:])
+    title = ""
+    for place, row in enumerate(cells):
+        style = styles[place] if styles else None
+        title = row[0] or title
+        out.print(f"[bold]{escape(title)}[/bold]", style=style)
+        for column, cell in zip(columns[1:], row[1:], strict=True):
+            if cell:
+                blank = " " * (width - cell_len(column.name))
+                out.print(escape(f"  {column.name}{blank}  {cell}"), style=style)
 
 
-def _print_collectives(run: Run) -> None:
-    """Collectives by size, in the columns of nccl-tests."""
-    collectives = collective_summary(run)
-    if collectives.is_empty():
-        return
-    rows = (
-        (
-            row["job"],
-            row["kind"],
-            row["algorithm"],
-            f"{row['bytes']:,}",
-            count(row["count"]),
-            count(row["ranks"]),
-            microseconds(row["time_s"]),
-            gigabytes_per_s(row["algbw_bps"]),
-            gigabytes_per_s(row["busbw_bps"]),
-        )
-        for row in collectives.to_dicts()
-    )
-    header = (
-        "job",
-        "type",
-        "algorithm",
-        "size (B)",
-        "count",
-        "ranks",
-        "time (µs)",
-        "algbw (GB/s)",
-        "busbw (GB/s)",
-    )
-    print_table(header, rows, left=3)
-    out.print()
+def print_warnings(warnings: Iterable[str]) -> None:
+    """On stderr, each on a line of its own."""
+    for warning in warnings:
+        err.print(f"[yellow]warning:[/yellow] {escape(warning)}")
 
 
-def _print_shares(jobs: pl.DataFrame) -> None:
-    """What decided on full links of the flow engine."""
-    rows = ((row["job"], row["policy"] or "–", count(row["policy_acted"])) for row in jobs.to_dicts())
-    print_table(("job", "share", "decided on a full link"), rows, left=2)
-
-
-def _print_packets(run: Run) -> None:
-    """What congestion controls and switches did, by job and in all."""
-    counts, governed = run.manifest["counts"], run.manifest["parameters"]["jobs"]
-    signals = run.tables["flows"].group_by("job").agg(pl.col("marks", "cnps").sum())
-    signalled = {row["job"]: row for row in signals.to_dicts()}
-    none = {"marks": 0, "cnps": 0}
-    rows = (
-        (
-            row["job"],
-            governed[row["job"]]["policy"]["value"],
-            f"{signalled.get(row['job'], none)['marks']:,}",
-            f"{signalled.get(row['job'], none)['cnps']:,}",
-            f"{row['policy_acted']:,}",
-        )
-        for row in run.tables["jobs"].to_dicts()
-    )
-    print_table(("job", "congestion control", "marks", "CNPs", "rate cuts"), rows, left=2)
-    ports = run.tables["ports"].sort("peak_bytes", descending=True, maintain_order=True)
-    out.print()
-    queue = ""
-    if ports.height > 0:
-        fullest = ports.row(0, named=True)
-        queue = f", longest queue {fullest['peak_bytes'] / 1e3:,.1f} kB at {escape(fullest['link'])}"
-    out.print(f"{counts['pauses']:,} PAUSE frames, {counts['losses']:,} packets lost{queue}")
-
-
-def _print_skipped(run: Run) -> None:
-    """What was repeated instead of simulated, and how far it may be off."""
-    skipping = run.manifest["skip_ahead"]
-    if skipping is None:
-        return
-    if skipping["obstacle"] is not None:
-        out.print(f"skipped nothing: {escape(skipping['obstacle'])}")
-    for row in run.tables["repeated"].to_dicts():
-        last = row["first_iteration"] + row["iterations"] - 1
-        error = (
-            "exactly"
-            if row["exact"]
-            else f"within {row['deviation']:.1e} of an iteration each, {row['drift_bound']:.1e} in all"
-        )
-        out.print(
-            f"{escape(row['job'])}: iterations {row['first_iteration']:,} to {last:,} repeat those before "
-            f"instead of being simulated, {error}"
-        )
-    out.print()
-
-
-def _print_ignored(ignored: Iterable[tuple[str, str]]) -> None:
+def print_ignored(ignored: Iterable[tuple[str, str]]) -> None:
     """Keys without effect, those with one reason on one line."""
     reasons: dict[str, list[str]] = {}
     for key, why in ignored:
@@ -347,45 +238,6 @@ def _print_ignored(ignored: Iterable[tuple[str, str]]) -> None:
         out.print("without effect:")
     for why, keys in reasons.items():
         out.print(f"  {escape(', '.join(keys))}: {escape(why)}", style="dim")
-
-
-def print_study(title: str, study: Study, run: Run, directory: Path) -> None:
-    """How flows fared, what had no effect, and where files and tables are."""
-    manifest, counts, flows = run.manifest, run.manifest["counts"], run.tables["flows"]
-    done = (
-        f"{flows.height:,}"
-        if flows.height == len(study.flows)
-        else f"{flows.height:,} of {len(study.flows):,}"
-    )
-    peak_bytes = peak_queue_bytes(study, run)
-    out.print(f"[bold]{escape(title)}[/bold]")
-    out.print(
-        f"{manifest['parameters']['policy']['value']}, profile {manifest['profile']}, "
-        f"seed {manifest['seed']}: {manifest['status']}"
-    )
-    out.print()
-    header = ("flows", "mean FCT (µs)", "p99", "max", "PAUSE frames", "marked packets", "peak queue (kB)")
-    rank = pl.col("fct_s").quantile(0.99, interpolation="higher")
-    fct = flows.select(
-        pl.col("fct_s").mean().alias("mean"), rank.alias("p99"), pl.col("fct_s").max().alias("max")
-    )
-    times = (f"{seconds * 1e6:,.2f}" if seconds is not None else "–" for seconds in fct.row(0))
-    row = (done, *times, f"{counts['pauses']:,}", f"{flows['marks'].sum():,}", f"{peak_bytes / 1e3:,.1f}")
-    print_table(header, [row], left=0)
-    out.print()
-    out.print(
-        f"simulated {manifest['simulated_s'] * 1e3:,.3f} ms in {manifest['run_s']:.3f} s: "
-        f"{manifest['packet_hops']:,} packet-hops, "
-        f"{manifest['packet_hops'] / manifest['run_s'] / 1e6:.2f} M/s, {manifest['peak_rss_mb']:.0f} MB"
-    )
-    if not study.ignored:
-        out.print("every key has an effect")
-    _print_ignored((each.key, each.why) for each in study.ignored)
-    files = f"{study.config.fct_file}, {study.config.pfc_file}"
-    tables = ", ".join(run.tables)
-    out.print(
-        f"written to {escape(str(directory))}: {escape(files)}, manifest.json and Parquet tables {tables}"
-    )
 
 
 def count(number: int | None) -> str:
@@ -397,13 +249,13 @@ def count(number: int | None) -> str:
     return "–" if number is None else f"{number:,}"
 
 
-def milliseconds(seconds: float | None) -> str:
-    """Seconds in milliseconds with three decimals, or a dash.
+def milliseconds(seconds: float | None, decimals: int = 3) -> str:
+    """Seconds in milliseconds, or a dash for none.
 
-    >>> milliseconds(1.2345678)
-    '1,234.568'
+    >>> milliseconds(1.2345678), milliseconds(0.18, decimals=2)
+    ('1,234.568', '180.00')
     """
-    return "–" if seconds is None else f"{seconds * 1e3:,.3f}"
+    return "–" if seconds is None else f"{seconds * 1e3:,.{decimals}f}"
 
 
 def microseconds(seconds: float | None) -> str:
@@ -440,17 +292,3 @@ def ratio(value: float | None) -> str:
     '0.988'
     """
     return "–" if value is None else f"{value:.3f}"
-
-
-def _simulated(seconds: float) -> str:
-    """How far a run got: in milliseconds below a second.
-
-    >>> _simulated(0.0123456), _simulated(385.9444)
-    ('12.346 ms', '385.944 s')
-    """
-    return f"{seconds * 1e3:.3f} ms" if seconds < 1 else f"{seconds:,.3f} s"
-
-
-def _ms(seconds: float | None) -> str:
-    """Milliseconds with two decimals; a dash where a job finished no iteration."""
-    return "–" if seconds is None or seconds != seconds else f"{seconds * 1e3:,.2f}"

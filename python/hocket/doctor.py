@@ -8,14 +8,12 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from rich.markup import escape
 
+from hocket import options
 from hocket.console import out, print_json
 
 INFINIBAND = Path("/sys/class/infiniband")
@@ -44,7 +42,7 @@ def findings() -> list[Finding]:
     return [_counters(), _testbed(), _tcp(), _nics()]
 
 
-def doctor_command(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def doctor_command(as_json: options.AsJson = False) -> None:
     """Say what of the live parts this machine can do (counters, testbed, TCP, NICs) and what they lack."""
     found = findings()
     if as_json:
@@ -133,6 +131,3 @@ def _nics() -> Finding:
     if nics:
         return Finding(part, command, (f"mlx5 NICs {', '.join(nics)}",), ())
     return Finding(part, command, (), (f"{DEBUGFS}/mlx5: no NIC with cc_params here; export on any machine",))
-
-
-COMMANDS: dict[str, Callable[..., None]] = {"doctor": doctor_command}

@@ -1,13 +1,16 @@
-"""Quantities as people write them ("180 ms", "50 Gbps", "32 MB") and the integers that Hocket computes with.
+"""Quantities as people write them ("180 ms", "50 Gbps", "32 MB"), the types `Duration`, `Rate` and `Size` for
+programs, and the integers that Hocket computes with.
 
 Arithmetic is exact: a quantity that is not a whole number of picoseconds, bits per second or bytes is
 refused, never rounded.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fractions import Fraction
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Self, TypeAlias
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
@@ -87,7 +90,202 @@ _BYTES = _Dimension(
 _DIMENSIONS = (_DURATION, _RATE, _BYTES)
 
 
-def parse_duration(text: str) -> int:
+class Quantity:
+    """A duration, a rate or a size: read from text with a unit, never negative, compared and added exactly.
+
+    A plan takes one wherever it takes text.
+    """
+
+    __slots__ = ("_held",)
+    _dimension: ClassVar[_Dimension]
+
+    def __init__(self, text: str) -> None:
+        """Raises `InputError` as `parse_duration` does."""
+        self._held = _parse(text, self._dimension)
+
+    @classmethod
+    def _whole(cls, held: int) -> Self:
+        return cls(f"{held} {cls._dimension.printed[-1]}")
+
+    def __add__(self, other: Self) -> Self:
+        return self._whole(self._held + other._held) if type(other) is type(self) else NotImplemented
+
+    def __sub__(self, other: Self) -> Self:
+        """Raises `InputError` if `other` is the larger one."""
+        return self._whole(self._held - other._held) if type(other) is type(self) else NotImplemented
+
+    def __mul__(self, factor: int) -> Self:
+        return self._whole(self._held * factor) if isinstance(factor, int) else NotImplemented
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, parts: int) -> Self:
+        """Raises `InputError` if it does not come out whole."""
+        if not isinstance(parts, int):
+            return NotImplemented
+        if parts and self._held % parts:
+            raise InputError(
+                f"{self} divided by {parts} is not a whole number of {self._dimension.base}, "
+                "the finest that is kept"
+            )
+        return self._whole(self._held // parts)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._held == other._held
+
+    def __lt__(self, other: Self) -> bool:
+        return self._held < other._held if type(other) is type(self) else NotImplemented
+
+    def __le__(self, other: Self) -> bool:
+        return self._held <= other._held if type(other) is type(self) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._held))
+
+    def __str__(self) -> str:
+        """As a plan writes it, in the largest unit that leaves a whole part."""
+        return _written(self._held, self._dimension)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+
+class Duration(Quantity):
+    """A length of time, in whole picoseconds.
+
+    >>> ms(180) / 2 + us(1.5), ms(1) < seconds(1), ms(90).ps
+    (Duration('90.0015 ms'), True, 90000000000)
+    """
+
+    __slots__ = ()
+    _dimension = _DURATION
+
+    @property
+    def ps(self) -> int:
+        """In picoseconds."""
+        return self._held
+
+
+class Rate(Quantity):
+    """Data over time, in whole bits per second.
+
+    >>> str(3 * gbps(12.5)), Rate("6.25 GB/s").bps
+    ('37.5 Gbps', 50000000000)
+    """
+
+    __slots__ = ()
+    _dimension = _RATE
+
+    @property
+    def bps(self) -> int:
+        """In bits per second."""
+        return self._held
+
+
+class Size(Quantity):
+    """An amount of data, in whole bytes.
+
+    >>> mb(32), mib(32).bytes
+    (Size('32 MB'), 33554432)
+    """
+
+    __slots__ = ()
+    _dimension = _BYTES
+
+    @property
+    def bytes(self) -> int:
+        """In bytes."""
+        return self._held
+
+
+DurationLike: TypeAlias = str | Duration
+"""Text such as "180 ms", or a `Duration`."""
+
+RateLike: TypeAlias = str | Rate
+"""Text such as "50 Gbps", or a `Rate`."""
+
+SizeLike: TypeAlias = str | Size
+"""Text such as "32 MB", or a `Size`."""
+
+
+def ns(number: float) -> Duration:
+    """So many nanoseconds."""
+    return Duration(_with_unit(number, "ns"))
+
+
+def us(number: float) -> Duration:
+    """So many microseconds."""
+    return Duration(_with_unit(number, "us"))
+
+
+def ms(number: float) -> Duration:
+    """So many milliseconds; a fraction is taken as it is written.
+
+    >>> ms(0.1).ps
+    100000000
+    >>> ms(1e-10)
+    Traceback (most recent call last):
+    hocket_agent.errors.InputError: '1e-10 ms' is not a whole number of ps, the finest that is kept
+    """
+    return Duration(_with_unit(number, "ms"))
+
+
+def seconds(number: float) -> Duration:
+    """So many seconds."""
+    return Duration(_with_unit(number, "s"))
+
+
+def mbps(number: float) -> Rate:
+    """So many megabits per second."""
+    return Rate(_with_unit(number, "Mbps"))
+
+
+def gbps(number: float) -> Rate:
+    """So many gigabits per second."""
+    return Rate(_with_unit(number, "Gbps"))
+
+
+def tbps(number: float) -> Rate:
+    """So many terabits per second."""
+    return Rate(_with_unit(number, "Tbps"))
+
+
+def kb(number: float) -> Size:
+    """So many thousand bytes."""
+    return Size(_with_unit(number, "kB"))
+
+
+def mb(number: float) -> Size:
+    """So many million bytes."""
+    return Size(_with_unit(number, "MB"))
+
+
+def gb(number: float) -> Size:
+    """So many thousand million bytes."""
+    return Size(_with_unit(number, "GB"))
+
+
+def kib(number: float) -> Size:
+    """So many times 1,024 bytes."""
+    return Size(_with_unit(number, "KiB"))
+
+
+def mib(number: float) -> Size:
+    """So many times 1,024² bytes."""
+    return Size(_with_unit(number, "MiB"))
+
+
+def gib(number: float) -> Size:
+    """So many times 1,024³ bytes."""
+    return Size(_with_unit(number, "GiB"))
+
+
+def _with_unit(number: float, unit: str) -> str:
+    # A float's text is the shortest that reads back as it, which is what was written down.
+    return f"{shown(number)} {unit}"
+
+
+def parse_duration(text: DurationLike) -> int:
     """The picoseconds in `text`, such as "180 ms".
 
     Raises `InputError` without a unit of time, for negative, non-finite or too large values, and for
@@ -99,7 +297,7 @@ def parse_duration(text: str) -> int:
     return _parse(text, _DURATION)
 
 
-def parse_rate(text: str) -> int:
+def parse_rate(text: RateLike) -> int:
     """The bits per second in `text`, such as "50 Gbps", "50 Gb/s" or "6.25 GB/s".
 
     Raises `InputError` as `parse_duration` does.
@@ -110,7 +308,7 @@ def parse_rate(text: str) -> int:
     return _parse(text, _RATE)
 
 
-def parse_bytes(text: str) -> int:
+def parse_bytes(text: SizeLike) -> int:
     """The bytes in `text`: "32 MB" are 32 million, "32 MiB" are 32 × 2^20.
 
     Raises `InputError` as `parse_duration` does.
@@ -158,6 +356,8 @@ def shown(value: object) -> str:
     >>> shown("a" * 100)
     "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…'"
     """
+    if isinstance(value, Quantity):
+        value = str(value)
     if isinstance(value, str):
         return repr(value if len(value) <= 60 else f"{value[:56]}…")
     if isinstance(value, bool):
@@ -176,6 +376,8 @@ def shown(value: object) -> str:
 
 
 def _parse(text: object, dimension: _Dimension) -> int:
+    if isinstance(text, Quantity):
+        text = str(text)
     if not isinstance(text, str):
         raise InputError(
             f"{dimension.name} is written as text with a unit, such as "
@@ -188,17 +390,18 @@ def _parse(text: object, dimension: _Dimension) -> int:
             f'{dimension.name} is a finite number and a unit, such as "10 {dimension.example}": '
             f"got {shown(text)}"
         )
-    value = Fraction(match["number"]) * _factor(match["unit"], text, dimension)
+    number = Fraction(match["number"])
+    value = number * _factor(match["unit"], number, text, dimension)
     if match["number"].startswith("-"):
         raise InputError(f"{dimension.name} must not be negative: got {shown(text)}")
     if value > dimension.largest:
-        raise InputError(f"{shown(text)} is above the largest value, {dimension.largest} {dimension.base}")
+        raise InputError(f"{shown(text)} is above the largest value, {_plain(dimension.largest, dimension)}")
     if value.denominator != 1:
         raise InputError(f"{shown(text)} is not a whole number of {dimension.base}, the finest that is kept")
     return value.numerator
 
 
-def _factor(unit: str, text: str, dimension: _Dimension) -> int:
+def _factor(unit: str, number: Fraction, text: str, dimension: _Dimension) -> int:
     if unit in dimension.units:
         return dimension.units[unit]
     if not unit:
@@ -209,10 +412,63 @@ def _factor(unit: str, text: str, dimension: _Dimension) -> int:
                 f"{shown(text)} is {other.name}; here {dimension.name} is needed, "
                 f"such as 10 {dimension.example}"
             )
-    known = ", ".join(dimension.units)
-    alike = [spelling for spelling in dimension.units if spelling.lower() == unit.lower()]
-    hint = f"did you mean {alike[-1]}" if alike else f"known are {known}"
-    raise InputError(f"{shown(text)} has the unknown unit {shown(unit)}; {hint}{'?' if alike else ''}")
+    hint = _rate_hint(unit, number) if dimension is _RATE else ""
+    hint = hint or f"did you mean {_either(_likely(unit, dimension))}?"
+    raise InputError(f"{shown(text)} has the unknown unit {shown(unit)}; {hint}")
+
+
+def _rate_hint(unit: str, number: Fraction) -> str:
+    """Bits or bytes, which are a factor of 8 apart, where `unit` does not say which; else nothing."""
+    prefix = unit[0].upper() if unit[0] in "kKmMgGtT" else ""
+    prefix = "k" if prefix == "K" else prefix
+    bits, in_bytes = f"{prefix}bps", f"{prefix}B/s"
+    says_bytes = re.search("B(?!it)", unit) is not None
+    says_bits = unit.lower() == bits.lower() and not says_bytes
+    if says_bits or not prefix or not 0 < number * _RATE.units[in_bytes] <= _RATE.largest:
+        return ""
+    given = _decimal(number)
+    converted = f"{given} {in_bytes} is {_decimal(8 * number)} {bits}"
+    if says_bytes:
+        return f"a capital B is bytes, and {converted}; write {in_bytes} for bytes, {bits} for bits"
+    return f"did you mean {given} {bits}, or bytes? {converted}"
+
+
+def _decimal(number: Fraction) -> str:
+    """
+    >>> _decimal(Fraction(50)), _decimal(Fraction("0.125"))
+    ('50', '0.125')
+    """
+    return f"{float(number):.12g}"
+
+
+def _likely(unit: str, dimension: _Dimension) -> list[str]:
+    """Up to three units that `unit` may stand for, the likeliest first; the usual ones if it is like none."""
+    same = [each for each in dimension.units if each.lower() == unit.lower()]
+    if same:
+        return same[:3]
+    # Of spellings that mean the same, one is enough.
+    known = [each for each in dimension.units if each.isascii() and not each.endswith(("b/s", "bit/s"))]
+    begin_alike = [each for each in known if each[0].lower() == unit[0].lower()]
+    begin_alike.sort(key=lambda each: not unit.lower().startswith(each.lower()))
+    usual = [dimension.example, *dimension.printed]
+    return list(dict.fromkeys([*begin_alike, *get_close_matches(unit, known), *usual]))[:3]
+
+
+def _either(words: Sequence[str]) -> str:
+    *others, last = words
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def _plain(value: int, dimension: _Dimension) -> str:
+    """About `value`, in units that people know."""
+    unit = dimension.printed[0]
+    text = f"{value // dimension.units[unit]:,} {unit}"
+    days = value // (86_400 * _DURATION.units["s"])
+    return f"{text} ({days:,} days)" if dimension is _DURATION else text
+
+
+def _written(value: int, dimension: _Dimension) -> str:
+    return format_bytes(value) if dimension is _BYTES else _format(value, dimension)
 
 
 def _format(value: int, dimension: _Dimension) -> str:
@@ -245,7 +501,7 @@ def _quantity(
         return value
 
     def write(value: int) -> str:
-        return format_bytes(value) if dimension is _BYTES else _format(value, dimension)
+        return _written(value, dimension)
 
     return BeforeValidator(parse), PlainSerializer(write, return_type=str), _schema(dimension)
 

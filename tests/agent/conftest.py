@@ -1,17 +1,47 @@
-"""A service that answers as a test says."""
+"""A clock that a test moves, and a service that answers as a test says."""
 
 import json
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
 
 # It needs PyTorch, and runs in processes of its own.
 collect_ignore = ["ddp_job.py"]
+if find_spec("hocket") is None:
+    # As other Pythons run these tests, which have the agent and no more.
+    collect_ignore += [
+        "test_agent_command.py",
+        "test_as_simulated.py",
+        "test_beside_hocket.py",
+        "test_other_pythons.py",
+        "test_pytorch.py",
+        "test_with_service.py",
+    ]
 
 Said = tuple[int, bytes]
+SECOND = 1_000_000_000
+
+
+class Clock:
+    """The host's clock: it moves when a test moves it, or when the host waits."""
+
+    def __init__(self) -> None:
+        self.now_ns = 1_000 * SECOND
+
+    def __call__(self) -> int:
+        return self.now_ns
+
+    def sleep(self, seconds: float) -> None:
+        self.now_ns += round(seconds * SECOND)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
 
 
 class StandIn:

@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from hocket.agent import Agent
+from hocket_agent import Agent
 
 
 def halved(_: object, bucket: dist.GradBucket) -> torch.futures.Future:

@@ -1,12 +1,14 @@
 """Jobs whose ranks have agents without I/O, on a link that they share: nothing here reads a clock."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from random import Random
 
-from hocket.agent.offset import Offset
-from hocket.agent.slots import Slot
-from hocket.agent.state import Answer, Iteration, Shifter
+from hocket_agent.offset import Offset
+from hocket_agent.slots import Slot
+from hocket_agent.state import Answer, Iteration, Shifter
 
 MS = 1_000_000
 SECOND = 1_000 * MS
@@ -72,7 +74,7 @@ class Job:
             now_ns = yield "until", sent_ns + self._drawn(self.rest)
             self.ends_ns.append(now_ns)
             self.delays_ns.append(max(delay.wait_ns for _, delay in begun))
-            for rank, (start_ns, delay), communication_ns in zip(self.ranks, begun, ready_ns, strict=True):
+            for rank, (start_ns, delay), communication_ns in zip(self.ranks, begun, ready_ns):
                 rank.shifter.completed(
                     Iteration(
                         number,
@@ -95,6 +97,30 @@ class Job:
     def mean_ms(self, since: int = 0) -> float:
         """Of iterations from number `since` on, their waits included."""
         return (self.ends_ns[-1] - self.starts_ns[since]) / (len(self.ends_ns) - since) / MS
+
+
+def slot_of(
+    origin_ms: float, period_ms: float, ideal_ms: float = 180, version: int = 1, iteration: int = 0
+) -> Slot:
+    return Slot(
+        version=version,
+        origin_ns=round(origin_ms * MS),
+        period_ns=round(period_ms * MS),
+        ideal_ns=round(ideal_ms * MS),
+        iteration=iteration,
+        tolerance_ns=round(ideal_ms * MS) // 20,
+    )
+
+
+def tells(jobs: list[Job], from_second: int = 1) -> Callable[[int], None]:
+    """A service that answers each rank of each job with its slot, from some second on."""
+
+    def every_second(now_ns: int) -> None:
+        for job in jobs:
+            for rank in job.ranks:
+                rank.hears(now_ns, job.slot if now_ns >= from_second * SECOND else None)
+
+    return every_second
 
 
 def simulate(jobs: list[Job], seconds: float, every_second: Callable[[int], None]) -> None:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hocket.agent.offset import Exchange, OffsetFilter
-from hocket.agent.protocol import WrongAnswerError, parse_reply
-from hocket.agent.slots import Slot
+from hocket_agent.offset import Exchange, OffsetFilter
+from hocket_agent.protocol import WrongAnswerError, parse_reply
+from hocket_agent.slots import Slot
 
 SECOND = 10**9
 TEN_YEARS_NS = 3_650 * 86_400 * SECOND

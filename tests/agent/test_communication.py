@@ -1,5 +1,7 @@
 """Which collective begins a communication phase, and how long communication goes on."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -7,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from hocket.agent.collectives import watch_collectives
-from hocket.agent.communication import Communication, Lessons
-from hocket.agent.marks import HostMarker
+from hocket_agent.collectives import watch_collectives
+from hocket_agent.communication import Communication, Lessons
+from hocket_agent.marks import HostMarker
 
 
 class Clock:

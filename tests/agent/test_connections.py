@@ -8,10 +8,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from hocket.agent import Agent
-from hocket.agent.connections import Connections
-from hocket.agent.settings import Settings, settings_of
-from hocket.errors import InputError
+from hocket_agent import Agent, InputError
+from hocket_agent.connections import Connections
+from hocket_agent.settings import Settings, settings_of
 
 # Every Linux has it, and lets everyone use it.
 RENO = "reno"

@@ -1,42 +1,37 @@
 """Whatever becomes of the service, training goes on; and what the service is told is right."""
 
+from __future__ import annotations
+
 import json
 import logging
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.agent.conftest import SECOND, Clock
 
-from hocket.agent import Agent, Settings
-from hocket.agent.client import Client, Response, UnreachableError, client_of
-from hocket.agent.reporter import LONGEST_PAUSE_S, Finished, Reporter
-from hocket.agent.settings import settings_of
-from hocket.agent.slots import Slot
-from hocket.agent.state import LEASE_NS, Iteration
-from hocket.errors import InputError
+from hocket_agent import Agent, InputError, Settings
+from hocket_agent.client import (
+    Client,
+    Response,
+    UnreachableError,
+    client_of,
+)
+from hocket_agent.reporter import LONGEST_PAUSE_S, Finished, Reporter
+from hocket_agent.settings import settings_of
+from hocket_agent.slots import Slot
+from hocket_agent.state import LEASE_NS, Iteration
 
 MS = 1_000_000
-SECOND = 1_000 * MS
 START_NS = 1_700_000_000 * SECOND
-
-
-class Clock:
-    """A clock that moves when it is told to."""
-
-    def __init__(self) -> None:
-        self.now_ns = 1_000 * SECOND
-
-    def __call__(self) -> int:
-        return self.now_ns
-
-    def sleep(self, seconds: float) -> None:
-        self.now_ns += round(seconds * SECOND)
 
 
 def slot(version: int = 1, **changes: int) -> dict[str, int]:
@@ -66,11 +61,6 @@ class Scripted(Client):
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 def client(clock: Clock) -> Scripted:
     return Scripted(clock)
 
@@ -86,7 +76,7 @@ def finished(number: int, took_ms: int, delay_ms: int = 0, communication_ms: int
     iteration = Iteration(
         number, start_ns, None, start_ns + took_ms * MS, delay_ms * MS, False, communication_ns
     )
-    return Finished(iteration, deviation_ns=-5, slot=7, adjustments=3)
+    return Finished(iteration, deviation_ns=-5, slot=7, adjustments=3, reason="")
 
 
 def test_a_report_sums_up_the_iterations_since_the_last(reporter: Reporter, client: Scripted) -> None:
@@ -103,6 +93,7 @@ def test_a_report_sums_up_the_iterations_since_the_last(reporter: Reporter, clie
     assert (second["total_ns"], second["min_ns"], second["max_ns"]) == (540 * MS, 160 * MS, 200 * MS)
     assert second["communication_ns"] == 170 * MS
     assert (second["deviation_ns"], second["applied"], second["adjustments"]) == (-5, 7, 3)
+    assert (first["reason"], second["reason"]) == ("no iteration has ended yet", "")
     reporter.step(last=True)
     assert (client.reports[2]["iteration"], client.reports[2]["count"]) == (3, 0)
 
@@ -140,7 +131,7 @@ def test_a_service_that_does_not_answer_is_asked_less_and_less(
         if len(client.reports) > before:
             asked_s.append(second)
         clock.now_ns += SECOND
-    pauses = [late - early for early, late in pairwise(asked_s)]
+    pauses = [late - early for early, late in zip(asked_s, asked_s[1:])]
     assert pauses[:5] == [2, 4, 8, 16, 30]
     assert set(pauses[5:]) == {LONGEST_PAUSE_S}
     # One line for each kind of failure.
@@ -252,7 +243,7 @@ def test_steps_of_the_wall_clock_reach_neither_delays_nor_the_log(
         assert iterate(agent, clock) % (190 * MS) == 0
     agent.close()
     starts_ns = [json.loads(line)["start_ns"] for line in log.read_text().splitlines()]
-    assert max(late - early for early, late in pairwise(starts_ns)) < 2 * 190 * MS
+    assert max(late - early for early, late in zip(starts_ns, starts_ns[1:])) < 2 * 190 * MS
     assert starts_ns == sorted(starts_ns)
 
 
@@ -269,6 +260,8 @@ def test_the_process_is_told_once_why_a_slot_is_not_followed(
     told = [record.getMessage() for record in caplog.records if record.getMessage().startswith("slot 1")]
     assert len(told) == 1
     assert told[0].startswith("slot 1 is not followed: ")
+    assert service.reports[-1]["applied"] is None
+    assert service.reports[-1]["reason"].startswith("slots of 400.000 ms are more than 2 times as long")
 
 
 def iterate(agent: Agent, clock: Clock) -> int:
@@ -328,8 +321,9 @@ def test_a_dry_run_delays_nothing_and_reports(stand_in: Any, clock: Clock) -> No
     assert clock.now_ns - begin_ns == 50 * 180 * MS
     assert agent.status()["reason"] == "dry run"
     agent.close()
-    assert service.reports[-1]["dry_run"] is True
-    assert sum(report["count"] for report in service.reports) == agent.status()["iterations"]
+    assert (service.reports[-1]["dry_run"], service.reports[-1]["reason"]) == (True, "dry run")
+    # This clock jumps, so that an answer under way may be too late by it, and what was reported then is lost.
+    assert 0 < sum(report["count"] for report in service.reports) <= agent.status()["iterations"]
 
 
 def test_redirects_are_not_followed(stand_in: Any) -> None:
@@ -503,6 +497,98 @@ def test_an_environment_that_is_wrong_is_told_and_the_agent_only_measures(
         pass
     assert agent.status()["iterations"] == 1
     assert f"the agent only measures: {sentence}" in caplog.text
+
+
+@pytest.fixture
+def unconfigured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a script that sets up no logging: pytest's own handlers are out of the way."""
+    monkeypatch.setattr(logging.getLogger("hocket.agent"), "propagate", False)
+
+
+@pytest.mark.usefixtures("unconfigured")
+class TestLineAtTheStart:
+    """A job says once on stderr whether it found a service."""
+
+    def test_it_names_the_service_that_answers(
+        self, stand_in: Any, clock: Clock, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        service = stand_in(lambda _: (200, answered(clock, None)))
+        agent = Agent(Settings(service.url, "a", token="secret"), clock=clock, interval_s=0.01)
+        iterate_until(agent, clock, lambda _: len(service.reports) > 3)
+        agent.close()
+        assert capfd.readouterr().err == f"hocket_agent: connected to {service.url} as job a\n"
+
+    def test_it_names_a_service_that_comes_back(
+        self, client: Scripted, clock: Clock, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        reporter = Reporter(client, rank=0, ranks=2, dry_run=False, clock=clock)
+        client.says = lambda: (503, b"")
+        for _ in range(3):
+            reporter.step(last=True)
+        client.says = lambda: (200, answered(clock, None))
+        for _ in range(3):
+            reporter.step(last=True)
+        said = capfd.readouterr().err
+        assert said.count("hocket_agent: connected to http://127.0.0.1:1 as job job\n") == 1
+
+    def test_it_says_that_the_job_is_not_registered(
+        self, client: Scripted, clock: Clock, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        reporter = Reporter(client, rank=0, ranks=1, dry_run=False, clock=clock)
+        client.says = lambda: (404, b'{"error": "job \'job\' is not registered"}')
+        for _ in range(3):
+            reporter.step(last=True)
+        assert capfd.readouterr().err == (
+            "hocket_agent: connected to http://127.0.0.1:1, where job job is not registered: "
+            "its iterations are only measured until it is (`hocket register`)\n"
+        )
+
+    def test_one_rank_says_it_for_all(
+        self, client: Scripted, clock: Clock, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        Reporter(client, rank=1, ranks=2, dry_run=False, clock=clock).step()
+        Agent.from_environment({"RANK": "1", "WORLD_SIZE": "2"}).close()
+        assert capfd.readouterr().err == ""
+
+    def test_it_says_that_none_is_named(self, capfd: pytest.CaptureFixture[str]) -> None:
+        Agent.from_environment({}).close()
+        assert capfd.readouterr().err == (
+            "hocket_agent: no service is named (HOCKET_SERVICE): training goes on without slots\n"
+        )
+
+
+def test_a_job_whose_service_is_not_there_says_so_once_on_stderr_and_ends_well() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        service = f"http://127.0.0.1:{unused.getsockname()[1]}"
+    script = (
+        "import time; from hocket_agent import Agent; agent = Agent.from_environment()\n"
+        "for _ in range(30):\n"
+        "    with agent.iteration(): time.sleep(0.1)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "HOCKET_SERVICE": service, "HOCKET_JOB": "a"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == (
+        f"no usable answer from the service at {service}: ConnectionRefusedError: [Errno 111] "
+        "Connection refused; training goes on without slots, and the agent asks again\n"
+    )
+
+
+def test_who_reads_the_log_finds_the_line_there(
+    capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    Agent.from_environment({}).close()
+    assert "no service is named" in caplog.text
+    assert capfd.readouterr().err == ""
+
+
+def test_the_password_in_a_url_is_not_shown() -> None:
+    assert Client("https://user:secret@[::1]/hocket", "a").address == "https://[::1]:443/hocket"
 
 
 def test_the_token_is_shown_nowhere(stand_in: Any, clock: Clock, caplog: pytest.LogCaptureFixture) -> None:

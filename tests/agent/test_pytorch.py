@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-import hocket
+import hocket_agent
 
 MS = 1_000_000
 JOB = Path(__file__).with_name("ddp_job.py")
@@ -40,10 +40,10 @@ RunJob = Callable[..., list[dict[str, Any]]]
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory that holds Hocket's package and nothing else."""
+    """A directory that holds the agent and nothing else."""
     only = tmp_path_factory.mktemp("only")
-    (source,) = hocket.__path__
-    (only / "hocket").symlink_to(source)
+    (source,) = hocket_agent.__path__
+    (only / "hocket_agent").symlink_to(source)
     return only
 
 
@@ -151,26 +151,3 @@ def test_ranks_follow_a_slot_and_outlive_the_service(run_job: RunJob, stand_in: 
         assert 0 < max(line["delay_ns"] for line in its[60:]) < 40 * MS
     assert {report["rank"] for report in service.reports} == {0, 1}
     assert max(report["iteration"] for report in service.reports) > 60
-
-
-def test_the_agent_needs_nothing_but_the_package(package: Path) -> None:
-    system = shutil.which("python3", path="/usr/bin")
-    if system is None:
-        pytest.skip("there is no /usr/bin/python3")
-    script = """
-import sys
-from hocket.agent import Agent
-with Agent.from_environment().iteration():
-    pass
-names = {name.partition(".")[0] for name in sys.modules}
-print(sorted(names & {"numpy", "polars", "pydantic", "torch", "typer"}))
-print(sorted(name for name in sys.modules if name.startswith("hocket.") and "agent" not in name))
-"""
-    ran = subprocess.run(
-        [system, "-S", "-c", script],
-        env={"PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert ran.stdout.splitlines() == ["[]", "['hocket.errors', 'hocket.tcp', 'hocket.tcp.sockets']"]

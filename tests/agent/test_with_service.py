@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from hocket.agent import Agent, Settings
+from hocket_agent import Agent, Settings
 
 PHASE = {"start": "100 ms", "duration": "90 ms", "rate": "40 Gbps"}
 PLAN = {

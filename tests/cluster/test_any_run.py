@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from hocket import Run
-from hocket.cluster.simulation import simulate
+from hocket.cluster.simulation import simulate_cluster
 from hocket.cluster.trace import Trace, parse_trace
 from hocket.workloads import find_model
 
@@ -158,7 +158,7 @@ def check_times(run: Run, trace: Trace) -> None:
 
 def check_against_ideal(run: Run, trace: Trace, policy: str) -> None:
     """Who keeps its workers and its batch size ends no sooner than in a cluster of its own."""
-    ideal = {row["job"]: row for row in simulate(trace, "ideal").tables["jobs"].to_dicts()}
+    ideal = {row["job"]: row for row in simulate_cluster(trace, "ideal").tables["jobs"].to_dicts()}
     tuned = policy.startswith("pollux") and trace.pollux.tune_batch_size
     for row in run.tables["jobs"].to_dicts():
         assert row["slowdown"] >= shortest(trace)
@@ -176,9 +176,9 @@ def check_repeats(run: Run, again: Run) -> None:
 @settings(deadline=None, max_examples=12)
 @given(trace=traces())
 def test_every_run_keeps_its_books(policy: str, trace: Trace) -> None:
-    run = simulate(trace, policy)
+    run = simulate_cluster(trace, policy)
     check_gpus(run)
     check_work(run, trace)
     check_times(run, trace)
     check_against_ideal(run, trace, policy)
-    check_repeats(run, simulate(trace, policy))
+    check_repeats(run, simulate_cluster(trace, policy))

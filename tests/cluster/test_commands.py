@@ -156,7 +156,7 @@ def test_a_decision_says_who_slows_whom_where_and_by_how_much(
     listed = hocket("explain", "hocket-runs/two_racks-random", "--json").json()
     assert [each["reason"] for each in listed[:2]] == ["arrival of first, second", "arrival of third"]
     told = hocket("explain", "hocket-runs/two_racks-random", "--at", "0.2 min", "--json").json()
-    assert (told["decision"], told["time_s"], told["until_s"]) == (0, 0, 20)
+    assert (told["decision"], told["at_s"], told["until_s"]) == (0, 0, 20)
     assert {job["job"]: job["gpus"] for job in told["jobs"]} == {
         "first": ["s0", "s3"],
         "second": ["s1", "s4"],
@@ -189,7 +189,7 @@ def test_a_decision_of_cassini_is_drawn(hocket: Callable[..., Any], trace: Path)
     run = "hocket-runs/two_racks-random+cassini"
     drawn = hocket("explain", run, "--at", "10 s", "--figure", "circle.svg", "--link", "tor0->spine0")
     assert drawn.code == 0
-    assert "tor0-&gt;spine0, 50 Gbps" in Path("circle.svg").read_text(encoding="utf-8")
+    assert "tor0-&gt;spine0, capacity 50 Gbps" in Path("circle.svg").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from hocket import InputError, Run, load_plan
 from hocket import simulate as simulate_plan
 from hocket.cluster.replay import PLAN, replay, window
-from hocket.cluster.simulation import simulate
+from hocket.cluster.simulation import simulate_cluster
 from hocket.cluster.trace import Trace
 
 S = 10**12
@@ -25,12 +25,13 @@ TWO_RACKS = [
 
 @pytest.fixture(params=["random", "random+cassini"])
 def run(request: pytest.FixtureRequest, make_trace: Callable[..., Trace]) -> Run:
-    return simulate(make_trace(TWO_RACKS), request.param)
+    scheduler: str = request.param
+    return simulate_cluster(make_trace(TWO_RACKS), scheduler)
 
 
-@pytest.mark.parametrize("at_ps", [7 * S + 123, 9 * S + 71_000_000_007, 12 * S + 500_000_000_000])
-def test_on_the_flow_engine_a_window_is_what_the_cluster_did(run: Run, at_ps: int) -> None:
-    means = replay(run, at_ps, 3 * S, engine="flow").comparison()
+@pytest.mark.parametrize("at_s", [7.000000000123, 9.071000000007, 12.5])
+def test_on_the_flow_engine_a_window_is_what_the_cluster_did(run: Run, at_s: float) -> None:
+    means = replay(run, at_s, 3.0, engine="flow").comparison()
     assert min(means["iterations"].to_list()) > 5
     assert means["iterations"].to_list() == means["iterations_replayed"].to_list()
     # What is left of a phase is rounded up to the next picosecond.
@@ -41,8 +42,8 @@ def test_on_the_flow_engine_a_window_is_what_the_cluster_did(run: Run, at_ps: in
 def test_on_packets_iterations_take_about_as_long_and_marks_are_of_the_same_size(
     make_trace: Callable[..., Trace],
 ) -> None:
-    run = simulate(make_trace(TWO_RACKS), "random")
-    replayed = replay(run, 10 * S, 2 * S)
+    run = simulate_cluster(make_trace(TWO_RACKS), "random")
+    replayed = replay(run, 10.0, 2.0)
     means = replayed.comparison()
     a, b, c = means.to_dicts()
     # X1: up to 7% for jobs that DCQCN slows down; X3: marks to a factor of about two.
@@ -55,7 +56,7 @@ def test_on_packets_iterations_take_about_as_long_and_marks_are_of_the_same_size
 
 
 def test_the_plan_that_is_written_runs_by_itself(run: Run, tmp_path: Path) -> None:
-    replayed = replay(run, 10 * S, S, engine="flow", directory=tmp_path)
+    replayed = replay(run, 10.0, 1.0, engine="flow", directory=tmp_path)
     again = simulate_plan(load_plan(tmp_path / PLAN))
     assert again.tables["iterations"].equals(replayed.run.tables["iterations"])
     assert Run.read(tmp_path).tables["iterations"].equals(replayed.run.tables["iterations"])
@@ -63,16 +64,16 @@ def test_the_plan_that_is_written_runs_by_itself(run: Run, tmp_path: Path) -> No
 
 def test_a_window_ends_where_the_scheduler_decides(make_trace: Callable[..., Trace]) -> None:
     late = {"name": "late", "arrival": "11 s"}
-    found = window(simulate(make_trace([*TWO_RACKS, late]), "random"), 10 * S, 2 * S)
-    assert (found.until_ps, found.ended_early) == (11 * S, True)
+    found = window(simulate_cluster(make_trace([*TWO_RACKS, late]), "random"), 10.0, 2.0)
+    assert (found.until_s, found.ended_early) == (11.0, True)
     assert found.plan["run"] == {"until": "1 s"}
 
 
 def test_a_job_that_pays_for_its_start_waits_in_the_plan_too(make_trace: Callable[..., Trace]) -> None:
-    run = simulate(make_trace(TWO_RACKS, cluster={"start_cost": "5 s"}), "random")
-    replayed = replay(run, 4 * S, 3 * S, engine="flow")
+    run = simulate_cluster(make_trace(TWO_RACKS, cluster={"start_cost": "5 s"}), "random")
+    replayed = replay(run, 4.0, 3.0, engine="flow")
     first = replayed.run.tables["iterations"].filter(pl.col("iteration") == 0)
-    assert first["end_ps"].to_list() == [S] * 3, "the second that they still wait"
+    assert first["end_s"].to_list() == [1.0] * 3, "the second that they still wait"
     means = replayed.comparison()
     assert means["iterations"].to_list() == means["iterations_replayed"].to_list()
 
@@ -88,31 +89,31 @@ def test_a_job_that_pays_for_its_start_waits_in_the_plan_too(make_trace: Callabl
 def test_what_cannot_be_replayed_is_refused(
     make_trace: Callable[..., Trace], at_s: int, policy: str, changes: dict[str, Any], message: str
 ) -> None:
-    run = simulate(make_trace(TWO_RACKS), policy)
+    run = simulate_cluster(make_trace(TWO_RACKS), policy)
     with pytest.raises(InputError, match=message):
-        window(Run(run.tables, {**run.manifest, **changes}), at_s * S, S)
+        window(Run(run.tables, {**run.manifest, **changes}), at_s, 1.0)
 
 
 def test_a_run_is_replayed_under_the_scheduler_that_it_had(make_trace: Callable[..., Trace]) -> None:
-    run = simulate(make_trace(TWO_RACKS), "random")
+    run = simulate_cluster(make_trace(TWO_RACKS), "random")
     with pytest.raises(InputError, match="scheduler 'themis': the run was under 'random'"):
-        window(run, 10 * S, S, scheduler="themis")
+        window(run, 10.0, 1.0, scheduler="themis")
     own = Run(run.tables, {**run.manifest, "scheduler": "Packed+cassini"})
     with pytest.raises(InputError, match=r"say where that is: --scheduler FILE\.py:Packed\+cassini"):
-        window(own, 10 * S, S)
+        window(own, 10.0, 1.0)
 
 
 def test_a_run_of_a_plan_has_nothing_to_replay() -> None:
     job = {"name": "a", "period": "100 ms", "up": []}
     run = simulate_plan({"link": {"capacity": "50 Gbps"}, "run": {"iterations": 2}, "jobs": [job]})
     with pytest.raises(InputError, match="it is not the run of a cluster"):
-        window(run, 0, S)
+        window(run, 0.0, 1.0)
 
 
 def test_a_window_is_replayed_from_the_command_line(
     hocket: Callable[..., Any], make_trace: Callable[..., Trace], tmp_path: Path
 ) -> None:
-    simulate(make_trace(TWO_RACKS), "random", directory=tmp_path / "run")
+    simulate_cluster(make_trace(TWO_RACKS), "random", directory=tmp_path / "run")
     window_of_2_s = ("replay", "run", "--at", "10 s", "--for", "2 s", "--engine", "flow")
     printed = hocket(*window_of_2_s)
     assert printed.code == 0

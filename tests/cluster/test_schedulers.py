@@ -11,7 +11,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from hocket import Run
-from hocket.cluster.simulation import simulate
+from hocket.cluster.simulation import simulate_cluster
 from hocket.cluster.trace import Trace, parse_trace
 
 MakeTrace = Callable[..., Trace]
@@ -44,7 +44,7 @@ def test_one_job_alone_runs_as_under_ideal(make_trace: MakeTrace, policy: str) -
     job = {"name": "a", "workers": 4, "min_workers": 4, "max_workers": 4}
     pollux = {"tune_batch_size": False}
     trace = make_trace([job], cluster={"jitter": 0.01}, pollux=pollux)
-    alone, ideal = (simulate(trace, each).tables for each in (policy, "ideal"))
+    alone, ideal = (simulate_cluster(trace, each).tables for each in (policy, "ideal"))
     assert_frame_equal(alone["iterations"], ideal["iterations"])
     assert_frame_equal(alone["jobs"], ideal["jobs"])
 
@@ -53,7 +53,7 @@ def test_one_job_alone_runs_as_under_ideal(make_trace: MakeTrace, policy: str) -
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, policy: str) -> None:
     files = []
     for directory in (tmp_path / "one", tmp_path / "other"):
-        simulate(poisson(7), policy, directory=directory)
+        simulate_cluster(poisson(7), policy, directory=directory)
         files.append({path.name: path.read_bytes() for path in sorted(directory.glob("*.parquet"))})
     assert files[0] == files[1]
     assert len(files[0]) == 8
@@ -77,20 +77,20 @@ def test_neither_hashes_nor_threads_reach_the_tables(tmp_path: Path, policy: str
 
 
 def test_another_seed_gives_another_run() -> None:
-    one, other = (simulate(poisson(seed), "random").tables["iterations"] for seed in (1, 2))
+    one, other = (simulate_cluster(poisson(seed), "random").tables["iterations"] for seed in (1, 2))
     assert not one.equals(other)
 
 
 def test_tables_kept_in_memory_are_those_written(tmp_path: Path) -> None:
-    kept = simulate(poisson(7), "themis+cassini")
-    written = simulate(poisson(7), "themis+cassini", directory=tmp_path)
+    kept = simulate_cluster(poisson(7), "themis+cassini")
+    written = simulate_cluster(poisson(7), "themis+cassini", directory=tmp_path)
     assert list(kept.tables) == list(written.tables)
     for name, table in kept.tables.items():
         assert_frame_equal(table, Run.read(tmp_path).tables[name])
 
 
 def test_what_jobs_did_adds_up(tmp_path: Path) -> None:
-    run = simulate(poisson(7), "themis+cassini")
+    run = simulate_cluster(poisson(7), "themis+cassini")
     jobs, iterations = run.tables["jobs"], run.tables["iterations"]
     assert run.manifest["counts"]["jobs"] == jobs.height == run.manifest["counts"]["done"]
     done = iterations.group_by("job", maintain_order=True).agg(
@@ -107,6 +107,6 @@ def test_what_jobs_did_adds_up(tmp_path: Path) -> None:
 
 
 def test_ideal_jobs_run_at_once_as_on_an_idle_network() -> None:
-    jobs = simulate(poisson(7), "ideal").tables["jobs"]
+    jobs = simulate_cluster(poisson(7), "ideal").tables["jobs"]
     assert (jobs["waiting_s"] == 0).all()
     assert jobs["slowdown"].to_list() == pytest.approx([1] * jobs.height, abs=0.02)

@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hocket import Run
-from hocket.cluster.simulation import simulate
+from hocket.cluster.policies import Policy
+from hocket.cluster.simulation import simulate_cluster
 from hocket.cluster.trace import Trace
 from hocket.errors import InputError
 from hocket.schedulers import Candidate, Decision, State
-from hocket.schedulers.loading import Policy
 
 MakeTrace = Callable[..., Trace]
 # Between the first two racks.
@@ -39,7 +39,7 @@ def stints_of(run: Run, job: str) -> list[dict[str, Any]]:
 
 def test_a_job_alone_takes_its_start_and_its_iterations(make_trace: MakeTrace, told: MakeTold) -> None:
     trace = make_trace([{"name": "a", "arrival": "10 s"}])
-    run = simulate(trace, Policy("told", told({0: {"a": (0, 2)}})))
+    run = simulate_cluster(trace, Policy("told", told({0: {"a": (0, 2)}})))
     job = jobs_of(run)["a"]
     assert (job["arrival_s"], job["first_start_s"], job["status"]) == (10, 10, "done")
     assert job["completion_s"] == pytest.approx(5 + 100 * 0.274)
@@ -53,7 +53,7 @@ def test_a_moved_job_keeps_its_iterations_and_pays_for_the_move(
 ) -> None:
     # It computes from 5 s on; at 10 s it is in its 19th iteration, which ends at 5 + 19 × 0.274 = 10.206 s.
     trace = make_trace([{"name": "a"}])
-    run = simulate(trace, Policy("told", told({0: {"a": (0, 2)}, 10: {"a": (4, 6)}})))
+    run = simulate_cluster(trace, Policy("told", told({0: {"a": (0, 2)}, 10: {"a": (4, 6)}})))
     first, second = stints_of(run, "a")
     assert (first["iterations"], first["gpus"]) == (19, ["s0", "s2"])
     assert first["until_s"] == second["given_s"] == pytest.approx(10.206)
@@ -67,7 +67,7 @@ def test_a_moved_job_keeps_its_iterations_and_pays_for_the_move(
 def test_a_grown_job_does_the_same_work_in_fewer_iterations(make_trace: MakeTrace, told: MakeTold) -> None:
     # 19 of 100 iterations on 2 workers leave 81 × 2 worker-iterations, and these are 40.5 on 4.
     trace = make_trace([{"name": "a"}])
-    run = simulate(trace, Policy("told", told({0: {"a": (0, 2)}, 10: {"a": (0, 2, 4, 6)}})))
+    run = simulate_cluster(trace, Policy("told", told({0: {"a": (0, 2)}, 10: {"a": (0, 2, 4, 6)}})))
     assert [each["iterations"] for each in stints_of(run, "a")] == [19, 41]
     assert jobs_of(run)["a"]["iterations"] == 60
 
@@ -79,7 +79,7 @@ def test_jobs_that_swap_gpus_wait_for_each_other(make_trace: MakeTrace, told: Ma
         0: {"a": (0, 1), "b": (2, 3)},
         10: {"a": (2, 3), "b": (0, 1)},
     }
-    run = simulate(trace, Policy("told", told(swap)))
+    run = simulate_cluster(trace, Policy("told", told(swap)))
     (a_first, a_second), (b_first, b_second) = (stints_of(run, job) for job in "ab")
     assert b_first["until_s"] == pytest.approx(10.032)
     assert a_first["until_s"] == a_second["given_s"] == b_second["given_s"] == pytest.approx(10.206)
@@ -90,13 +90,13 @@ def test_a_decision_during_a_handover_is_on_what_was_to_be(make_trace: MakeTrace
     # At 10.1 s `a` has not left yet; it never begins where it was sent at 10 s.
     trace = make_trace([{"name": "a"}])
     moves = {0: {"a": (0, 1)}, 10: {"a": (2, 3)}, 10.1: {"a": (4, 5)}}
-    run = simulate(trace, Policy("told", told(moves)))
+    run = simulate_cluster(trace, Policy("told", told(moves)))
     assert [each["gpus"] for each in stints_of(run, "a")] == [["s0", "s1"], ["s4", "s5"]]
 
 
 def test_a_job_that_has_not_begun_moves_at_once(make_trace: MakeTrace, told: MakeTold) -> None:
     trace = make_trace([{"name": "a"}])
-    run = simulate(trace, Policy("told", told({0: {"a": (0, 1)}, 3: {"a": (2, 3)}})))
+    run = simulate_cluster(trace, Policy("told", told({0: {"a": (0, 1)}, 3: {"a": (2, 3)}})))
     first, second = stints_of(run, "a")
     assert (first["iterations"], first["until_s"]) == (0, 3)
     assert (second["given_s"], second["start_s"]) == (3, 33)
@@ -104,7 +104,7 @@ def test_a_job_that_has_not_begun_moves_at_once(make_trace: MakeTrace, told: Mak
 
 def test_a_job_loses_its_gpus_and_waits(make_trace: MakeTrace, told: MakeTold) -> None:
     trace = make_trace([{"name": "a"}])
-    run = simulate(trace, Policy("told", told({0: {"a": (0, 1)}, 10: {}, 50: {"a": (0, 1)}})))
+    run = simulate_cluster(trace, Policy("told", told({0: {"a": (0, 1)}, 10: {}, 50: {"a": (0, 1)}})))
     job = jobs_of(run)["a"]
     assert job["waiting_s"] == pytest.approx(50 - 10.206)
     assert job["iterations"] == 100
@@ -115,7 +115,7 @@ def test_two_jobs_on_one_link_slow_each_other_and_it_says_by_how_much(
 ) -> None:
     # Both start at 5 s and ask for 29 of the 25 Gbps that each gets: 148 ms × 29/25 is 171.68 ms.
     trace = make_trace([{"name": name} for name in "ab"], cluster={"jitter": 0})
-    run = simulate(trace, Policy("told", told({0: {"a": (0, 2), "b": (1, 3)}})))
+    run = simulate_cluster(trace, Policy("told", told({0: {"a": (0, 2), "b": (1, 3)}})))
     for job in jobs_of(run).values():
         assert job["mean_iteration_s"] == pytest.approx(0.126 + 0.17168)
         assert job["slowdown"] == pytest.approx(0.29768 / 0.274)
@@ -134,7 +134,7 @@ def test_two_jobs_on_one_link_slow_each_other_and_it_says_by_how_much(
 
 def test_a_run_ends_when_the_trace_says_and_lists_who_is_left(make_trace: MakeTrace, told: MakeTold) -> None:
     jobs = [{"name": "runs"}, {"name": "waits"}, {"name": "comes", "arrival": "30 s"}]
-    run = simulate(make_trace(jobs, until="20 s"), Policy("told", told({0: {"runs": (0, 1)}})))
+    run = simulate_cluster(make_trace(jobs, until="20 s"), Policy("told", told({0: {"runs": (0, 1)}})))
     assert {name: job["status"] for name, job in jobs_of(run).items()} == {
         "runs": "running",
         "waits": "waiting",
@@ -154,7 +154,7 @@ def test_a_job_that_runs_at_the_start_is_placed_before_the_scheduler_is_asked(ma
             return Decision([Candidate({each.job.name: each.gpus for each in state.jobs})])
 
     trace = make_trace([{"name": "a", "placement": ["s3", "s6"]}])
-    assert jobs_of(simulate(trace, Policy("watches", Watches())))["a"]["status"] == "done"
+    assert jobs_of(simulate_cluster(trace, Policy("watches", Watches())))["a"]["status"] == "done"
     assert seen == [(3, 6)]
 
 
@@ -172,7 +172,7 @@ def test_a_scheduler_sees_progress_gpu_time_and_since_when_gpus_are_given(
             decision: Decision = self.told.schedule(state, candidates)
             return decision
 
-    simulate(make_trace([{"name": "a"}]), Policy("watches", Watches()))
+    simulate_cluster(make_trace([{"name": "a"}]), Policy("watches", Watches()))
     _, at_10, at_50 = states
     (job,) = at_10.jobs
     assert (job.samples_done, job.gpu_ps, job.restarts) == (18 * 2 * 1400, 2 * 10 * 10**12, 0)
@@ -218,8 +218,8 @@ def test_a_scheduler_that_fails_is_named_and_what_ran_is_kept(
 ) -> None:
     trace = make_trace([{"name": "a"}, {"name": "b"}])
     with pytest.raises(InputError) as error:
-        simulate(trace, Policy("bad", failing(answer)), directory=tmp_path)
-    assert str(error.value) == message
+        simulate_cluster(trace, Policy("bad", failing(answer)), directory=tmp_path)
+    assert str(error.value) == f"{message}; its tables until then are in {tmp_path}"
     kept = Run.read(tmp_path)
     assert (kept.manifest["status"], kept.manifest["failure"]) == ("failed", message)
     # From 5 s to 10 s, of 274 ms each.
@@ -234,7 +234,7 @@ def test_a_scheduler_that_lets_all_wait_for_ever_is_stopped(make_trace: MakeTrac
     with pytest.raises(
         InputError, match=r"'hesitates': at 0.000 s: lets all 2 jobs wait, 'a' first, although"
     ):
-        simulate(make_trace([{"name": "a"}, {"name": "b"}]), Policy("hesitates", Hesitates()))
+        simulate_cluster(make_trace([{"name": "a"}, {"name": "b"}]), Policy("hesitates", Hesitates()))
 
 
 def test_a_scheduler_that_moves_jobs_before_they_get_on_is_stopped(make_trace: MakeTrace) -> None:
@@ -247,7 +247,7 @@ def test_a_scheduler_that_moves_jobs_before_they_get_on_is_stopped(make_trace: M
     with pytest.raises(
         InputError, match="moves jobs before any of them ends an iteration; it was asked 1,000 times"
     ):
-        simulate(make_trace([{"name": "a", "workers": 1}]), Policy("fidgets", Fidgets()))
+        simulate_cluster(make_trace([{"name": "a", "workers": 1}]), Policy("fidgets", Fidgets()))
 
 
 def test_a_scheduler_may_ask_often_while_jobs_run(make_trace: MakeTrace) -> None:
@@ -256,12 +256,12 @@ def test_a_scheduler_may_ask_often_while_jobs_run(make_trace: MakeTrace) -> None
             # Some hundred times in each iteration.
             return Decision([Candidate({"a": (0, 1)})], state.now_ps + 10**9)
 
-    run = simulate(make_trace([{"name": "a", "iterations": 20}]), Policy("watches", Watches()))
+    run = simulate_cluster(make_trace([{"name": "a", "iterations": 20}]), Policy("watches", Watches()))
     assert jobs_of(run)["a"]["iterations"] == 20
 
 
 def test_a_run_ends_where_nothing_can_happen_any_more(make_trace: MakeTrace, told: MakeTold) -> None:
-    run = simulate(make_trace([{"name": "a"}]), Policy("told", told({0: {}})))
+    run = simulate_cluster(make_trace([{"name": "a"}]), Policy("told", told({0: {}})))
     assert (run.manifest["status"], jobs_of(run)["a"]["status"]) == ("complete", "waiting")
 
 
@@ -270,7 +270,7 @@ def test_ctrl_c_keeps_what_was_finished(make_trace: MakeTrace, tmp_path: Path) -
         os.kill(os.getpid(), signal.SIGINT)
         return Decision([Candidate({"a": (0, 1)})])
 
-    run = simulate(make_trace([{"name": "a"}]), Policy("x", failing(interrupts)), directory=tmp_path)
+    run = simulate_cluster(make_trace([{"name": "a"}]), Policy("x", failing(interrupts)), directory=tmp_path)
     assert run.interrupted
     assert Run.read(tmp_path).tables["iterations"]["count"].sum() == 18
 
@@ -311,7 +311,7 @@ def test_whatever_a_scheduler_does_no_gpu_has_two_jobs_and_no_work_is_lost(
     make_trace: MakeTrace, seed: int, arrivals: list[int]
 ) -> None:
     jobs = [{"name": f"j{number}", "arrival": f"{time} s"} for number, time in enumerate(arrivals)]
-    run = simulate(make_trace(jobs, seed=seed, cluster={"jitter": 0.05}), Policy("r", Restless(seed)))
+    run = simulate_cluster(make_trace(jobs, seed=seed, cluster={"jitter": 0.05}), Policy("r", Restless(seed)))
     placements = run.tables["placements"]
     held = placements.explode("gpus").sort("gpus", "given_s")
     for _, stints in held.group_by("gpus"):

@@ -5,17 +5,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.conftest import Tables
+from tests.export.conftest import job
 
 from hocket.errors import InputError
 from hocket.export.classes import Classes, job_classes, parse_classes
 from hocket.plan import parse_plan
-
-Tables = dict[str, Any]
-
-
-def job(name: str, **others: object) -> Tables:
-    up = {"start": "50 ms", "duration": "40 ms", "rate": "40 Gbps"}
-    return {"name": name, "period": "100 ms", "up": [up], **others}
 
 
 def classes_of(jobs: list[Tables], lossless: tuple[int, ...] = (4, 3), **network: Any) -> Classes:

@@ -36,7 +36,7 @@ def test_json_holds_what_programs_need(hocket: Command, plan: Path) -> None:
     answer = hocket("export", plan, "--json").json()
     assert [each["nccl_ib_tc"] for each in answer["classes"]["jobs"]] == [138, 106]
     assert answer["nics"][0]["writes"] == {"rp_time_reset": 100}
-    assert hocket("export", plan, "--for", "dcqcn", "--json").json()["classes"] is None
+    assert hocket("export", plan, "--part", "dcqcn", "--json").json()["classes"] is None
 
 
 def test_only_the_files_asked_for_are_written(hocket: Command, plan: Path, tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_only_the_files_asked_for_are_written(hocket: Command, plan: Path, tmp_p
         "dcqcn": {"a/apply.sh", "a/undo.sh"},
     }
     for part, expected in files.items():
-        assert hocket("export", plan, "--for", part, "--out", tmp_path / part).code == 0
+        assert hocket("export", plan, "--part", part, "--out", tmp_path / part).code == 0
         found = {str(path.relative_to(tmp_path / part)) for path in (tmp_path / part).rglob("*.*")}
         assert found == expected
 
@@ -54,9 +54,9 @@ def test_only_the_files_asked_for_are_written(hocket: Command, plan: Path, tmp_p
 def test_every_part_says_what_it_changes_and_how_to_undo_it(hocket: Command, plan: Path) -> None:
     for part in ("nccl", "switch", "dcqcn"):
         printed = (
-            hocket("export", plan, "--for", part, "--ports", "Ethernet0").out
+            hocket("export", plan, "--part", part, "--ports", "Ethernet0").out
             if part == "switch"
-            else (hocket("export", plan, "--for", part).out)
+            else (hocket("export", plan, "--part", part).out)
         )
         changes = printed.count("changes ")
         assert changes >= 1
@@ -68,7 +68,7 @@ def test_every_part_says_what_it_changes_and_how_to_undo_it(hocket: Command, pla
     [
         (("--classes", "6"), "--classes: must be classes from 1 to 5"),
         (("--ports", "swp1"), "--ports: must be ports such as Ethernet0"),
-        (("--ports", "Ethernet0", "--for", "nccl"), "--ports: is for switches"),
+        (("--ports", "Ethernet0", "--part", "nccl"), "--ports: is for switches"),
         (("--candidate", "x"), "there is no candidate 'x'"),
         (("--out", "/dev/null/x"), "/dev/null/x"),
     ],

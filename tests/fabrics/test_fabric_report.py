@@ -5,15 +5,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.patches import FancyArrowPatch
 
 from hocket import parse_plan
 from hocket.fabrics import Cable, from_cables, tiers_of
 from hocket.fabrics.report import placed, places
-from hocket.figures.fabric import fabric_figure
-from hocket.figures.style import JOB_COLOURS
+from hocket.figures.fabric import candidates_figure, fabric_figure
+from hocket.figures.palette import JOB_COLOURS
 
 Command = Callable[..., Any]
 Tables = dict[str, Any]
@@ -33,10 +36,11 @@ def texts(figure: Figure) -> list[str]:
     return [text.get_text() for text in figure.axes[0].texts]
 
 
-def gpus_of_colour(figure: Figure, colour: str) -> int:
-    patches = [patch for patch in figure.axes[0].patches if isinstance(patch, Rectangle)]
-    red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
-    return sum(tuple(patch.get_facecolor())[:3] == pytest.approx((red, green, blue)) for patch in patches)
+def gpus_of_colour(figure: Figure, colour: str, panel: int = 0) -> int:
+    areas = [each for each in figure.axes[panel].collections if isinstance(each, PolyCollection)]
+    # An area has one colour, an array of one row.
+    own = [area for area in areas if to_hex(tuple(np.asarray(area.get_facecolor())[0])) == colour]
+    return sum(len(area.get_paths()) for area in own)
 
 
 def test_tiers_have_what_is_below_and_above_each_switch() -> None:
@@ -77,13 +81,54 @@ def test_a_picture_shows_every_gpu_in_the_colour_of_its_job() -> None:
     assert {"s0", "s15", "tor7", "spine7", "each line\n8 × 200 Gbps"} <= set(texts(figure))
 
 
+def servers_in(figure: Figure) -> list[str]:
+    return [text for text in texts(figure) if text.startswith("s") and text[1:].isdigit()]
+
+
 def test_a_picture_of_8192_gpus_says_how_much_it_leaves_out() -> None:
-    found = texts(drawn({"clos": {"racks": 512}, "scale_up": True}))
-    servers = [text for text in found if text.startswith("s") and text[1:].isdigit()]
+    figure = drawn({"clos": {"racks": 512}, "scale_up": True}, benchmark("a", "s0"))
+    servers = servers_in(figure)
     assert servers[-2:] == ["s1022", "s1023"], "the last rack is drawn"
-    assert f"… {1024 - len(servers):,}\nmore" in found
+    found = texts(figure)
+    assert f"… {1024 - len(servers):,} servers without a job" in found
     tors = [text for text in found if text.startswith("tor")]
     assert f"512 switches\n{512 - len(tors)} not drawn\nover-subscription 1:1" in found
+
+
+def test_a_server_with_a_job_is_drawn_wherever_it_stands() -> None:
+    on = [f"s{number}" for number in (300, 301, 700)]
+    figure = drawn({"clos": {"racks": 512}, "scale_up": True}, benchmark("a", *on))
+    assert gpus_of_colour(figure, JOB_COLOURS[0]) == 24
+    assert set(on) <= set(servers_in(figure))
+    gaps = [text for text in texts(figure) if text.endswith("servers without a job")]
+    left_out = sum(int(text.split()[1].replace(",", "")) for text in gaps)
+    assert left_out + len(servers_in(figure)) == 1024
+
+
+def test_a_job_on_every_server_leaves_none_out() -> None:
+    figure = drawn(
+        {"clos": {"racks": 64, "servers_per_rack": 4}}, benchmark("a", *(f"s{n}" for n in range(256)))
+    )
+    assert gpus_of_colour(figure, JOB_COLOURS[0]) == 256 * 8
+    assert not any("without a job" in text for text in texts(figure))
+
+
+@pytest.mark.parametrize(("racks", "lines"), [(16, 16 * 4), (512, 0)])
+def test_lines_above_the_racks_are_drawn_whole_or_not_at_all(racks: int, lines: int) -> None:
+    figure = drawn({"clos": {"racks": racks, "spines": 4}})
+    arrows = [patch for patch in figure.axes[0].patches if isinstance(patch, FancyArrowPatch)]
+    ends = [arrow._posA_posB for arrow in arrows]  # type: ignore[attr-defined]
+    assert sum(low[1] > 0 for low, _ in ends) == lines
+    assert any(text.startswith(f"{racks * 4:,} lines") for text in texts(figure)) == (lines == 0)
+
+
+def test_candidates_have_a_panel_each_and_a_job_its_colour_in_all() -> None:
+    topology, _ = placed(parse_plan({"fabric": {"clos": {"racks": 2}}, "jobs": [benchmark("a")]}))
+    one, other = topology.servers["s0"], topology.servers["s3"]
+    figure = candidates_figure(topology, {"left": {"a": one, "b": other}, "right": {"a": other, "b": ()}})
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["left", "right"]
+    counts = [[gpus_of_colour(figure, colour, panel) for colour in JOB_COLOURS[:2]] for panel in (0, 1)]
+    assert counts == [[8, 8], [8, 0]]
 
 
 def test_a_picture_names_each_rate_where_they_differ() -> None:
@@ -124,7 +169,7 @@ def test_the_command_prints_tiers_and_places_and_draws(hocket: Command, tmp_path
     plan.write_text(
         json.dumps({"fabric": {"testbed": "cassini"}, "jobs": [benchmark("a", "s0", "s1", "s2")]})
     )
-    outcome = hocket("fabric", plan, "--out", tmp_path / "fabric.svg")
+    outcome = hocket("fabric", plan, "--figure", tmp_path / "fabric.svg")
     assert outcome.code == 0
     assert "plan.json: 24 GPUs in servers: 24 of 1" in outcome.out
     assert "tor0 … tor5    4 × 50 Gbps  2 × 50 Gbps       6                2:1" in outcome.out
@@ -151,4 +196,4 @@ def test_the_command_refuses_a_plan_without_a_fabric_and_a_picture_of_no_kind(
     outcome = hocket("fabric", plan)
     assert outcome.code == 2
     assert outcome.err.endswith("fabric: the plan has one [link] that all jobs share, and no [fabric]\n")
-    assert "a figure is one of .svg, .png, .pdf" in hocket("fabric", plan, "--out", "fabric.txt").err
+    assert "a figure is one of .svg, .png, .pdf" in hocket("fabric", plan, "--figure", "fabric.txt").err

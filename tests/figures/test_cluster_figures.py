@@ -5,8 +5,13 @@ import polars as pl
 import pytest
 
 from hocket.errors import InputError
-from hocket.figures.cluster import distribution_figure, link_circle_figure, over_time_figure
-from hocket.workloads import PhaseSpec, WorkloadProfile
+from hocket.figures.cluster import (
+    distribution_figure,
+    link_circle_figure,
+    over_time_figure,
+    schedulers_figure,
+)
+from hocket.profiles import PhaseSpec, WorkloadProfile
 
 MS = 10**9
 GBPS = 10**9
@@ -65,6 +70,15 @@ def test_the_distribution_weighs_rows_with_their_iterations() -> None:
     assert steps == pytest.approx({100.0: 0.25, 200.0: 0.75, 500.0: 1.0})
 
 
+def test_schedulers_are_compared_by_how_much_longer_than_ideal_iterations_take() -> None:
+    # Twice 200 ms and 500 ms are ideal, and 100 ms could have been 80.
+    ideal = ITERATIONS.with_columns(ideal_s=pl.Series([0.2, 0.5, 0.08]))
+    over_time, distribution = schedulers_figure({"themis": ideal, "random": ideal}).axes
+    assert np.asarray(over_time.lines[0].get_ydata()).tolist() == pytest.approx([1, 1.25])
+    steps = {x: y for x, y in np.asarray(distribution.lines[0].get_xydata()).tolist() if np.isfinite(x)}
+    assert steps == pytest.approx({1.0: 0.75, 1.25: 1.0})
+
+
 def test_what_was_not_recorded_cannot_be_drawn() -> None:
     with pytest.raises(InputError, match="no run has an iteration of GPT1"):
         over_time_figure({"themis": ITERATIONS}, "iteration", ["GPT1"])
@@ -79,8 +93,9 @@ def test_the_circle_of_a_link_shows_shifts_and_what_they_leave() -> None:
     # Both start at once: 30 of 50 Gbps too much for 50 of 200 ms.
     assert "mean excess 15.0% of the link" in before
     assert "mean excess 0.0% of the link" in after
-    assert "up, 50 Gbps" in figure.get_suptitle()
-    assert "b 50 ms" in figure.get_suptitle()
+    assert "up, capacity 50 Gbps" in figure.get_suptitle()
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "b: 200 ms, shifted by 50 ms" in legend
 
 
 def test_flows_of_a_job_on_a_link_add_up_on_its_circle() -> None:

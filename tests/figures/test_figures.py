@@ -1,22 +1,24 @@
 """Figures show what they are given: the arithmetic behind them by hand, and their labels."""
 
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.projections.polar import PolarAxes
 
 from hocket import compatibility, simulate
 from hocket.figures import save
-from hocket.figures.affinity import affinity_figure
-from hocket.figures.cdf import CdfPanel, cdf_figure
 from hocket.figures.circles import compatibility_figure, demand
-from hocket.figures.comparison import Pair, comparison_figure
-from hocket.figures.lines import LinesPanel, lines_figure
-from hocket.figures.style import EXCESS_COLOUR, JOB_COLOURS
+from hocket.figures.palette import EXCESS_COLOUR, JOB_COLOURS, styles
 from hocket.figures.timeline import panel_of, rates_over, timeline_figure
-from hocket.reproduce.fabrics import chain, fig_7_jobs
+from hocket_reproduce.figures.affinity import affinity_figure
+from hocket_reproduce.figures.cdf import CdfPanel, cdf_figure
+from hocket_reproduce.figures.comparison import Pair, comparison_figure
+from hocket_reproduce.figures.lines import LinesPanel, lines_figure
+from hocket_reproduce.targets.fabrics import chain, fig_7_jobs
 
 MS = 10**9
 GBPS = 10**9
@@ -64,15 +66,67 @@ def test_circles_name_the_jobs_the_score_and_the_excess() -> None:
     shown = texts(compatibility_figure(answer))
     assert "first: 40 ms" in shown
     assert "above the capacity" in shown
-    assert "as they are: mean excess 5.0% of the link" in shown
-    assert "rotated: mean excess 0.0% of the link" in shown
-    assert f"first {answer.time_shifts_s['first'] * 1e3:.4g} ms" in shown
+    assert "sharing: mean excess 5.0% of the link" in shown
+    assert "shifted: mean excess 0.0% of the link" in shown
+    shifts_ms = {name: 1e3 * shift_s for name, shift_s in answer.time_shifts_s.items() if shift_s}
+    assert all(f"ms, shifted by {shift_ms:.4g} ms" in shown for shift_ms in shifts_ms.values())
+    assert len(shifts_ms) == 1
 
 
 def test_circles_of_jobs_that_fit_anyway_show_no_excess() -> None:
     plan = two_jobs(10)
     plan["link"] = {"capacity": "100 Gbps"}
     assert "above the capacity" not in texts(compatibility_figure(compatibility(plan)))
+
+
+def test_circles_run_as_a_clock_with_round_times() -> None:
+    (axes, _) = compatibility_figure(compatibility(two_jobs(10)), "my plan").axes
+    assert isinstance(axes, PolarAxes)
+    # Twelve o'clock is 90° from the x-axis, and a clock counts against angles.
+    assert axes.get_theta_offset() == pytest.approx(np.pi / 2)
+    assert axes.get_theta_direction() == -1
+    times = [text.get_text() for text in axes.texts if text.get_text()]
+    assert times == ["0 ms", "10", "20", "30", "40", "50", "60", "70", "80", "90", "100", "110"]
+
+
+def test_the_title_of_circles_names_the_plan_and_the_score() -> None:
+    title = compatibility_figure(compatibility(two_jobs(10)), "my plan").get_suptitle()
+    assert title == "my plan\nscore 1.000, capacity 50 Gbps, circle of 120 ms"
+
+
+def test_labels_around_a_circle_do_not_touch() -> None:
+    for period_ms in (33, 100, 330, 997):
+        plan = two_jobs(10)
+        plan["jobs"] = [{**job, "period": f"{period_ms} ms"} for job in plan["jobs"]]  # type: ignore[attr-defined]
+        figure = compatibility_figure(compatibility(plan))
+        figure.draw_without_rendering()
+        boxes = [text.get_window_extent() for axes in figure.axes for text in axes.texts if text.get_text()]
+        boxes += [axes.title.get_window_extent() for axes in figure.axes]
+        assert not any(one.overlaps(other) for one, other in combinations(boxes, 2)), period_ms
+
+
+def test_jobs_that_no_shift_moves_have_one_circle() -> None:
+    plan = two_jobs(10)
+    plan["link"] = {"capacity": "100 Gbps"}
+    figure = compatibility_figure(compatibility(plan))
+    assert [axes.get_title() for axes in figure.axes] == ["without shifts: mean excess 0.0% of the link"]
+
+
+def test_a_scheduler_has_the_same_colour_beside_any_other() -> None:
+    alone, beside = styles(["themis"]), styles(["pollux", "random", "themis+cassini", "themis"])
+    assert alone["themis"] == beside["themis"]
+    assert beside["themis"].colour == beside["themis+cassini"].colour
+    assert beside["themis"].line != beside["themis+cassini"].line
+    assert len({(style.colour, style.line) for style in beside.values()}) == 4
+
+
+def test_no_series_shares_its_style_with_another() -> None:
+    names = ["themis", "Themis", "sharing", *"abcdefghijklmnop"]
+    drawn = styles(names)
+    others = [drawn[name] for name in names[3:]]
+    assert len(set(others)) == len(others)
+    assert drawn["themis"] == drawn["Themis"]
+    assert not {style.colour for style in others} & {drawn["themis"].colour, drawn["sharing"].colour}
 
 
 def test_no_job_has_the_colour_of_the_excess() -> None:
@@ -92,7 +146,9 @@ def test_circles_of_a_fabric_are_those_of_its_worst_link() -> None:
 
 
 def test_rates_hold_from_their_row_to_the_next_one() -> None:
-    table = pl.DataFrame({"job": ["a", "b", "a", "a"], "start_ps": [0, 10, 20, 20], "rate_bps": [5, 7, 1, 2]})
+    table = pl.DataFrame(
+        {"job": ["a", "b", "a", "a"], "start_s": [0.0, 10.0, 20.0, 20.0], "rate_bps": [5, 7, 1, 2]}
+    )
     edges, steps = rates_over(table, ["a", "b", "c"], 5, 30)
     assert edges.tolist() == [5, 10, 20, 30]
     assert steps.tolist() == [[5, 5, 2], [0, 7, 7], [0, 0, 0]]

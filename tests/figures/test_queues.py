@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hocket.figures.queues import QueuePanel, queues_figure
+from hocket_reproduce.figures.queues import QueuePanel, queues_figure
 
 
 def panel(title: str, longest_mb: float, **others: float) -> QueuePanel:
@@ -30,10 +30,10 @@ def test_queues_of_all_panels_can_be_compared_unless_columns_are_apart() -> None
     assert apart[0].get_ylim()[1] < 2 < apart[1].get_ylim()[1]
 
 
-def test_a_logarithmic_axis_reaches_from_nothing_to_the_longest_queue() -> None:
+def test_a_logarithmic_axis_reaches_from_one_packet_to_the_longest_queue() -> None:
     (axes,) = queues_figure([panel("1", 15.0)], 1, "", log=True).axes
-    assert axes.get_ylim() == pytest.approx((0.0, 30.0))
-    assert [text.get_text() for text in axes.get_yticklabels()] == ["0", "0.001", "0.01", "0.1", "1", "10"]
+    assert axes.get_ylim() == pytest.approx((0.001, 30.0))
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["0.001", "0.01", "0.1", "1", "10"]
 
 
 def test_a_name_has_one_colour_and_one_entry_in_the_legend() -> None:

@@ -16,8 +16,8 @@ from hocket.compare import compare
 from hocket.figures import save
 from hocket.figures.bars import GroupedBars, StackedBars, bars_figure
 from hocket.figures.operations import operations_figure
+from hocket.figures.palette import JOB_COLOURS, TOTAL_COLOUR
 from hocket.figures.runs import runs_figure
-from hocket.figures.style import JOB_COLOURS, TOTAL_COLOUR
 
 TrainingRun = Callable[..., Run]
 
@@ -61,12 +61,13 @@ def test_parts_of_a_bar_follow_each_other_and_the_sum_is_written() -> None:
     assert written(axes) == ["5", "1,503"]
 
 
-def test_counts_of_zero_have_a_place_on_a_logarithmic_axis() -> None:
+def test_counts_of_zero_have_no_bar_on_a_logarithmic_axis() -> None:
     counts = {"dcqcn": [0], "pfc-only": [20_000]}
     figure = bars_figure([GroupedBars("PFC", "PAUSE frames", ("",), counts, log=True)])
     (axes,) = figure.axes
-    assert axes.get_xlim()[0] == 0
-    assert axes.get_xscale() == "symlog"
+    assert axes.get_xlim()[0] == 0.5
+    assert axes.get_xscale() == "log"
+    assert written(axes) == ["0", "20,000"]
     assert (ticks(axes), legend(figure)) == (["dcqcn", "pfc-only"], [])
 
 

@@ -15,15 +15,21 @@ from typing import Any
 import polars as pl
 import pytest
 
+from hocket import _hocket
 from hocket.errors import InputError, SelfCheckError
 from hocket.hpcc import Study, load_study
 from hocket.hpcc.parameters import EXACT
 from hocket.hpcc.run import run_study
-from hocket.packet_tables import EVENT_TABLES, QUEUE_TABLES
-from hocket.results import Run
+from hocket.results import Run, frame
+from hocket.results.times import in_ps
 
 StudyWith = Callable[..., Study]
 PEER = Path(__file__).parents[1] / "peer" / "data"
+
+
+def schemas(*groups: "_hocket._TableGroup") -> dict[str, pl.Schema]:
+    tables = _hocket.table_schemas("packet", groups)
+    return {name: frame(columns).schema for name, columns in tables.items()}
 
 
 def test_the_files_are_those_of_the_simulator_to_the_byte(tmp_path: Path, data: Path) -> None:
@@ -42,7 +48,7 @@ def test_tables_have_the_documented_columns_also_where_they_are_empty(
     paused = run_study(study_with(CC_MODE="12", ENABLE_QCN="0"), tmp_path / "paused")
     assert not paused.tables["pauses"].is_empty()
     for run in (quiet, paused):
-        assert {name: table.schema for name, table in run.tables.items()} == EVENT_TABLES
+        assert {name: table.schema for name, table in run.tables.items()} == schemas("events")
 
 
 def test_the_manifest_says_what_ran_and_where_each_value_is_from(
@@ -50,7 +56,7 @@ def test_the_manifest_says_what_ran_and_where_each_value_is_from(
 ) -> None:
     run = run_study(study_with(MIN_RATE=None, BUFFER_SIZE="32"), tmp_path, seed=3)
     manifest = run.manifest
-    assert (manifest["engine"], manifest["profile"], manifest["seed"]) == ("packet", "reference", 3)
+    assert (manifest["engine"], manifest["fidelity"], manifest["seed"]) == ("packet", "reference", 3)
     assert (manifest["status"], manifest["flows"]) == ("complete", 7)
     # 70,000 packets and as many acknowledgements over two links each.
     assert manifest["packet_hops"] == 280_000
@@ -65,7 +71,7 @@ def test_the_manifest_says_what_ran_and_where_each_value_is_from(
         "value": 100_000_000,
         "source": "MIN_RATE (the simulator's default)",
     }
-    assert parameters["data_header_bytes"] == {"value": 36, "source": "profile reference"}
+    assert parameters["data_header_bytes"] == {"value": 36, "source": "fidelity reference"}
     assert all(each["source"] for each in parameters.values())
     ignored = {each["key"]: each["why"] for each in manifest["ignored"]}
     assert ignored["U_TARGET"] == "belongs to hpcc and hpcc-pint, and CC_MODE chooses dcqcn"
@@ -80,23 +86,28 @@ def test_the_seed_alone_decides_what_is_random(study_with: StudyWith, tmp_path: 
     assert not one.tables["flows"].equals(other.tables["flows"])
 
 
-def test_without_the_profile_a_packet_takes_its_exact_time(study_with: StudyWith, tmp_path: Path) -> None:
+def test_without_the_simulators_rounding_a_packet_takes_its_exact_time(
+    study_with: StudyWith, tmp_path: Path
+) -> None:
     flow = tmp_path / "flow.txt"
     study_with()
     flow.write_text("1\n1 0 3 100 1000 0\n")
     study = study_with(CC_MODE="12")
-    run = run_study(study, tmp_path / "run", profile=EXACT)
+    run = run_study(study, tmp_path / "run", fidelity=EXACT)
     # Twice over two links: 1,082 bytes and back 86 at 200 Gb/s, 500 ns each way and link.
-    assert run.tables["flows"]["end_ps"].to_list() == [2 * (43_280 + 3_440) + 4 * 500_000]
+    assert run.tables["flows"].select(in_ps("end_s"))["end_s"].to_list() == [
+        2 * (43_280 + 3_440) + 4 * 500_000
+    ]
 
 
 def test_queues_are_sampled_while_the_monitor_is_on(study_with: StudyWith, tmp_path: Path) -> None:
     study = study_with(QLEN_MON_START="0", QLEN_MON_END="100000", QLEN_MON_INTERVAL="500")
     run = run_study(study, tmp_path)
     queues = run.tables["queues"]
-    assert {name: table.schema for name, table in run.tables.items()} == EVENT_TABLES | QUEUE_TABLES
-    assert (queues["time_ps"] % 500_000 == 0).all()
-    assert 99_000_000 < max(queues["time_ps"]) <= 100_000_000
+    assert {name: table.schema for name, table in run.tables.items()} == schemas("events", "queues")
+    at_ps = queues.select(in_ps("at_s"))["at_s"]
+    assert (at_ps % 500_000 == 0).all()
+    assert 99_000_000 < max(at_ps) <= 100_000_000
     # Seven senders feed one port.
     assert max(queues.filter(link="8->0")["bytes"]) > 1_000_000
     without = run_study(study_with(), tmp_path / "without")
@@ -136,7 +147,7 @@ def test_a_run_that_proves_itself_wrong_is_exit_code_1(
     assert "lost a packet of flow" in outcome.err
     assert Run.read(tmp_path / "run").manifest["status"] == "failed"
     # What IEEE 802.1Qbb asks for is enough.
-    assert hocket("run", "config.txt", "--out", "run", "--exact").code == 0
+    assert hocket("run", "config.txt", "--out", "run", "--exact", "--force").code == 0
 
 
 @pytest.mark.parametrize(
@@ -178,7 +189,7 @@ def test_ctrl_c_keeps_what_was_recorded(study_with: StudyWith, tmp_path: Path) -
     assert "interrupted at" in printed
     kept = Run.read(tmp_path / "run")
     assert kept.interrupted
-    assert set(kept.tables) == {*EVENT_TABLES, *QUEUE_TABLES}
+    assert set(kept.tables) == set(schemas("events", "queues"))
     assert kept.tables["flows"]["bytes"].to_list() == [10_000] * len(pairs)
     assert len((tmp_path / "run" / "fct.txt").read_text().splitlines()) == len(pairs)
 
@@ -187,22 +198,19 @@ def test_the_command_runs_a_study_and_prints_what_became_of_it(
     hocket: Callable[..., Any], data: Path, tmp_path: Path
 ) -> None:
     outcome = hocket("run", data / "incast8-dcqcn" / "config.txt", "--seed", "2")
-    assert "dcqcn, profile reference, seed 2: complete" in outcome.out
+    assert "dcqcn, fidelity reference, seed 2: complete" in outcome.out
     assert "packet-hops" in outcome.out
     kept = Run.read(tmp_path / "hocket-runs" / "incast8-dcqcn")
     assert kept.manifest["seed"] == 2
-    as_json = hocket("run", data / "incast8-dcqcn" / "config.txt", "--exact", "--json")
-    assert json.loads(as_json.out)["profile"] == "exact"
+    as_json = hocket("run", data / "incast8-dcqcn" / "config.txt", "--exact", "--force", "--json")
+    assert json.loads(as_json.out)["fidelity"] == "exact"
 
 
-@pytest.mark.parametrize("arguments", [("--seed", "1"), ("--exact",)])
-def test_what_is_for_studies_is_refused_for_plans(
-    arguments: tuple[str, ...], hocket: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_what_is_for_studies_is_refused_for_plans(hocket: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text("")
-    outcome = hocket("run", "plan.toml", *arguments)
+    outcome = hocket("run", "plan.toml", "--exact")
     assert outcome.code == 2
-    assert f"{arguments[0]}: is for HPCC-style studies" in outcome.err
+    assert "--exact: is for HPCC-style studies" in outcome.err
 
 
 def test_reading_and_handing_over_many_flows_takes_milliseconds(

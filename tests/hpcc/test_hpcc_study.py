@@ -39,7 +39,7 @@ def test_settings_come_with_their_units(data: Path) -> None:
     config = load_study(data / "incast8-dcqcn" / "config.txt").config
     assert config.congestion_control == Dcqcn(
         alpha_timer_ps=1_000_000,
-        decrease_period_ps=4_000_000,
+        cut_check_ps=4_000_000,
         increase_timer_ps=300_000_000,
         clamp_target_rate=False,
         gain=1 / 256,

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from hocket.validate import compare, read_recorded
-from hocket.validate.comparison import EXACT_TIME
+from hocket_reproduce.validate import compare, read_recorded
+from hocket_reproduce.validate.comparison import EXACT_TIME
 
 CASES = {case.folder: case for case in read_recorded(Path(__file__).parent / "data") if case.has_inputs}
 RANDOM = [
@@ -40,7 +40,7 @@ def test_where_draws_steer_the_means_over_ten_seeds_agree(folder: str) -> None:
 
 @pytest.mark.parametrize(("folder", "slower"), [("incast8/pfc", 0.0107), ("clos_4x8/hpcc", 0.003)])
 def test_exact_times_differ_by_what_the_simulator_rounds_away(folder: str, slower: float) -> None:
-    found = compare(CASES[folder], profile=EXACT_TIME)
+    found = compare(CASES[folder], fidelity=EXACT_TIME)
     assert found.mean_fct_ns.difference == pytest.approx(slower, abs=0.002)
     assert found.equal_flows == 0
     assert bool(found.failures) == (folder == "incast8/pfc")

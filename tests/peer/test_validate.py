@@ -9,8 +9,15 @@ from typing import Any
 import pytest
 
 from hocket.errors import InputError
-from hocket.validate import Case, Comparison, Quantity, compare, read_recorded, report
-from hocket.validate.comparison import ALIKE, SAME
+from hocket_reproduce.validate import (
+    Case,
+    Comparison,
+    Quantity,
+    compare,
+    read_recorded,
+    report,
+)
+from hocket_reproduce.validate.comparison import ALIKE, SAME
 
 DATA = Path(__file__).parent / "data"
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from hocket import InputError, parse_plan
-from hocket.network import build_network
-from hocket.packets import model_parameters
+from hocket.engines.network import build_network
+from hocket.engines.packet import model_parameters
 from hocket.plan import Fabric, Plan
 
 Tables = dict[str, Any]

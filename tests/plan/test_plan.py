@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import Tables, shared_link
 
 from hocket.errors import InputError
 from hocket.plan import MAX_FILE_BYTES, MAX_PHASES, Plan, Share, load_plan, parse_plan, plan_schema
@@ -16,7 +17,6 @@ from hocket.plan import MAX_FILE_BYTES, MAX_PHASES, Plan, Share, load_plan, pars
 MS = 10**9
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
-Tables = dict[str, Any]
 Mistakes = Callable[[object], list[str]]
 
 
@@ -35,11 +35,6 @@ def vgg16(**changes: object) -> Tables:
     """A job of the catalogue."""
     workload = {"workload": "VGG16", "batch_size": 1400, "workers": 2}
     return job(**{"name": "v", "period": None, "up": None, **workload, **changes})
-
-
-def shared_link(*jobs: Tables, **changes: object) -> Tables:
-    """A plan of `jobs` on one link of 50 Gbps."""
-    return {"link": {"capacity": "50 Gbps"}, "jobs": list(jobs), **changes}
 
 
 def two_racks(*jobs: Tables, **changes: object) -> Tables:
@@ -92,9 +87,9 @@ def test_a_share_is_fair_weighted_or_adaptive(written: object, read: Share) -> N
     assert parse_plan(shared_link(job(share=written))).jobs[0].share == read
 
 
-def test_the_precision_is_of_compat_then_of_the_link_then_5_degrees() -> None:
+def test_the_precision_is_of_compat_then_of_the_link_then_0_for_all_shifts() -> None:
     link = {"capacity": "50 Gbps", "precision_deg": 10}
-    assert parse_plan(shared_link(job())).precision_deg == 5
+    assert parse_plan(shared_link(job())).precision_deg == 0
     assert parse_plan(shared_link(job(), link=link)).precision_deg == 10
     assert parse_plan(shared_link(job(), compat={"precision_deg": 2.5})).precision_deg == 2.5
 
@@ -236,7 +231,7 @@ def test_a_run_without_an_end_takes_1000_iterations() -> None:
             "jobs[0].period: comes from the catalogue for the workload 'VGG16'; give one of them",
         ),
         (
-            shared_link(vgg16(), link={"capacity": "10 Gbps"}),
+            shared_link(vgg16(nic="50 Gbps"), link={"capacity": "10 Gbps"}),
             "jobs[0].workload: the demand of 'VGG16', 29 Gbps, is above the link's capacity of 10 Gbps",
         ),
         ({"jobs": [job()]}, "a plan has either a [link] or a [fabric]: got neither"),
@@ -246,7 +241,7 @@ def test_a_run_without_an_end_takes_1000_iterations() -> None:
         ),
         (
             shared_link(job(), link={"capacity": "50 Gbps", "precision_deg": 0.05}),
-            "link.precision_deg: 0.05 is below the smallest, 0.1",
+            "link.precision_deg: must be 0 for all shifts, or from 0.1 to 90 degrees: got 0.05",
         ),
         (
             shared_link(job(), link={"capacity": "1 Gbps", "precision_deg": 5}, compat={"precision_deg": 6}),
@@ -385,8 +380,8 @@ def test_the_resolved_plan_shows_profiles_and_each_default_with_its_source() -> 
         {"start": "126 ms", "duration": "148 ms", "rate": "29 Gbps"}
     ]
     defaults = {each["key"]: each for each in resolved["defaults"]}
-    assert defaults["link.precision_deg"]["value"] == 5
-    assert "NSDI'24 §5.1" in defaults["link.precision_deg"]["source"]
+    assert defaults["link.precision_deg"]["value"] == 0
+    assert "all shifts" in defaults["link.precision_deg"]["source"]
     assert "jobs[0].priority" not in defaults
     assert defaults["jobs[1].priority"]["value"] == 0
 
@@ -406,8 +401,8 @@ def test_a_plan_cannot_be_changed_once_checked() -> None:
 
 def test_the_schema_names_the_keys_as_they_are_written() -> None:
     schema = plan_schema()
-    assert set(schema["$defs"]["Phase"]["properties"]) == {"start", "duration", "rate"}
-    assert schema["$defs"]["Phase"]["properties"]["rate"]["type"] == "string"
+    assert set(schema["$defs"]["Up"]["properties"]) == {"start", "duration", "rate"}
+    assert schema["$defs"]["Up"]["properties"]["rate"]["type"] == "string"
 
 
 def test_the_schema_knows_where_one_stands_for_a_list_and_true_for_a_table() -> None:
@@ -415,7 +410,7 @@ def test_the_schema_knows_where_one_stands_for_a_list_and_true_for_a_table() -> 
     one, several = tables["Collectives"]["properties"]["all_reduce"]["anyOf"]
     assert one["enum"] == several["items"]["enum"] == ["ring", "tree", "halving-doubling", "direct"]
     assert {"type": "boolean"} in tables["Fabric"]["properties"]["scale_up"]["anyOf"]
-    assert {"type": "boolean"} in tables["Run"]["properties"]["skip_ahead"]["anyOf"]
+    assert {"type": "boolean"} in tables["RunSettings"]["properties"]["skip_ahead"]["anyOf"]
 
 
 SCALARS = st.one_of(

@@ -1,11 +1,15 @@
-"""Each target is rerun once for all tests of a session."""
+"""What tests of reproductions share: each target is rerun once for all tests of a session, quietly."""
 
 from collections.abc import Callable
 from functools import cache
 
 import pytest
 
-from hocket.reproduce import Reproduction, reproduce
+from hocket_reproduce.targets import Reproduction, reproduce
+
+
+def quiet(doing: str) -> None:
+    """Progress that nobody reads."""
 
 
 @cache

@@ -4,16 +4,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.reproduce.conftest import quiet
 
 from hocket.cluster.trace import load_trace, parse_trace
-from hocket.reproduce import c13
-from hocket.reproduce.cluster import (
+from hocket_reproduce.targets import c13
+from hocket_reproduce.targets.cluster import (
     IDEAL,
     RANDOM,
     TH_CASSINI,
     THEMIS,
     Contender,
-    Outcome,
+    ContenderRun,
     Outcomes,
     estimate,
     outcome,
@@ -24,19 +25,15 @@ from hocket.reproduce.cluster import (
     ratio,
     row,
 )
-from hocket.reproduce.setting import Tables
+from hocket_reproduce.targets.setting import Tables
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "cluster"
 SHORT = overlaid(c13.MIXED, {"poisson": {"duration": "20 min"}})
 
 
-def silent(doing: str) -> None:
-    """No progress is shown."""
-
-
 @pytest.fixture(scope="module")
 def short() -> Outcomes:
-    return outcomes(SHORT, [THEMIS, TH_CASSINI, RANDOM, IDEAL], silent, seeds=[1])
+    return outcomes(SHORT, [THEMIS, TH_CASSINI, RANDOM, IDEAL], quiet, seeds=[1])
 
 
 @pytest.mark.parametrize(
@@ -85,7 +82,7 @@ def test_every_quantity_stands_once_and_those_that_differ_say_why(monkeypatch: p
     monkeypatch.setattr(
         c13, "MODEL_PARALLEL", overlaid(c13.MODEL_PARALLEL, {"poisson": {"duration": "15 min"}})
     )
-    reproduction = c13.reproduce_c14(silent, seeds=[1])
+    reproduction = c13.reproduce_c14(quiet, seeds=[1])
     quantities = [each.quantity for each in reproduction.rows]
     assert len(set(quantities)) == len(quantities)
     assert [each.quantity for each in reproduction.rows if each.differs and not each.comment] == []
@@ -133,7 +130,7 @@ def test_a_percentile_is_one_of_the_values() -> None:
 
 
 def test_minutes_hold_the_mean_of_the_iterations_that_begin_in_them(short: Outcomes) -> None:
-    each: Outcome = short[THEMIS.name][0]
+    each: ContenderRun = short[THEMIS.name][0]
     first = each.iterations["job"][0]
     rows = over_time(each).filter(job=first)
     begun = each.iterations.filter(job=first)

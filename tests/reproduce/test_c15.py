@@ -4,10 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.reproduce.conftest import quiet
 
 from hocket.cluster.trace import load_trace, parse_trace
-from hocket.reproduce import c15, c18
-from hocket.reproduce.cluster import (
+from hocket_reproduce.targets import c15, c18
+from hocket_reproduce.targets.cluster import (
     POLLUX,
     RANDOM,
     RANDOM_FABRIC,
@@ -18,18 +19,14 @@ from hocket.reproduce.cluster import (
     outcomes,
     pooled,
 )
-from hocket.reproduce.setting import Tables
+from hocket_reproduce.targets.setting import Tables
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "cluster"
 
 
-def silent(doing: str) -> None:
-    """No progress is shown."""
-
-
 @pytest.fixture(scope="module")
 def mixed() -> Outcomes:
-    return outcomes(c15.MIXED, [THEMIS, TH_CASSINI, POLLUX], silent, seeds=[1])
+    return outcomes(c15.MIXED, [THEMIS, TH_CASSINI, POLLUX], quiet, seeds=[1])
 
 
 @pytest.mark.parametrize(
@@ -44,7 +41,7 @@ def test_the_traces_are_those_of_the_examples(tables: Tables, name: str) -> None
     example, ours = load_trace(EXAMPLES / f"{name}.toml"), parse_trace(tables)
     assert ours.jobs == example.jobs
     assert ours.network.links == example.network.links
-    assert ours.until_ps == example.until_ps
+    assert ours.until_s == example.until_s
 
 
 def test_cassini_takes_a_placement_in_which_dlrm_meets_nobody(mixed: Outcomes) -> None:
@@ -84,7 +81,7 @@ def test_dlrm_meets_xlm_on_its_server_and_never_fills_a_link_with_resnet50() -> 
 
 
 def test_every_row_of_the_two_gpu_target_stands_once_and_says_why_it_differs() -> None:
-    reproduction = c18.reproduce(silent, seeds=[1])
+    reproduction = c18.reproduce(quiet, seeds=[1])
     quantities = [each.quantity for each in reproduction.rows]
     assert len(set(quantities)) == len(quantities)
     assert [each.quantity for each in reproduction.rows if each.differs and not each.comment] == []

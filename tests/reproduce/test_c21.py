@@ -6,8 +6,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from hocket.reproduce import Reproduction
-from hocket.reproduce.c21 import (
+from hocket.engines.run import simulate
+from hocket_reproduce.targets import Reproduction
+from hocket_reproduce.targets.c21 import (
     INTERVAL_S,
     LIFESPAN_S,
     Setting,
@@ -16,8 +17,7 @@ from hocket.reproduce.c21 import (
     reading_times_s,
     refreshed_s,
 )
-from hocket.reproduce.setting import link_plan
-from hocket.runner import simulate
+from hocket_reproduce.targets.setting import link_plan
 
 
 def test_a_value_is_kept_for_its_lifespan() -> None:

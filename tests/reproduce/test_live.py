@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from hocket.plan import parse_plan
-from hocket.reproduce import TARGETS
-from hocket.reproduce.live.pictures import sent_rates
-from hocket.reproduce.live.plans import (
+from hocket.tcp import requirements
+from hocket_reproduce.targets import TARGETS
+from hocket_reproduce.targets.live.pictures import sent_rates
+from hocket_reproduce.targets.live.plans import (
     ADAPTIVE,
     CASES,
     JOBS,
@@ -18,19 +19,18 @@ from hocket.reproduce.live.plans import (
     live_plan,
     predicted,
 )
-from hocket.reproduce.live.rows import rows
-from hocket.reproduce.live.runs import ENGINES, Outcome, measure
-from hocket.tcp import requirements
+from hocket_reproduce.targets.live.rows import rows
+from hocket_reproduce.targets.live.runs import ENGINES, CaseRuns, measure
 
 ITERATIONS = 12
 LACKING = TARGETS["LIVE"].missing()
 
 
-def outcome(name: str, case: str) -> Outcome:
+def outcome(name: str, case: str) -> CaseRuns:
     """A case on both engines."""
     chosen = next(each for each in CASES if each.name == case)
     runs = predicted(in_case(live_plan(name, ITERATIONS), chosen), chosen)
-    return Outcome(chosen, dict(zip(ENGINES, runs, strict=True)))
+    return CaseRuns(chosen, dict(zip(ENGINES, runs, strict=True)))
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -56,8 +56,8 @@ def test_what_jobs_sent_adds_up_to_the_bytes_of_their_phases_on_either_engine() 
     for engine, headers in zip(ENGINES, (1.0, 1.06), strict=True):
         for job in JOBS:
             rates = sent_rates(runs[engine]).filter(job=job)
-            lasted_ps = np.diff(rates["start_ps"].to_numpy().astype(np.float64))
-            sent_bytes = float(lasted_ps @ rates["rate_bps"].to_numpy()[:-1]) / 8e12
+            lasted_s = np.diff(rates["start_s"].to_numpy())
+            sent_bytes = float(lasted_s @ rates["rate_bps"].to_numpy()[:-1]) / 8
             assert sent_bytes == pytest.approx(headers * ITERATIONS * phase_bytes, rel=0.02)
 
 

@@ -6,16 +6,31 @@ from collections.abc import Callable
 import numpy as np
 import polars as pl
 import pytest
+from tests.reproduce.conftest import quiet
 
-from hocket.reproduce import Reproduction, cross, h1, h6, h7, packets, r4, r5, testbed
-from hocket.reproduce.measure import overlaps
-from hocket.reproduce.packets import DCQCN, DCTCP, PFC_ONLY, Control, Network, Ran, Sends
+from hocket_reproduce.targets import (
+    Reproduction,
+    cross,
+    h1,
+    h6,
+    h7,
+    packets,
+    r4,
+    r5,
+    testbed,
+)
+from hocket_reproduce.targets.measure import overlaps
+from hocket_reproduce.targets.packets import (
+    DCQCN,
+    DCTCP,
+    PFC_ONLY,
+    Control,
+    Network,
+    Ran,
+    Sends,
+)
 
 Rerun = Callable[[str], Reproduction]
-
-
-def quiet(doing: str) -> None:
-    """Progress that nobody reads."""
 
 
 def run(network: Network, control: Control, *steps: Sends) -> Ran:
@@ -52,15 +67,13 @@ def test_steps_follow_each_other_and_their_tables_have_one_clock() -> None:
     step = packets.incast(3, 10**5)
     one, two = (run(packets.one_switch(3), PFC_ONLY, *[step] * steps) for steps in (1, 2))
     assert two.step_ends_s == pytest.approx((one.ended_s, 2 * one.ended_s))
-    starts_s = two.tables["flows"]["start_ps"].to_numpy() / 1e12
+    starts_s = two.tables["flows"]["start_s"].to_numpy()
     assert starts_s == pytest.approx([0.0] * 2 + [one.ended_s] * 2)
     assert two.counters["packet_hops"] == 2 * one.counters["packet_hops"]
 
 
 def test_a_queue_is_what_was_sampled_last() -> None:
-    samples = pl.DataFrame(
-        {"time_ps": [1 * 10**9, 3 * 10**9], "switch": ["switch"] * 2, "bytes": [2 * 10**6, 0]}
-    )
+    samples = pl.DataFrame({"at_s": [1e-3, 3e-3], "switch": ["switch"] * 2, "bytes": [2 * 10**6, 0]})
     ran = Ran({"switch_queues": samples}, {}, (0.004,), 0.0)
     queue_mb = packets.switch_queue_mb(ran, "switch", np.array([0.0, 1.0, 2.9, 3.0, 9.0]))
     assert queue_mb.tolist() == [0.0, 2.0, 2.0, 0.0, 0.0]
@@ -116,7 +129,7 @@ def test_four_chunks_are_four_peaks_of_tors_that_are_over_subscribed() -> None:
 
 def test_full_bisection_means_as_much_rate_up_as_down() -> None:
     for shape, ratio in zip(r5.shapes(2, 8, 4), (1, 2), strict=True):
-        up = [cable for cable in shape.network.cables if cable[0] >= shape.network.gpus]
+        up = [cable for cable in shape.network.cables if cable["a"] >= shape.network.gpus]
         assert shape.network.gpus == ratio * len(up)
 
 

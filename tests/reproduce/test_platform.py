@@ -8,9 +8,22 @@ import pytest
 
 from hocket import load_plan, parse_plan
 from hocket.figures.bars import StackedBars
-from hocket.reproduce import Row, packets, platform, r6, r7, r8
-from hocket.reproduce.packets import HPCC, PFC_ONLY, Control
-from hocket.reproduce.platform import ONE_D, STATIC, TWO_D, JobTimes, Outcome
+from hocket_reproduce.targets import (
+    Row,
+    packets,
+    platform,
+    r6,
+    r7,
+    r8,
+)
+from hocket_reproduce.targets.packets import HPCC, PFC_ONLY, Control
+from hocket_reproduce.targets.platform import (
+    ONE_D,
+    STATIC,
+    TWO_D,
+    JobTimes,
+    PlatformRun,
+)
 
 RACKS = 2
 EXAMPLES = Path(__file__).parents[2] / "examples" / "training"
@@ -25,7 +38,7 @@ def small(control: Control, jobs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return plan
 
 
-def run(controls: Sequence[Control], cases: Mapping[str, Any]) -> dict[tuple[str, str], Outcome]:
+def run(controls: Sequence[Control], cases: Mapping[str, Any]) -> dict[tuple[str, str], PlatformRun]:
     plans = {
         (case, control.name): small(control, jobs) for case, jobs in cases.items() for control in controls
     }
@@ -121,7 +134,7 @@ def test_the_exposed_part_is_what_compute_leaves_of_the_mean_iteration() -> None
 
 
 def test_stacked_bars_add_up_to_the_iteration() -> None:
-    ran = Outcome({"dlrm": JobTimes((7.0,), (5.0,))}, 3, 1.5, 10)
+    ran = PlatformRun({"dlrm": JobTimes((7.0,), (5.0,))}, 3, 1.5, 10)
     panels = r7.panels({(way.name, "PFC only"): ran for way in (ONE_D, TWO_D)})
     assert [type(panel) for panel in panels] == [StackedBars] * 2
     assert [sum(values[0] or 0 for values in panel.values.values()) for panel in panels] == [7.0, 7.0]

@@ -2,14 +2,17 @@
 
 import json
 from collections.abc import Callable
-from io import StringIO
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from hocket import InputError
-from hocket.reproduce import TARGETS, Reproduction, Row, report
+from hocket_reproduce.targets import (
+    TARGETS,
+    Reproduction,
+    Row,
+    report,
+)
 
 RESULTS = Path(__file__).parents[2] / "docs" / "validation.md"
 # Seconds are the machine's, and their ratios a little too.
@@ -31,10 +34,11 @@ def page(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_table_shows_both_values_the_difference_and_the_reason() -> None:
-    out = StringIO()
-    report.print_table(SMALL, Console(file=out, width=120))
-    shown = out.getvalue()
+def test_the_table_shows_both_values_the_difference_and_the_reason(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    report.print_reproduction(SMALL)
+    shown = capsys.readouterr().out
     for expected in ("H4", "30°", "+0.0%", "differs", "because | it is", "2.5", "One note."):
         assert expected in shown
 
@@ -53,12 +57,13 @@ def test_json_holds_the_same_rows() -> None:
     assert written["rows"][2]["paper"] is None
 
 
-def test_columns_have_other_names_where_no_paper_is_compared_with() -> None:
+def test_columns_have_other_names_where_no_paper_is_compared_with(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     both = Reproduction("X1", "Engines", (Row("time", 1.0, 1.1),), columns=("flow engine", "packet engine"))
     assert "| quantity | flow engine | packet engine | difference | comment |" in report.markdown(both)
-    out = StringIO()
-    report.print_table(both, Console(file=out, width=120))
-    assert "packet engine" in out.getvalue()
+    report.print_reproduction(both)
+    assert "packet engine" in capsys.readouterr().out
     assert report.as_json([both])[0]["columns"] == ["flow engine", "packet engine"]
 
 

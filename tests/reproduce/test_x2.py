@@ -2,7 +2,7 @@
 
 import pytest
 
-from hocket.reproduce import x2
+from hocket_reproduce.targets import x2
 
 QUIET = {scenario.name: scenario for scenario in x2.quiet_scenarios()}
 

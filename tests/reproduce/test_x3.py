@@ -3,7 +3,7 @@
 import pytest
 
 from hocket.cluster.marks import FITTED
-from hocket.reproduce import x3
+from hocket_reproduce.targets import x3
 
 CASES = {case.name: case for case in x3.cases()}
 

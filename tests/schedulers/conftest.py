@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hocket.schedulers import Cluster, Gpus, Job, JobState, State
+from hocket.schedulers import Cluster, ClusterJob, Gpus, JobState, State
 
 MakeState = Callable[..., State]
 
@@ -26,5 +26,5 @@ def make_state() -> MakeState:
 
 
 def _state(name: str, gpus: Gpus, requested: int) -> JobState:
-    job = Job(name, "VGG16", 1400, None, 0, requested, (1, 2, 3, 4), 1_400_000)
+    job = ClusterJob(name, "VGG16", 1400, None, 0, requested, (1, 2, 3, 4), 1_400_000)
     return JobState(job, 0, gpus, job.batch_size, 0 if gpus else None, 0, 0)

@@ -49,10 +49,17 @@ class Served:
         self._open()
 
     def ask(
-        self, method: str, path: str, content: bytes | str | None = None, token: str | None = None
+        self,
+        method: str,
+        path: str,
+        content: bytes | str | None = None,
+        token: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
         """Its answer to a request. Nothing goes on in the background: the application is not started."""
-        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        headers = {} if headers is None else dict(headers)
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
 
         async def exchange() -> httpx.Response:
             transport = httpx.ASGITransport(self.app)

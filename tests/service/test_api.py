@@ -63,7 +63,7 @@ def test_a_job_shows_what_its_ranks_report(served: Served) -> None:
 
     view = served.view("a")
 
-    assert (view["heard"], view["ranks"], view["iteration"], view["mean_ns"]) == (2, 2, 11, 180 * MS)
+    assert (view["heard"], view["ranks"], view["iteration"]) == (2, 2, 11)
     assert (view["adjustments"], view["deviation_ns"], view["applied"]) == (2, -5 * MS, 4)
 
 
@@ -216,9 +216,7 @@ def test_a_job_that_is_not_registered_is_not_found(served: Served, method: str, 
 
 
 def test_paths_that_are_not_there_are_refused_in_the_same_form(served: Served) -> None:
-    assert served.ask("GET", "/v2/jobs").json() == {
-        "error": "GET '/v2/jobs' is not in this API; see /openapi.json"
-    }
+    assert served.ask("GET", "/v2/jobs").json() == {"error": "GET '/v2/jobs' is not in this API; see /docs"}
     refused = served.ask("POST", "/v1/jobs/a", "{}")
     assert refused.status_code == 405
     assert refused.headers["allow"] == "DELETE, GET, PUT"
@@ -253,6 +251,8 @@ class TestToken:
             ("GET", "/v1/clock"),
             ("GET", "/metrics"),
             ("GET", "/openapi.json"),
+            ("GET", "/"),
+            ("GET", "/docs"),
             ("GET", "/nothing"),
         ],
     )
@@ -267,7 +267,7 @@ class TestToken:
         refused = served.ask(method, path, json.dumps(registered(up="1 ms")), given)
 
         assert refused.status_code == 401
-        assert refused.headers["www-authenticate"] == "Bearer"
+        assert refused.headers["www-authenticate"].startswith("Bearer")
         assert "token" in refused.json()["error"]
         assert served.everything() == before
 
@@ -330,6 +330,16 @@ class TestMetrics:
         assert metric(served, "hocket_slot_deviation_seconds", job="a") == -0.002
         assert metric(served, "hocket_clock_offset_seconds", job="a", rank="0") == 0.5
         assert metric(served, "hocket_clock_uncertainty_seconds", job="a", rank="0") == 0.001
+
+    def test_a_slot_is_followed_once_all_ranks_say_so(self, served: Served) -> None:
+        for name in "ab":
+            served.register(name, registered())
+        served.run("a", "b")
+        assert metric(served, "hocket_slot_followed", job="a") == 0
+
+        served.report("a", applied=served.slot("a")["version"])
+
+        assert metric(served, "hocket_slot_followed", job="a") == 1
 
     def test_requests_are_counted_by_route_however_they_are_spelt(self, served: Served) -> None:
         for number in range(20):

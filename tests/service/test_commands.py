@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import Command
+from tests.conftest import Command, half, shared_link
 
 from hocket.plan import parse_plan
 from hocket.service.registrations import registrations
 
-HALF = {"period": "180 ms", "up": [{"start": "0 ms", "duration": "90 ms", "rate": "40 Gbps"}]}
 TOKEN = "0123456789abcdef"
 
 
@@ -81,7 +80,7 @@ def registered_on(plan: dict[str, Any], **options: str) -> dict[str, dict[str, A
 
 
 def test_jobs_on_one_link_register_it_by_the_name_that_is_given() -> None:
-    plan = {"link": {"capacity": "50 Gbps"}, "jobs": [{"name": "a", **HALF}]}
+    plan = shared_link(half("a"))
 
     assert registered_on(plan)["a"] == {
         "profile": {"period": "180 ms", "up": [{"start": "0 ps", "duration": "90 ms", "rate": "40 Gbps"}]},
@@ -94,7 +93,7 @@ def test_jobs_on_one_link_register_it_by_the_name_that_is_given() -> None:
 def test_jobs_on_a_fabric_register_their_hosts_and_the_links_that_their_ring_crosses() -> None:
     plan = {
         "fabric": {"links": [{"ends": [host, "s"], "rate": "50 Gbps"} for host in ("h0", "h1", "h2")]},
-        "jobs": [{"name": "a", "placement": ["h0", "h1"], **HALF}],
+        "jobs": [half("a", placement=["h0", "h1"])],
     }
 
     found = registered_on(plan)["a"]
@@ -104,7 +103,7 @@ def test_jobs_on_a_fabric_register_their_hosts_and_the_links_that_their_ring_cro
 
 
 def test_what_cannot_be_registered_is_refused(hocket: Command, tmp_path: Path) -> None:
-    plan = {"link": {"capacity": "50 Gbps"}, "jobs": [{"name": "team/a", **HALF}]}
+    plan = shared_link(half("team/a"))
     (tmp_path / "plan.json").write_text(json.dumps(plan))
 
     refused = hocket("register", "plan.json")

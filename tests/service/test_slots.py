@@ -22,7 +22,7 @@ def test_jobs_that_share_a_link_get_slots_in_which_they_take_turns(served: Serve
     two_jobs(served)
 
     assert 80 * MS <= phase_ns(served, "a", "b") <= 101 * MS
-    assert served.view("a")["reason"].startswith("score 1.00 with b on l1: iterations are predicted to be 1.")
+    assert served.view("a")["reason"].startswith("score 1.000 with b on l1: taking turns helps, predicted ")
 
 
 def test_a_slot_begins_soon_at_an_iteration_that_no_rank_has_reached(served: Served) -> None:
@@ -78,7 +78,9 @@ def test_jobs_that_cannot_take_turns_are_told_why(served: Served) -> None:
     assert served.slot("a") is None
     why = served.view("a")["reason"]
     assert why.startswith("score 0.")
-    assert why.endswith("with b, c on l1: the best shifts score 0.40, below 0.6: shifting wins nothing")
+    assert why.endswith(
+        "with b, c on l1: the best shifts score 0.400, and below 0.6 taking turns does not help"
+    )
 
 
 def test_a_change_elsewhere_leaves_slots_as_they_are(served: Served) -> None:

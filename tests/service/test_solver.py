@@ -35,7 +35,7 @@ def test_what_takes_too_long_is_given_up_with_a_reason() -> None:
             await patient.close()
 
     given_up, solved = asyncio.run(asked())
-    assert given_up == Solution({}, None, {}, None, "solving took longer than 0 s")
+    assert given_up == Solution({}, {}, {}, None, "solving took longer than 0 s")
     assert solved.places
 
 

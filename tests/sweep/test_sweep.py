@@ -89,13 +89,47 @@ def test_both_engines_stand_in_one_table(halves: Tables) -> None:
     assert only.table["engine"].to_list() == ["packet"]
 
 
-def test_an_invalid_combination_is_named_before_anything_runs(
+def test_a_combination_that_is_no_valid_plan_is_a_row_and_the_others_go_on(halves: Tables) -> None:
+    swept = sweep(halves, {"link.capacity": ["30 Gbps", "50 Gbps", "20 Gbps"]}, directory=None)
+    assert swept.table.select("link.capacity", "status", "job").rows() == [
+        ("30 Gbps", "refused", None),
+        ("50 Gbps", "complete", "a"),
+        ("50 Gbps", "complete", "b"),
+        ("20 Gbps", "refused", None),
+    ]
+    assert swept.failures()["error"].to_list() == [
+        "\n".join(
+            f"jobs[{job}].up[0].rate: 40 Gbps is above the link's capacity of {limit}" for job in (0, 1)
+        )
+        for limit in ("30 Gbps", "20 Gbps")
+    ]
+    assert swept.manifest["status"] == "failed"
+    assert [run["status"] for run in swept.manifest["runs"]] == ["refused", "complete", "refused"]
+    assert swept.manifest["plan"]["link"]["capacity"] == "50 Gbps"
+
+
+def test_jobs_of_the_catalogue_follow_the_link_and_measured_ones_are_warned_of(halves: Tables) -> None:
+    vgg16 = {"name": "v", "workload": "VGG16", "batch_size": 1400, "workers": 2}
+    axes = {"link.capacity": ["25 Gbps", "50 Gbps", "400 Gbps"]}
+    swept = sweep({**halves, "jobs": [vgg16]}, axes)
+    slow_s, measured_s, fast_s = swept.table["mean_iteration_s"].to_list()
+    assert slow_s > measured_s > fast_s
+    assert measured_s == pytest.approx(0.274)
+    assert swept.manifest["warnings"] == []
+    mixed = sweep({**halves, "jobs": [vgg16, halves["jobs"][0]]}, axes)
+    assert mixed.manifest["warnings"] == [
+        "link.capacity: the Up phases of 'a' keep the rates that the plan gives them, whatever links and "
+        "NICs carry"
+    ]
+
+
+def test_where_no_combination_is_a_valid_plan_the_first_is_named_before_anything_runs(
     halves: Tables, tmp_path: Path, own_cache: Path
 ) -> None:
     with pytest.raises(InputError) as refused:
         sweep(
             halves,
-            {"seed": [1, 2], "jobs.*.congestion": ["dcqcn", "dcqcm"]},
+            {"seed": [1, 2], "jobs.*.congestion": ["dcqcm", "dcqcx"]},
             directory=tmp_path / "out",
         )
     first, second = str(refused.value).splitlines()

@@ -27,7 +27,11 @@ def test_a_row_for_each_combination_and_job_is_printed(hocket: Command, plan: Pa
     outcome = hocket(
         "sweep", plan, "--set", "jobs[1].time_shift=,90 ms", "--set", "link.capacity=50 Gbps,80 Gbps"
     )
-    assert (outcome.code, outcome.err.strip()) == (0, "")
+    assert outcome.code == 0
+    assert outcome.err.strip() == (
+        "warning: link.capacity: the Up phases of 'a', 'b' keep the rates that the plan gives them, whatever "
+        "links and NICs carry"
+    )
     lines = outcome.out.splitlines()
     assert lines[0] == "two [halves]"
     assert re.fullmatch(r"4 of 4 runs complete; 0 from the cache, \d+\.\d{3} s", lines[1])
@@ -42,6 +46,20 @@ def test_a_row_for_each_combination_and_job_is_printed(hocket: Command, plan: Pa
         ["90 ms", "80 Gbps", "a", "10", "180.000"],
         ["90 ms", "80 Gbps", "b", "10", "180.000"],
     ]
+
+
+def test_refused_combinations_are_listed_at_the_end_with_their_reasons(hocket: Command, plan: Path) -> None:
+    outcome = hocket("sweep", plan, "--set", "jobs.*.jitter=0,2", "--set", "seed=1,2")
+    assert outcome.code == 1
+    assert re.match(r"2 of 4 runs complete, 2 refused; ", outcome.out.splitlines()[1])
+    assert outcome.err.strip().splitlines() == [
+        f"refused: jobs.*.jitter = 2, seed = {seed}: jobs[{job}].jitter: 2 is above the largest, 1"
+        for seed in (1, 2)
+        for job in (0, 1)
+    ]
+    rows = hocket("sweep", plan, "--set", "jobs.*.jitter=0,2", "--json").json()
+    assert [row["status"] for row in rows] == ["complete", "complete", "refused"]
+    assert rows[2]["error"].startswith("jobs[0].jitter: 2 is above the largest, 1")
 
 
 def test_seeds_are_one_row_with_their_spread(hocket: Command, plan: Path) -> None:
@@ -130,7 +148,7 @@ def test_a_study_is_no_plan(hocket: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--set", "jobs.*.jitter=0,2"], "with jobs.*.jitter = 2: jobs[0].jitter: 2 is above the largest, 1"),
+        (["--set", "jobs.*.jitter=2"], "with jobs.*.jitter = 2: jobs[0].jitter: 2 is above the largest, 1"),
         (["--set", "jobs.*.jitter"], "'jobs.*.jitter' is not an axis"),
         (["--seeds", "0"], "seeds: a sweep has 1 to 100,000 of them: got 0"),
         (["--no-cache", "--cache", "x"], "--no-cache: is the opposite of --cache"),

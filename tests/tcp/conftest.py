@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from hocket.profile.watch import inside
+from hocket.profiling.watch import inside
 from hocket.tcp import control
 from hocket.tcp.compiler import Base
 from hocket.tcp.requirements import missing

@@ -9,10 +9,18 @@ import pytest
 from tests.tcp.conftest import GAP_NS, loaded
 
 from hocket import InputError
-from hocket.tcp import ADAPTIVE, WEIGHTED, control, diag, set_phase, sockets, use
+from hocket.tcp import (
+    ADAPTIVE,
+    WEIGHTED,
+    control,
+    diag,
+    set_phase,
+    use,
+)
 from hocket.tcp.compiler import Base, compile_program
 from hocket.tcp.requirements import KERNEL_BTF
-from hocket.tcp.sockets import available, is_loaded
+from hocket_agent import sockets
+from hocket_agent.sockets import available, is_loaded
 
 Command = Callable[..., Any]
 pytestmark = pytest.mark.usefixtures("able")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.tcp.conftest import BUFFER_BYTES, SENDER, Network, loaded
 
-from hocket.profile.watch import inside
+from hocket.profiling.watch import inside
 from hocket.tcp import ADAPTIVE, WEIGHTED, control, set_phase
 from hocket.tcp.compiler import Base
 from hocket.tcp.diag import Connection, connections

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.testbed.conftest import two_jobs
 
+from hocket.engines.network import build_network
 from hocket.errors import InputError
-from hocket.network import build_network
 from hocket.plan import Plan, parse_plan
 from hocket.plan.fabric import Fabric
 from hocket.testbed.layout import Layout, lay_out, slug, warnings
@@ -84,7 +84,8 @@ def test_flows_take_the_links_that_the_engines_give_them(plan: Plan) -> None:
     by_host = {worker.host: worker for worker in layout.workers()}
     names = list(network.nodes)
     for ring in network.flows(plan, None):
-        for start, end, label, _ in ring:
+        for flow in ring:
+            start, end, label = flow["from_node"], flow["to_node"], flow["label"]
             one, other = by_host[names[start]], by_host[names[end]]
             expected = [network.links[link][0] for link in network.fabric.route(start, end, label)]
             assert list(walk(layout, one.namespace, one.address, other.address)) == expected

@@ -1,5 +1,6 @@
 """Which testbeds there are is written down, whatever happens to the command that makes one."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -174,3 +175,40 @@ def test_what_the_testbed_does_not_read_is_said() -> None:
 def test_a_testbed_is_called_after_its_plans_file() -> None:
     assert bed_name(Path("examples/live/Two jobs.toml")) == "two-jobs"
     assert bed_name({**two_jobs(), "name": "live: X"}) == "live-x"
+
+
+@pytest.mark.parametrize("package", ["fastapi", "prometheus_client", "sqlalchemy", "uvicorn"])
+def test_a_run_with_agents_needs_the_extra_of_the_service_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    planned = plan_testbed(two_jobs(), name="bed")
+
+    with pytest.raises(InputError) as refused:
+        planned.run(agents="shift")
+
+    assert str(refused.value) == (
+        f'--agents shift: {package} is missing; pip install "hocket[service]" installs it'
+    )
+
+
+def test_a_plan_is_checked_again_where_its_candidate_places_the_jobs() -> None:
+    plan = parse_plan(
+        {
+            "fabric": {"links": [{"ends": [host, "s"], "rate": "1 Gbps"} for host in ("h0", "h1", "h2")]},
+            "jobs": [
+                {
+                    "name": "a",
+                    "period": "180 ms",
+                    "up": [{"start": "0 ms", "duration": "80 ms", "rate": "100 Mbps"}],
+                }
+            ],
+            "candidates": [{"name": "near", "placement": {"a": ["h0", "h1"]}}],
+        }
+    )
+
+    placed = plan_testbed(plan, name="bed", candidate="near").plan
+
+    assert placed.jobs[0].placement == ("h0", "h1")
+    assert placed.candidates == ()
+    assert parse_plan(placed.to_dict()) == placed

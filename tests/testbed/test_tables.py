@@ -9,7 +9,7 @@ import pytest
 from tests.testbed.conftest import two_jobs
 
 from hocket.plan import parse_plan
-from hocket.profile.watch import Reading
+from hocket.profiling.watch import Reading
 from hocket.testbed.counters import Counters, utilisation, wire_bytes
 from hocket.testbed.layout import lay_out
 from hocket.testbed.processes import Rank
@@ -49,9 +49,9 @@ def test_an_iteration_is_its_last_workers(tmp_path: Path) -> None:
     ]
     made = tables({"a": PhasesSent((4_000_000,), shift_s=0.5)}, ranks, ORIGIN_NS, 0)
     assert made["iterations"].rows() == [
-        # job, iteration, start and end in ps, then s: iteration, communication, computation, delay
-        ("a", 0, 10**9, 102 * 10**9, 0.101, 0.035, 0.066, 0.5),
-        ("a", 1, 131 * 10**9, 232 * 10**9, 0.101, 0.04, 0.061, 0.029),
+        # job, iteration, then in s: start, end, iteration, communication, computation, delay
+        ("a", 0, 0.001, 0.102, 0.101, 0.035, 0.066, 0.5),
+        ("a", 1, 0.131, 0.232, 0.101, 0.04, 0.061, 0.029),
     ]
     assert made["phases"]["mean_rate_bps"].to_list() == pytest.approx([4e6 * 8 / 0.035, 4e6 * 8 / 0.04])
     summary = made["jobs"].row(0, named=True)
@@ -84,7 +84,7 @@ def test_an_adjustment_is_one_of_the_job(tmp_path: Path) -> None:
         quiet = {**line, "iteration": 6, "adjusted": False}
         each.agent_log.write_text(f"{json.dumps(quiet)}\n{json.dumps(line)}\n")
     made = tables({"a": PhasesSent((1,))}, ranks, ORIGIN_NS, 1 * MS)
-    assert made["adjustments"].rows() == [("a", 4 * 10**9, -0.002, 0.003)]
+    assert made["adjustments"].rows() == [("a", 0.004, -0.002, 0.003)]
     assert made["jobs"]["adjustments"].to_list() == [1]
 
 
@@ -116,4 +116,4 @@ def test_utilisation_is_of_the_links_capacity_and_names_the_job_of_a_nic() -> No
     rows = {row["link"]: row for row in found.to_dicts()}
     assert rows["link left->right"]["utilisation"] == pytest.approx(wire * 800 / 200e6)
     assert (rows["link left->right"]["job"], rows["a.left->left"]["job"]) == (None, "a")
-    assert (rows["b.left->left"]["start_ps"], rows["b.left->left"]["end_ps"]) == (0, 10**10)
+    assert (rows["b.left->left"]["start_s"], rows["b.left->left"]["end_s"]) == (0, 0.01)

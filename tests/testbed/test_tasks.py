@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hocket.profiles import PhaseSpec, WorkloadProfile
 from hocket.testbed.tasks import FRAME_BYTES, PAYLOAD_BYTES, downs_s, elements, phase_bytes
-from hocket.workloads import PhaseSpec, WorkloadProfile
 
 MS = 10**9
 

@@ -1,4 +1,6 @@
-"""A second, slower executor of workloads on a perfect network, as the oracle of the tests beside it."""
+"""What tests of training jobs share: a second, slower executor of workloads on a perfect network as their
+oracle, what every workload has to be, and messages of protocol buffers written byte by byte.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -8,6 +10,41 @@ from typing import NamedTuple
 import pytest
 
 from hocket.training.workload import Operation, Workload
+
+
+def varint(value: int) -> bytes:
+    """Seven bits to a byte, low ones first."""
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*encoded, value])
+
+
+def whole(number: int, value: int) -> bytes:
+    """A field that holds a whole number."""
+    return varint(number << 3) + varint(value % 2**64)
+
+
+def content(number: int, value: bytes) -> bytes:
+    """A field that holds bytes, text or a message."""
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def trace(*nodes: bytes, metadata: bytes = content(1, b"0.0.4")) -> bytes:
+    """A rank's file of a Chakra trace."""
+    return b"".join(varint(len(each)) + each for each in (metadata, *nodes))
+
+
+def is_valid(workload: Workload) -> bool:
+    """What the engines ask of programs, as far as it can be seen without running them."""
+    for rank, its in enumerate(workload.ranks):
+        assert all(rank in workload.groups[group] for group in its.communicators)
+        for place, operation in enumerate(workload.programs[its.program]):
+            assert all(0 <= each < place for each in operation.after)
+            assert operation.kind == "compute" or 0 <= operation.communicator < len(its.communicators)
+            assert (operation.kind == "compute") == (operation.bytes == 0)
+    return True
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.training.conftest import content, trace, whole
 
 Command = Callable[..., Any]
 Tables = Mapping[str, Any]
@@ -162,24 +163,12 @@ class Traces:
 
     def rank(self, *nodes: bytes, keep: int | None = None) -> None:
         """The file of the next rank; of it the first `keep` bytes."""
-        metadata = content(1, b"0.0.4")
-        file = b"".join(bytes([len(each)]) + each for each in (metadata, *nodes))
-        (self.directory / f"job.{self.ranks}.et").write_bytes(file[:keep])
+        (self.directory / f"job.{self.ranks}.et").write_bytes(trace(*nodes)[:keep])
         self.ranks += 1
 
     def plan(self) -> str:
         """A plan of a job that runs them."""
         return plan({"chakra": str(self.directory)}, self.ranks)
-
-
-def whole(number: int, value: int) -> bytes:
-    """A field of a message that holds a whole number below 128."""
-    return bytes([number << 3, value])
-
-
-def content(number: int, value: bytes) -> bytes:
-    """A field of a message that holds bytes, text or a message."""
-    return bytes([number << 3 | 2, len(value)]) + value
 
 
 def node(number: int, kind: int, name: str, *after: int, micros: int = 0, **attributes: int) -> bytes:

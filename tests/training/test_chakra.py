@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.training.conftest import content, is_valid, trace, varint, whole
 
 from hocket.errors import InputError
 from hocket.training.chakra import Roofline, read_chakra
@@ -30,25 +31,6 @@ KINDS = {
     "bool_list": 28,
     "string": 29,
 }
-
-
-def varint(value: int) -> bytes:
-    """Seven bits to a byte, low ones first."""
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*encoded, value])
-
-
-def whole(number: int, value: int) -> bytes:
-    """A field that holds a whole number."""
-    return varint(number << 3) + varint(value % 2**64)
-
-
-def content(number: int, value: bytes) -> bytes:
-    """A field that holds bytes, text or a message."""
-    return varint(number << 3 | 2) + varint(len(value)) + value
 
 
 def attribute(name: str, value: Any) -> bytes:
@@ -97,11 +79,6 @@ def node(
 def collective(number: int, kind: int, size: int, **more: Any) -> bytes:
     """A collective into which each rank puts `size` bytes."""
     return node(number, COLLECTIVE, **{"comm_type": kind, "comm_size": size, **more})
-
-
-def trace(*nodes: bytes, metadata: bytes = content(1, b"0.0.4")) -> bytes:
-    """A rank's file."""
-    return b"".join(varint(len(each)) + each for each in (metadata, *nodes))
 
 
 Read = Callable[..., Workload]
@@ -522,17 +499,6 @@ def test_a_job_that_does_nothing_is_refused(refuse: Refuse) -> None:
     assert refuse([node(0, METADATA)]).endswith(
         "no node of the traces takes any time on a GPU or communicates"
     )
-
-
-def is_valid(workload: Workload) -> bool:
-    """What the engines ask of programs, as far as it can be seen without running them."""
-    for rank, its in enumerate(workload.ranks):
-        assert all(rank in workload.groups[group] for group in its.communicators)
-        for place, operation in enumerate(workload.programs[its.program]):
-            assert all(0 <= each < place for each in operation.after)
-            assert operation.kind == "compute" or 0 <= operation.communicator < len(its.communicators)
-            assert (operation.kind == "compute") == (operation.bytes == 0)
-    return True
 
 
 @given(st.binary(max_size=300))

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from hocket import parse_plan, simulate
+from hocket.engines.workload import workload_of
 from hocket.training.catalogue import ENTRIES
-from hocket.training.jobs import workload_of
 from hocket.workloads import profile
 
 MEASURED = [entry for entry in ENTRIES.values() if entry.measured is not None]

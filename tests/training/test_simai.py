@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.training.conftest import is_valid
 
 from hocket.errors import InputError
 from hocket.training.simai import read_simai
@@ -508,17 +509,6 @@ def test_the_number_of_layers_must_be_right(tmp_path: Path) -> None:
 
 def test_a_file_in_which_nothing_happens_is_refused(refuse: Refuse) -> None:
     assert refuse(header(gpus=4), row("fc")) == "on 4 GPUs no layer computes or exchanges anything"
-
-
-def is_valid(workload: Workload) -> bool:
-    """What the engines ask of programs, as far as it can be seen without running them."""
-    for rank, its in enumerate(workload.ranks):
-        assert all(rank in workload.groups[group] for group in its.communicators)
-        for place, operation in enumerate(workload.programs[its.program]):
-            assert all(0 <= each < place for each in operation.after)
-            assert operation.kind == "compute" or 0 <= operation.communicator < len(its.communicators)
-            assert (operation.kind == "compute") == (operation.bytes == 0)
-    return True
 
 
 numbers = st.sampled_from(["0", "1", "2", "3", "4", "-1", "1.5", "nan", "9" * 30, ""])

@@ -231,8 +231,26 @@ struct Tree {
     /// Of a job its time-shift, of a link the time at which its circle's angle 0 lies: along an edge of
     /// weight w the two differ by w, up to whole iterations of the job.
     at_ps: BTreeMap<usize, i128>,
-    /// Edges that are not in the tree: (job, link node, weight).
-    chords: Vec<(usize, usize, i128)>,
+    /// Edges that are not in the tree.
+    chords: Vec<Chord>,
+}
+
+/// An edge between a job and a link that closes a loop.
+#[derive(Clone, Copy, Debug)]
+struct Chord {
+    job: usize,
+    link_node: usize,
+    weight_ps: i128,
+}
+
+/// A part of the tree that may move by whole iterations of a job without changing its place.
+#[derive(Clone, Copy, Debug)]
+struct Movable {
+    /// The node on top of the part.
+    part: usize,
+    job: usize,
+    /// What a move adds to the cycle's residual, +1 or −1 times itself.
+    sign: i128,
 }
 
 impl Tree {
@@ -267,7 +285,8 @@ impl Tree {
         let mut visited = Vec::new();
         for &(other, shift) in graph.links[link].iter().filter(|(other, _)| *other != job) {
             if self.at_ps.contains_key(&other) {
-                self.chords.push((other, node, weight_of(shift)));
+                let weight_ps = weight_of(shift);
+                self.chords.push(Chord { job: other, link_node: node, weight_ps });
             } else {
                 let at = (origin + weight_of(shift)).rem_euclid(graph.iteration_ps(other));
                 self.visit(other, node, at);
@@ -302,15 +321,15 @@ impl Tree {
 
     /// What is missing along the chord of the cycle.
     fn residual(&self, cycle: &Cycle) -> i128 {
-        let (job, node, weight) = cycle.chord;
-        self.at_ps[&job] - self.at_ps[&node] - weight
+        let Chord { job, link_node, weight_ps } = cycle.chord;
+        self.at_ps[&job] - self.at_ps[&link_node] - weight_ps
     }
 
     fn judge(&self, graph: &AffinityGraph, cycle: &Cycle, tolerance: f64) -> Loop {
         let residual = self.residual(cycle);
         let own_gap = distance(residual, cycle.modulus);
         // The chord's job may take any place a whole iteration away, no other.
-        let placed_gap = distance(residual, graph.iteration_ps(cycle.chord.0));
+        let placed_gap = distance(residual, graph.iteration_ps(cycle.chord.job));
         let allowed = cycle.allowed(tolerance);
         let gap = if own_gap > allowed { own_gap } else { placed_gap };
         Loop {
@@ -326,9 +345,9 @@ impl Tree {
         std::iter::successors(Some(node), |node| self.parents.get(node).copied()).collect()
     }
 
-    fn cycle(&self, graph: &AffinityGraph, chord: (usize, usize, i128)) -> Cycle {
-        let mut job_side = self.ancestors(chord.0);
-        let mut link_side = self.ancestors(chord.1);
+    fn cycle(&self, graph: &AffinityGraph, chord: Chord) -> Cycle {
+        let mut job_side = self.ancestors(chord.job);
+        let mut link_side = self.ancestors(chord.link_node);
         let mut meeting = *job_side.last().expect("a node is its own first ancestor");
         while job_side.last() == link_side.last() {
             meeting = job_side.pop().expect("the chord's job is no ancestor of its link");
@@ -351,7 +370,7 @@ impl Tree {
         let residual = self.residual(cycle);
         let wanted = -(residual - nearest_remainder(residual, cycle.modulus));
         if let Some(multiples) = bezout(graph, &movable, wanted) {
-            for ((part, job, sign), multiple) in movable.into_iter().zip(multiples) {
+            for (Movable { part, job, sign }, multiple) in movable.into_iter().zip(multiples) {
                 self.move_part(part, sign * multiple * graph.iteration_ps(job));
             }
         }
@@ -377,7 +396,7 @@ impl Tree {
 /// The loop that one edge outside the tree closes: from its job and from its link up the tree to
 /// where the two ways meet.
 struct Cycle {
-    chord: (usize, usize, i128),
+    chord: Chord,
     job_side: Vec<usize>,
     meeting: usize,
     link_side: Vec<usize>,
@@ -405,18 +424,17 @@ impl Cycle {
         (self.shortest as f64 * tolerance) as i128
     }
 
-    /// Parts of the tree that may move by whole iterations of a job without changing its place, and
-    /// whether that adds to the cycle's residual (+1) or takes from it (−1).
-    fn movable(&self, graph: &AffinityGraph) -> Vec<(usize, usize, i128)> {
-        let job_of = |side: &[usize], sign: i128| -> Vec<(usize, usize, i128)> {
+    /// Parts of the tree whose moves change the cycle's residual.
+    fn movable(&self, graph: &AffinityGraph) -> Vec<Movable> {
+        let job_of = |side: &[usize], sign: i128| -> Vec<Movable> {
             let jobs = side.iter().filter(|node| **node < graph.jobs.len());
-            jobs.map(|job| (*job, *job, sign)).collect()
+            jobs.map(|job| Movable { part: *job, job: *job, sign }).collect()
         };
         let mut movable = job_of(&self.job_side, 1);
         movable.extend(job_of(&self.link_side, -1));
         if self.meeting < graph.jobs.len() {
             let branch = self.job_side.last().expect("the chord's job is below the meeting point");
-            movable.push((*branch, self.meeting, 1));
+            movable.push(Movable { part: *branch, job: self.meeting, sign: 1 });
         }
         movable
     }
@@ -424,14 +442,10 @@ impl Cycle {
 
 /// Multiples of the jobs' iteration times that sum to `wanted`, a multiple of their greatest common
 /// divisor; none if the numbers leave 128 bits.
-fn bezout(
-    graph: &AffinityGraph,
-    movable: &[(usize, usize, i128)],
-    wanted: i128,
-) -> Option<Vec<i128>> {
+fn bezout(graph: &AffinityGraph, movable: &[Movable], wanted: i128) -> Option<Vec<i128>> {
     let mut gcd = 0i128;
     let mut multiples: Vec<i128> = Vec::new();
-    for (_, job, _) in movable {
+    for Movable { job, .. } in movable {
         let iteration = graph.iteration_ps(*job);
         if gcd != 0 && wanted % gcd == 0 {
             multiples.push(0);
@@ -451,7 +465,7 @@ fn bezout(
         let moved = scaled.checked_mul(graph.iteration_ps(job))?;
         (moved.unsigned_abs() < 1 << 96).then_some(scaled)
     };
-    multiples.iter().zip(movable).map(|(multiple, (_, job, _))| fits(*multiple, *job)).collect()
+    multiples.iter().zip(movable).map(|(multiple, its)| fits(*multiple, its.job)).collect()
 }
 
 /// `value` modulo `modulus`, between −modulus/2 and modulus/2.

@@ -15,21 +15,20 @@ use thiserror::Error;
 
 use crate::affinity::{AffinityGraph, AffinityJob, Component, Loop, Traversal, collapse};
 use crate::demand::Demand;
-use crate::problem::{CompatError, JointLink, JointProblem};
-use crate::solver::{Solution, SolveOptions, solve_joint};
+use crate::error::CompatError;
+use crate::problem::{JointLink, JointProblem};
+use crate::search::SolveOptions;
+use crate::solver::{Solution, solve_joint};
 
 pub mod cluster;
-mod fitted;
 mod group;
-
-pub use fitted::{FittedRanking, GroupFit, rank_fitted};
 
 use cluster::{ClusterSolution, solve_cluster};
 use group::{Group, Key, Variant};
 
 /// A job that competes for links.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Job {
+pub struct CassiniJob {
     /// What people call it.
     pub name: String,
     /// What one of its flows asks of a link.
@@ -41,7 +40,7 @@ pub struct Job {
 
 /// A link in one direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct CassiniLink {
     /// What people call it.
     pub name: String,
     /// What it carries.
@@ -50,7 +49,7 @@ pub struct Link {
 
 /// A job's flows on a link. Several crossings of one job on one link add up; none of 0 flows counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Crossing {
+pub struct CassiniCrossing {
     /// Index of the job.
     pub job: usize,
     /// Index of the link.
@@ -65,7 +64,7 @@ pub struct Candidate {
     /// What people call it.
     pub name: String,
     /// Which links each job crosses then.
-    pub crossings: Vec<Crossing>,
+    pub crossings: Vec<CassiniCrossing>,
     /// How many running jobs would have to move; decides between equal scores.
     pub moved_jobs: usize,
 }
@@ -270,8 +269,8 @@ pub enum CassiniError {
 /// If there is no candidate, a crossing names a job or link that does not exist, a link that is crossed has
 /// no capacity, demands do not fit in 64 bits, an option is out of range, or `interrupted` said stop.
 pub fn rank(
-    jobs: &[Job],
-    links: &[Link],
+    jobs: &[CassiniJob],
+    links: &[CassiniLink],
     candidates: &[Candidate],
     options: &CassiniOptions<'_>,
 ) -> Result<Ranking, CassiniError> {
@@ -350,14 +349,14 @@ struct Solved {
 }
 
 struct Cluster<'a> {
-    jobs: &'a [Job],
-    links: &'a [Link],
+    jobs: &'a [CassiniJob],
+    links: &'a [CassiniLink],
     /// By job: jobs with equal profiles are of one kind.
     kinds: Vec<usize>,
     options: &'a CassiniOptions<'a>,
 }
 
-fn kinds(jobs: &[Job]) -> Vec<usize> {
+fn kinds(jobs: &[CassiniJob]) -> Vec<usize> {
     let mut first: HashMap<&Profile, usize> = HashMap::new();
     jobs.iter().enumerate().map(|(job, spec)| *first.entry(&spec.profile).or_insert(job)).collect()
 }
@@ -390,7 +389,7 @@ impl Cluster<'_> {
     ) -> Result<BTreeMap<usize, BTreeMap<usize, u32>>, CassiniError> {
         let named = || candidate.name.clone();
         let mut flows: BTreeMap<usize, BTreeMap<usize, u32>> = BTreeMap::new();
-        for &Crossing { job, link, flows: added } in &candidate.crossings {
+        for &CassiniCrossing { job, link, flows: added } in &candidate.crossings {
             if job >= self.jobs.len() {
                 let jobs = self.jobs.len();
                 return Err(CassiniError::UnknownJob { candidate: named(), job, jobs });

@@ -6,8 +6,9 @@ use hocket_des::Duration;
 use hocket_scenario::{Phase, Profile};
 use num_integer::Integer;
 
-use crate::circle::MAX_ROUNDS;
-use crate::problem::{CompatError, checked_lcm};
+use crate::error::CompatError;
+use crate::perimeter::MAX_ROUNDS;
+use crate::problem::checked_lcm;
 
 /// An interleaving is spoiled once a job has drifted by this share of its iteration: the bound at
 /// which CASSINI's agents re-adjust (NSDI'24 section 5.7).
@@ -171,10 +172,10 @@ fn laps(periods: &[Duration], rounds: &[u64]) -> (u128, u128) {
 
 #[cfg(test)]
 mod tests {
-    use hocket_des::Rate;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::testing::{profile, up};
 
     fn ms(values: &[u64]) -> Vec<Duration> {
         values.iter().map(|value| Duration::from_ms(*value)).collect()
@@ -215,13 +216,7 @@ mod tests {
 
     #[test]
     fn stretching_keeps_the_share_of_time_spent_sending() {
-        let phase = Phase {
-            start: Duration::from_ms(50),
-            duration: Duration::from_ms(50),
-            rate: Rate::from_gbps(10),
-        };
-        let profile = Profile::new(Duration::from_ms(100), vec![phase]).unwrap();
-        let longer = stretched(&profile, Duration::from_ms(102));
+        let longer = stretched(&profile(100, &[up(50, 50, 10)]), Duration::from_ms(102));
         assert_eq!(longer.phases()[0].start, Duration::from_ms(51));
         assert_eq!(longer.up_time(), Duration::from_ms(51));
     }

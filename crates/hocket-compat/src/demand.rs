@@ -1,11 +1,12 @@
 //! What jobs ask of one link, or of one GPU, over its unified circle, and how much of that exceeds
 //! what there is under given time-shifts: exact, in integers, with shifts in picoseconds.
 
-use hocket_des::{Duration, Rate};
 use hocket_scenario::Profile;
 
-use crate::circle::unified_perimeter;
-use crate::problem::{CompatError, JointLink};
+use crate::arcs::{Arc, compute_arcs, sending_arcs};
+use crate::error::CompatError;
+use crate::perimeter::unified_perimeter;
+use crate::problem::JointLink;
 
 /// The demand of the jobs on one link or GPU. Jobs are named by their place here.
 pub(crate) struct Demand {
@@ -20,13 +21,12 @@ struct JobDemand {
     arcs: Vec<Arc>,
 }
 
-/// Part of a job's circle: `height` from `start` to `end` of each period, in the units of whoever
-/// holds it; here picoseconds, and bits per second or a number of jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Arc {
-    pub(crate) start: u64,
-    pub(crate) end: u64,
-    pub(crate) height: u64,
+/// Where demand rises or falls. In the order of the sweep: at equal places falls come before rises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Edge {
+    at_ps: u64,
+    rises: bool,
+    height: u64,
 }
 
 impl Demand {
@@ -85,18 +85,19 @@ impl Demand {
 
     /// Equation 1 integrated over the circle: a sweep over the edges of all arcs.
     pub(crate) fn excess(&self, shifts_ps: &[u64]) -> u128 {
-        let mut edges: Vec<(u64, bool, u64)> = Vec::new();
+        let mut edges: Vec<Edge> = Vec::new();
         for (job, shift_ps) in self.jobs.iter().zip(shifts_ps) {
             job.push_edges(*shift_ps, self.perimeter_ps, &mut edges);
         }
-        // At equal places falls sort before rises, and every fall has its rise at an earlier place.
+        // Every fall has its rise at an earlier place.
         edges.sort_unstable();
         let mut demand = 0u64;
         let mut position = 0u64;
         let mut total = 0u128;
-        for (at, rises, height) in edges {
-            total += u128::from(at - position) * u128::from(demand.saturating_sub(self.capacity));
-            position = at;
+        for Edge { at_ps, rises, height } in edges {
+            total +=
+                u128::from(at_ps - position) * u128::from(demand.saturating_sub(self.capacity));
+            position = at_ps;
             demand = if rises { demand + height } else { demand - height };
         }
         total
@@ -123,10 +124,10 @@ impl JobDemand {
         Self { period_ps: profile.period().as_ps(), arcs: compute_arcs(profile) }
     }
 
-    fn push_edges(&self, shift_ps: u64, perimeter_ps: u64, edges: &mut Vec<(u64, bool, u64)>) {
-        let mut push = |start: u64, end: u64, height: u64| {
-            edges.push((start, true, height));
-            edges.push((end, false, height));
+    fn push_edges(&self, shift_ps: u64, perimeter_ps: u64, edges: &mut Vec<Edge>) {
+        let mut push = |start_ps: u64, end_ps: u64, height: u64| {
+            edges.push(Edge { at_ps: start_ps, rises: true, height });
+            edges.push(Edge { at_ps: end_ps, rises: false, height });
         };
         for arc in &self.arcs {
             let first = (arc.start + shift_ps % self.period_ps) % self.period_ps;
@@ -144,33 +145,4 @@ impl JobDemand {
 
 fn known(jobs: &[Profile], job: usize) -> Result<&Profile, CompatError> {
     jobs.get(job).ok_or(CompatError::UnknownJob { job, jobs: jobs.len() })
-}
-
-/// What a job with so many flows asks of a link; `strict` counts jobs instead of demand.
-///
-/// # Errors
-/// If the flows together ask for more than 2^64 bits per second.
-pub(crate) fn sending_arcs(
-    profile: &Profile,
-    flows: u32,
-    strict: bool,
-) -> Result<Vec<Arc>, CompatError> {
-    let height = |rate: Rate| match strict {
-        true => Some(1),
-        false => rate.as_bps().checked_mul(u64::from(flows)),
-    };
-    let arcs = profile.phases().iter().map(|phase| {
-        let height = height(phase.rate).ok_or(CompatError::Overflow)?;
-        Ok(Arc { start: phase.start.as_ps(), end: phase.end().as_ps(), height })
-    });
-    arcs.collect()
-}
-
-/// When a job keeps its GPU busy: all that is not an Up phase is compute.
-pub(crate) fn compute_arcs(profile: &Profile) -> Vec<Arc> {
-    let phases = profile.phases();
-    let starts = [Duration::ZERO].into_iter().chain(phases.iter().map(|phase| phase.end()));
-    let ends = phases.iter().map(|phase| phase.start).chain([profile.period()]);
-    let arcs = starts.zip(ends).filter(|(start, end)| start < end);
-    arcs.map(|(start, end)| Arc { start: start.as_ps(), end: end.as_ps(), height: 1 }).collect()
 }

@@ -8,9 +8,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::demand::Arc;
-use crate::problem::{CompatError, Problem};
-use crate::solver::{Budget, Found};
+use crate::arcs::Arc;
+use crate::error::CompatError;
+use crate::problem::Problem;
+use crate::search::{Budget, Found};
+
+/// With more, the tree of meetings is beyond any search.
+pub(crate) const MOST_JOBS: usize = 64;
 
 /// A piecewise constant function on the circle: demand − capacity from each position to the next.
 #[derive(Clone)]
@@ -43,19 +47,37 @@ struct Partial {
 /// How an unplaced job could be added.
 struct Choices {
     job: usize,
-    /// Shifts that put an edge of the job against one of a placed job, each after the growth of the
-    /// objective there; the flag says whether an allowed job is among those met.
-    meetings: Vec<(u128, u64, bool)>,
+    meetings: Vec<Meeting>,
     least: u128,
+}
+
+/// A shift that puts an edge of a job against one of a placed job. Ordered by growth, then shift.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Meeting {
+    /// By how much the objective grows there.
+    growth: u128,
+    shift: u64,
+    /// Whether a job that has not been tried is among those that it meets.
+    allowed: bool,
+}
+
+/// An arc of a job on the unified circle.
+#[derive(Clone, Copy, Debug)]
+struct TurnedArc {
+    /// Below the perimeter.
+    start: u64,
+    /// Possibly past it.
+    end: u64,
+    height: u64,
 }
 
 /// The best shifts, in ticks by job.
 ///
 /// # Errors
-/// With more than 64 jobs: the tree of meetings is then beyond any search.
+/// With more than [`MOST_JOBS`].
 pub(crate) fn solve(problem: &Problem, budget: &mut Budget<'_>) -> Result<Found, CompatError> {
-    if problem.jobs() > 64 {
-        return Err(CompatError::TooManyJobs { jobs: problem.jobs(), limit: 64 });
+    if problem.jobs() > MOST_JOBS {
+        return Err(CompatError::TooManyJobs { jobs: problem.jobs(), limit: MOST_JOBS });
     }
     let same = |a: usize, b: usize| {
         problem.periods[a] == problem.periods[b]
@@ -67,13 +89,35 @@ pub(crate) fn solve(problem: &Problem, budget: &mut Budget<'_>) -> Result<Found,
     search.first_solutions();
     let start = Partial::empty(problem).with(problem, 0, 0);
     let open = search.grow(&start);
-    search.centre();
+    centre(problem, &mut search.best_shifts);
     Ok(Found {
         objective: search.best as f64,
         bound: open.map_or(search.best, |open| open.min(search.best)) as f64,
         proven: open.is_none(),
         shifts: search.best_shifts,
     })
+}
+
+/// `shifts`, found when each tick of `problem` was `parts` of its ticks, with each job but the first in
+/// the middle of those that are as good as its own.
+pub(crate) fn centred(problem: &Problem, shifts: &[u64], parts: u64) -> Vec<u64> {
+    let mut shifts: Vec<u64> = shifts.iter().map(|shift| shift * parts).collect();
+    centre(problem, &mut shifts);
+    shifts
+}
+
+/// Moves each job but the first to the middle of the shifts that are as good as its own while the
+/// others stay, so that drift to either side costs nothing for as long as possible.
+fn centre(problem: &Problem, shifts: &mut [u64]) {
+    for job in 1..problem.jobs() {
+        let mut others = Partial::empty(problem);
+        for (other, shift) in shifts.iter().enumerate() {
+            if other != job {
+                others = others.with(problem, other, *shift);
+            }
+        }
+        shifts[job] = middle_of_plateau(problem, &others, job, shifts[job]);
+    }
 }
 
 impl Search<'_, '_> {
@@ -110,14 +154,16 @@ impl Search<'_, '_> {
             meetings.sort_unstable();
             if !self.has_equal_twin_before(partial, *job) {
                 let slack = bound - *least;
-                for &(growth, shift, _) in meetings.iter().filter(|meeting| meeting.2) {
-                    if slack + growth >= self.best {
+                for Meeting { growth, shift, .. } in
+                    meetings.iter().filter(|meeting| meeting.allowed)
+                {
+                    if slack + *growth >= self.best {
                         break;
                     }
                     if self.budget.is_spent() {
                         return Some(bound);
                     }
-                    let open = self.grow(&remaining.with(self.problem, *job, shift));
+                    let open = self.grow(&remaining.with(self.problem, *job, *shift));
                     if let Some(open) = open {
                         // The node's bound holds for all that is left of it.
                         return Some(open.min(bound));
@@ -131,12 +177,13 @@ impl Search<'_, '_> {
 
     fn choices(&mut self, partial: &Partial, job: usize) -> Choices {
         let growth = Growth::new(self.problem, &partial.surplus, job);
-        let meetings: Vec<(u128, u64, bool)> = meetings(self.problem, partial, job)
+        let meetings: Vec<Meeting> = meetings(self.problem, partial, job)
             .into_iter()
-            .map(|(shift, allowed)| (growth.at(shift), shift, allowed))
+            .map(|(shift, allowed)| Meeting { growth: growth.at(shift), shift, allowed })
             .collect();
         // Without meetings the job shares nothing with the placed ones, and any shift will do.
-        let least = meetings.iter().map(|meeting| meeting.0).min().unwrap_or_else(|| growth.at(0));
+        let least =
+            meetings.iter().map(|meeting| meeting.growth).min().unwrap_or_else(|| growth.at(0));
         self.budget.spend(meetings.len());
         Choices { job, meetings, least }
     }
@@ -185,47 +232,33 @@ impl Search<'_, '_> {
 
     fn with_best(&mut self, partial: &Partial, job: usize) -> Partial {
         let choices = self.choices(partial, job);
-        let shift = choices.meetings.iter().min().map_or(0, |(_, shift, _)| *shift);
+        let shift = choices.meetings.iter().min().map_or(0, |meeting| meeting.shift);
         partial.with(self.problem, job, shift)
     }
+}
 
-    /// Moves each job but the first to the middle of the shifts that are as good as its own while
-    /// the others stay, so that drift to either side costs nothing for as long as possible.
-    fn centre(&mut self) {
-        for job in 1..self.problem.jobs() {
-            let mut others = Partial::empty(self.problem);
-            for (other, shift) in self.best_shifts.iter().enumerate() {
-                if other != job {
-                    others = others.with(self.problem, other, *shift);
-                }
-            }
-            self.best_shifts[job] = self.middle_of_plateau(&others, job, self.best_shifts[job]);
-        }
+fn middle_of_plateau(problem: &Problem, others: &Partial, job: usize, shift: u64) -> u64 {
+    let period = problem.periods[job];
+    let growth = Growth::new(problem, &others.surplus, job);
+    let own = growth.at(shift);
+    let mut kinks = all_kinks(problem, others, job);
+    if kinks.is_empty() {
+        return shift;
     }
-
-    fn middle_of_plateau(&self, others: &Partial, job: usize, shift: u64) -> u64 {
-        let period = self.problem.periods[job];
-        let growth = Growth::new(self.problem, &others.surplus, job);
-        let own = growth.at(shift);
-        let mut kinks = all_kinks(self.problem, others, job);
-        if kinks.is_empty() {
-            return shift;
-        }
-        // Distances from `shift` going up; going down they are the period minus these.
-        for kink in &mut kinks {
-            *kink = (*kink + period - shift) % period;
-        }
-        kinks.sort_unstable();
-        kinks.dedup();
-        let flat = |distance: &u64| growth.at((shift + distance) % period) == own;
-        let up = kinks.iter().copied().take_while(flat).last().unwrap_or(0);
-        let down_to = kinks.iter().rev().copied().take_while(flat).last().unwrap_or(0);
-        let down = if down_to == 0 { 0 } else { period - down_to };
-        if up + down >= period {
-            return shift;
-        }
-        (shift + period - down + (up + down) / 2) % period
+    // Distances from `shift` going up; going down they are the period minus these.
+    for kink in &mut kinks {
+        *kink = (*kink + period - shift) % period;
     }
+    kinks.sort_unstable();
+    kinks.dedup();
+    let flat = |distance: &u64| growth.at((shift + distance) % period) == own;
+    let up = kinks.iter().copied().take_while(flat).last().unwrap_or(0);
+    let down_to = kinks.iter().rev().copied().take_while(flat).last().unwrap_or(0);
+    let down = if down_to == 0 { 0 } else { period - down_to };
+    if up + down >= period {
+        return shift;
+    }
+    (shift + period - down + (up + down) / 2) % period
 }
 
 impl Partial {
@@ -279,7 +312,7 @@ impl Surplus {
             steps.push((*position, value - level));
             level = *value;
         }
-        for (start, end, height) in turned(problem, job, arcs, shift) {
+        for TurnedArc { start, end, height } in turned(problem, job, arcs, shift) {
             let height = i128::from(height);
             steps.push((start, height));
             if end < problem.perimeter {
@@ -309,20 +342,19 @@ fn rise(value: i128, height: u64) -> i128 {
     (value + i128::from(height)).max(0) - value.max(0)
 }
 
-/// The arcs of a job on the unified circle, as (start below the perimeter, end possibly past it,
-/// height).
+/// The arcs of a job on the unified circle, in all its rounds.
 fn turned(
     problem: &Problem,
     job: usize,
     arcs: &[Arc],
     shift: u64,
-) -> impl Iterator<Item = (u64, u64, u64)> {
+) -> impl Iterator<Item = TurnedArc> {
     let period = problem.periods[job];
     arcs.iter().flat_map(move |arc| {
         let first = (arc.start + shift) % period;
         (0..problem.perimeter / period).map(move |round| {
             let start = first + round * period;
-            (start, start + (arc.end - arc.start), arc.height)
+            TurnedArc { start, end: start + (arc.end - arc.start), height: arc.height }
         })
     })
 }
@@ -435,10 +467,10 @@ impl Band {
 /// job's rise, in order; with each, whether such a placed job has not been tried.
 fn meetings(problem: &Problem, partial: &Partial, job: usize) -> Vec<(u64, bool)> {
     let mut found: Vec<(u64, bool)> = Vec::new();
-    for_shared_arcs(problem, partial, job, |other, (start, end), arc| {
+    for_shared_arcs(problem, partial, job, |other, placed, arc| {
         let allowed = partial.tried[job] & (1 << other) == 0;
-        found.push((distance(problem, job, arc.start, end), !allowed));
-        found.push((distance(problem, job, arc.end, start), !allowed));
+        found.push((distance(problem, job, arc.start, placed.end), !allowed));
+        found.push((distance(problem, job, arc.end, placed.start), !allowed));
     });
     // Allowed sorts first, so that it is kept where a shift meets several jobs.
     found.sort_unstable();
@@ -449,10 +481,10 @@ fn meetings(problem: &Problem, partial: &Partial, job: usize) -> Vec<(u64, bool)
 /// Shifts of `job` at which any of its edges meets any edge of a placed job.
 fn all_kinks(problem: &Problem, partial: &Partial, job: usize) -> Vec<u64> {
     let mut kinks = Vec::new();
-    for_shared_arcs(problem, partial, job, |_, (start, end), arc| {
+    for_shared_arcs(problem, partial, job, |_, placed, arc| {
         for edge in [arc.start, arc.end] {
-            kinks.push(distance(problem, job, edge, start));
-            kinks.push(distance(problem, job, edge, end));
+            kinks.push(distance(problem, job, edge, placed.start));
+            kinks.push(distance(problem, job, edge, placed.end));
         }
     });
     kinks
@@ -462,14 +494,14 @@ fn for_shared_arcs(
     problem: &Problem,
     partial: &Partial,
     job: usize,
-    mut visit: impl FnMut(usize, (u64, u64), &Arc),
+    mut visit: impl FnMut(usize, TurnedArc, &Arc),
 ) {
     for resource in problem.resources.iter().filter(|resource| !resource.arcs[job].is_empty()) {
         for (other, arcs) in resource.arcs.iter().enumerate() {
             let Some(shift) = partial.shifts[other] else { continue };
-            for (start, end, _) in turned(problem, other, arcs, shift) {
+            for placed in turned(problem, other, arcs, shift) {
                 for arc in &resource.arcs[job] {
-                    visit(other, (start, end), arc);
+                    visit(other, placed, arc);
                 }
             }
         }
@@ -484,27 +516,25 @@ fn distance(problem: &Problem, job: usize, own: u64, position: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use hocket_des::{Duration, Rate};
-    use hocket_scenario::{Phase, Profile};
+    use hocket_des::Rate;
+    use hocket_scenario::Profile;
     use proptest::prelude::*;
 
     use super::*;
     use crate::grid;
     use crate::problem::LinkProblem;
-    use crate::solver::SolveOptions;
+    use crate::search::SolveOptions;
+    use crate::testing::{profile, up};
 
     fn jobs() -> impl Strategy<Value = Vec<Profile>> {
         let job = (prop::sample::select(vec![15u64, 20, 30, 60]), 1u64..15, 1u64..15, 5u64..60);
         prop::collection::vec(job, 2..6).prop_map(|jobs| {
             jobs.into_iter()
                 .map(|(period, start, duration, gbps)| {
-                    let phase = Phase {
-                        start: Duration::from_ms(start),
-                        duration: Duration::from_ms(duration.min(period - start).max(1)),
-                        rate: Rate::from_gbps(gbps),
-                    };
-                    let phases = if start < period { vec![phase] } else { Vec::new() };
-                    Profile::new(Duration::from_ms(period), phases).unwrap()
+                    if start >= period {
+                        return profile(period, &[]);
+                    }
+                    profile(period, &[up(start, duration.min(period - start), gbps)])
                 })
                 .collect()
         })

@@ -5,8 +5,9 @@
 use num_integer::Integer;
 use num_traits::PrimInt;
 
-use crate::problem::{CompatError, Problem};
-use crate::solver::{Budget, Found};
+use crate::error::CompatError;
+use crate::problem::Problem;
+use crate::search::{Budget, Found};
 
 /// The circle cut into sectors, and each sector into the same cells.
 struct Grid<W> {

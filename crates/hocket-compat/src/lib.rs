@@ -7,16 +7,25 @@
 //! cluster. Nothing here simulates: it is arithmetic on profiles.
 
 pub mod affinity;
+mod arcs;
 pub mod cassini;
-pub mod circle;
 pub mod commensurate;
 mod demand;
+mod error;
 mod exact;
+pub mod fitted;
 mod grid;
-pub mod problem;
-pub mod solver;
+pub mod perimeter;
+mod problem;
+mod score;
+mod search;
+mod solver;
+#[cfg(test)]
+mod testing;
 
-pub use circle::score_of;
 pub use commensurate::{Commensurate, commensurate};
-pub use problem::{CompatError, JointLink, JointProblem, LinkProblem};
-pub use solver::{Method, Solution, SolveOptions, solve, solve_joint};
+pub use error::CompatError;
+pub use problem::{JointLink, JointProblem, LinkProblem};
+pub use score::score_of;
+pub use search::{Method, SolveOptions};
+pub use solver::{Solution, solve, solve_joint};

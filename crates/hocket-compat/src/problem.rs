@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use hocket_des::{Duration, Rate};
 use hocket_scenario::Profile;
 use num_integer::Integer;
-use thiserror::Error;
 
-use crate::circle::unified_perimeter;
-use crate::demand::{Arc, compute_arcs, sending_arcs};
+use crate::arcs::{Arc, compute_arcs, sending_arcs};
+use crate::error::CompatError;
+use crate::perimeter::unified_perimeter;
 
 /// Jobs that share one link (NSDI'24 Table 1: `J^l`, `bw_circle_j`, `C^l`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -46,46 +46,6 @@ pub struct JointLink {
     pub multiplicity: u32,
 }
 
-/// Why a question of compatibility has no answer.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[expect(missing_docs, reason = "each variant's message says what it is")]
-pub enum CompatError {
-    #[error("there are no jobs to place on a circle")]
-    NoJobs,
-    #[error("the link's capacity is 0; it must be higher")]
-    ZeroCapacity,
-    #[error("there is no link that a job crosses")]
-    NoLinks,
-    #[error("job {job} is named, but there are only {jobs} jobs, counted from 0")]
-    UnknownJob { job: usize, jobs: usize },
-    #[error(
-        "the periods have no common multiple up to {rounds_limit} iterations of one job; \
-         round them to commensurate ones first"
-    )]
-    Incommensurate { rounds_limit: u64 },
-    #[error("a precision of {degrees} degrees is not between 0.01 and 180")]
-    Precision { degrees: String },
-    #[error(
-        "jobs that share a GPU cannot avoid computing at the same time: their compute phases \
-         overlap at every rotation"
-    )]
-    GpuConflict,
-    #[error("the demands are too large to add up exactly; use coarser times or rates")]
-    Overflow,
-    #[error("{jobs} jobs; the exact solver takes at most {limit}: give a precision instead")]
-    TooManyJobs { jobs: usize, limit: usize },
-    #[error("the unified circle would be longer than {limit}, up to which times add up exactly")]
-    CircleTooLong { limit: Duration },
-    #[error("stopped before an answer was found")]
-    Stopped,
-    #[error("a period is 0; it must be longer")]
-    ZeroPeriod,
-    #[error("tolerance {tolerance} is not between 0 and 0.5")]
-    Tolerance { tolerance: String },
-    #[error("{shifts} time-shifts for {jobs} jobs")]
-    ShiftCount { shifts: usize, jobs: usize },
-}
-
 /// What jobs compete for. `weight` is what one unit of excess counts in the objective.
 #[derive(Clone, Debug)]
 pub(crate) struct Resource {
@@ -109,6 +69,29 @@ pub(crate) struct Problem {
     pub(crate) forbidden: u128,
     /// score = 1 − objective ÷ `scale`.
     pub(crate) scale: u128,
+}
+
+/// Below this no sum of a search overflows.
+const MOST_EXCESS: u128 = 1 << 126;
+
+impl Problem {
+    /// The same with each tick in so many parts, if no sum of a search can overflow then. `tick_ps` stays
+    /// that of a whole one.
+    pub(crate) fn refined(&self, parts: u64) -> Option<Self> {
+        let mut finer = self.clone();
+        finer.perimeter = self.perimeter.checked_mul(parts)?;
+        finer.scale = self.scale.checked_mul(u128::from(parts))?;
+        finer.forbidden = self.forbidden.checked_mul(u128::from(parts))?;
+        for period in &mut finer.periods {
+            *period *= parts;
+        }
+        for arc in finer.resources.iter_mut().flat_map(|each| each.arcs.iter_mut().flatten()) {
+            arc.start *= parts;
+            arc.end *= parts;
+        }
+        worst(&finer.resources, finer.perimeter).filter(|worst| *worst < MOST_EXCESS)?;
+        Some(finer)
+    }
 }
 
 impl LinkProblem {
@@ -176,7 +159,7 @@ impl JointProblem {
         }));
         // Proves that no sum of a search can overflow.
         worst(&resources, perimeter)
-            .filter(|worst| *worst < 1 << 126)
+            .filter(|worst| *worst < MOST_EXCESS)
             .ok_or(CompatError::Overflow)?;
         let periods = jobs.iter().map(|job| job.period().as_ps() / tick_ps).collect();
         Ok(Problem { tick_ps, perimeter, periods, resources, forbidden, scale })

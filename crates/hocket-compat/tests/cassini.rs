@@ -1,13 +1,17 @@
 //! Rankings of candidates, against what can be worked out by hand and against the score of the
 //! shifts that come out.
 
+#[path = "../src/testing.rs"]
+mod testing;
+
 use hocket_compat::cassini::cluster::{
     BatchError, BatchProblem, choose_batch_sizes, solve_cluster,
 };
 use hocket_compat::cassini::{
-    Aggregate, Candidate, CassiniOptions, Crossing, DiscardReason, Job, Link, Loops, Origin,
-    Placement, Ranking, rank, rank_fitted,
+    Aggregate, Candidate, CassiniCrossing, CassiniJob, CassiniLink, CassiniOptions, DiscardReason,
+    Loops, Origin, Placement, Ranking, rank,
 };
+use hocket_compat::fitted::rank_fitted;
 use hocket_compat::{CompatError, JointLink, JointProblem, SolveOptions, score_of};
 use hocket_des::{Duration, Rate};
 use hocket_scenario::{Phase, Profile};
@@ -19,18 +23,14 @@ fn assert_scores(score: f64, expected: f64) {
     assert!((score - expected).abs() < TOLERANCE, "{score} is not {expected}");
 }
 
+/// A job that sends at the start of its period.
 fn profile(period_ms: u64, up_ms: u64, gbps: u64) -> Profile {
-    let phase = Phase {
-        start: Duration::ZERO,
-        duration: Duration::from_ms(up_ms),
-        rate: Rate::from_gbps(gbps),
-    };
-    Profile::new(Duration::from_ms(period_ms), vec![phase]).expect("the phase lies in the period")
+    testing::profile(period_ms, &[testing::up(0, up_ms, gbps)])
 }
 
 /// Jobs named a, b, c and so on; the first has the highest priority.
-fn jobs(profiles: &[Profile]) -> Vec<Job> {
-    let job = |(index, profile): (usize, &Profile)| Job {
+fn jobs(profiles: &[Profile]) -> Vec<CassiniJob> {
+    let job = |(index, profile): (usize, &Profile)| CassiniJob {
         name: char::from(b'a' + index as u8).to_string(),
         profile: profile.clone(),
         priority: -(index as i64),
@@ -39,22 +39,20 @@ fn jobs(profiles: &[Profile]) -> Vec<Job> {
 }
 
 /// Links named l0, l1 and so on.
-fn links(capacities_gbps: &[u64]) -> Vec<Link> {
-    let link = |(index, gbps): (usize, &u64)| Link {
+fn links(capacities_gbps: &[u64]) -> Vec<CassiniLink> {
+    let link = |(index, gbps): (usize, &u64)| CassiniLink {
         name: format!("l{index}"),
         capacity: Rate::from_gbps(*gbps),
     };
     capacities_gbps.iter().enumerate().map(link).collect()
 }
 
-/// A candidate from (job, link, flows).
-fn candidate(crossings: &[(usize, usize, u32)]) -> Candidate {
-    let crossing = |&(job, link, flows): &(usize, usize, u32)| Crossing { job, link, flows };
-    Candidate {
-        name: "x".into(),
-        crossings: crossings.iter().map(crossing).collect(),
-        moved_jobs: 0,
-    }
+fn on(job: usize, link: usize, flows: u32) -> CassiniCrossing {
+    CassiniCrossing { job, link, flows }
+}
+
+fn candidate(crossings: &[CassiniCrossing]) -> Candidate {
+    Candidate { name: "x".into(), crossings: crossings.to_vec(), moved_jobs: 0 }
 }
 
 fn only(ranking: Ranking) -> Placement {
@@ -62,21 +60,28 @@ fn only(ranking: Ranking) -> Placement {
     ranking.placements.into_iter().next().expect("there is one")
 }
 
-fn rank_one(jobs: &[Job], links: &[Link], candidate: Candidate) -> Placement {
+fn rank_one(jobs: &[CassiniJob], links: &[CassiniLink], candidate: Candidate) -> Placement {
     only(rank(jobs, links, &[candidate], &CassiniOptions::default()).expect("the input is valid"))
+}
+
+struct Frustrated {
+    jobs: Vec<CassiniJob>,
+    links: Vec<CassiniLink>,
+    ring: Candidate,
 }
 
 /// Three jobs that send half of the time, each pair on a link of its own: not all three pairs can
 /// take turns.
-fn frustrated() -> (Vec<Job>, Vec<Link>, Candidate) {
-    let ring = [(0, 0, 1), (1, 0, 1), (1, 1, 1), (2, 1, 1), (2, 2, 1), (0, 2, 1)];
-    (jobs(&vec![profile(100, 50, 40); 3]), links(&[40; 3]), candidate(&ring))
+fn frustrated() -> Frustrated {
+    let ring = [on(0, 0, 1), on(1, 0, 1), on(1, 1, 1), on(2, 1, 1), on(2, 2, 1), on(0, 2, 1)];
+    let jobs = jobs(&vec![profile(100, 50, 40); 3]);
+    Frustrated { jobs, links: links(&[40; 3]), ring: candidate(&ring) }
 }
 
 /// The score of each link of `placement`, from the shifts and nothing else.
 fn assert_scores_are_those_of_the_shifts(
-    jobs: &[Job],
-    links: &[Link],
+    jobs: &[CassiniJob],
+    links: &[CassiniLink],
     candidate: &Candidate,
     placement: &Placement,
 ) {
@@ -102,7 +107,7 @@ fn assert_scores_are_those_of_the_shifts(
 #[test]
 fn two_jobs_that_send_half_of_the_time_take_turns() {
     let jobs = jobs(&[profile(100, 50, 40), profile(100, 50, 40)]);
-    let placement = rank_one(&jobs, &links(&[40]), candidate(&[(0, 0, 1), (1, 0, 1)]));
+    let placement = rank_one(&jobs, &links(&[40]), candidate(&[on(0, 0, 1), on(1, 0, 1)]));
     assert_scores(placement.score, 1.0);
     assert_eq!(placement.time_shifts, [Some(Duration::ZERO), Some(Duration::from_ms(50))]);
     assert!(placement.links[0].proven_optimal && placement.components[0].shifts_advised);
@@ -112,7 +117,7 @@ fn two_jobs_that_send_half_of_the_time_take_turns() {
 #[test]
 fn two_jobs_across_the_same_racks_make_no_loop() {
     let jobs = jobs(&[profile(100, 50, 40), profile(100, 50, 40)]);
-    let all: Vec<_> = (0..4).flat_map(|link| [(0, link, 1), (1, link, 1)]).collect();
+    let all: Vec<_> = (0..4).flat_map(|link| [on(0, link, 1), on(1, link, 1)]).collect();
     let options = CassiniOptions::default();
     let ranking = rank(&jobs, &links(&[40; 4]), &[candidate(&all)], &options).unwrap();
     assert_eq!(ranking.problems, 1);
@@ -125,7 +130,7 @@ fn two_jobs_across_the_same_racks_make_no_loop() {
 fn a_link_keeps_the_shifts_that_were_found_for_it_but_for_a_common_turn() {
     // A chain: a and b on l0, b and c on l1.
     let jobs = jobs(&[profile(120, 60, 40), profile(60, 20, 40), profile(90, 30, 40)]);
-    let chain = candidate(&[(0, 0, 1), (1, 0, 1), (1, 1, 1), (2, 1, 1)]);
+    let chain = candidate(&[on(0, 0, 1), on(1, 0, 1), on(1, 1, 1), on(2, 1, 1)]);
     let placement = rank_one(&jobs, &links(&[40; 2]), chain);
     for link in &placement.links {
         let [one, other] = [0, 1].map(|place| {
@@ -142,8 +147,8 @@ fn a_link_keeps_the_shifts_that_were_found_for_it_but_for_a_common_turn() {
 fn the_candidate_whose_jobs_take_turns_wins() {
     // a and b fill the link most of the time; c fits beside either.
     let jobs = jobs(&[profile(100, 80, 40), profile(100, 80, 40), profile(100, 20, 40)]);
-    let clash = candidate(&[(0, 0, 1), (1, 0, 1), (2, 1, 1)]);
-    let fit = candidate(&[(0, 0, 1), (2, 0, 1), (1, 1, 1)]);
+    let clash = candidate(&[on(0, 0, 1), on(1, 0, 1), on(2, 1, 1)]);
+    let fit = candidate(&[on(0, 0, 1), on(2, 0, 1), on(1, 1, 1)]);
     let ranking = rank(&jobs, &links(&[40; 2]), &[clash, fit], &CassiniOptions::default()).unwrap();
     let order: Vec<usize> = ranking.placements.iter().map(|p| p.candidate).collect();
     assert_eq!(order, [1, 0]);
@@ -156,7 +161,7 @@ fn the_candidate_whose_jobs_take_turns_wins() {
 #[test]
 fn of_equal_candidates_the_one_that_moves_fewer_jobs_wins_then_the_first() {
     let jobs = jobs(&[profile(100, 50, 40), profile(100, 50, 40)]);
-    let moved = |moved_jobs| Candidate { moved_jobs, ..candidate(&[(0, 0, 1), (1, 0, 1)]) };
+    let moved = |moved_jobs| Candidate { moved_jobs, ..candidate(&[on(0, 0, 1), on(1, 0, 1)]) };
     let candidates = [moved(2), moved(1), moved(1)];
     let ranking = rank(&jobs, &links(&[40]), &candidates, &CassiniOptions::default()).unwrap();
     let order: Vec<usize> = ranking.placements.iter().map(|p| p.candidate).collect();
@@ -167,7 +172,7 @@ fn of_equal_candidates_the_one_that_moves_fewer_jobs_wins_then_the_first() {
 #[test]
 fn a_candidate_without_shared_links_scores_1() {
     let jobs = jobs(&[profile(100, 50, 40), profile(100, 50, 40)]);
-    let placement = rank_one(&jobs, &links(&[40; 2]), candidate(&[(0, 0, 1), (1, 1, 1)]));
+    let placement = rank_one(&jobs, &links(&[40; 2]), candidate(&[on(0, 0, 1), on(1, 1, 1)]));
     assert_eq!((placement.score, placement.time_shifts), (1.0, vec![None, None]));
 }
 
@@ -175,18 +180,18 @@ fn a_candidate_without_shared_links_scores_1() {
 fn a_job_counts_on_a_link_with_all_its_flows() {
     let jobs = jobs(&[profile(100, 50, 10), profile(100, 75, 10)]);
     let score =
-        |flows| rank_one(&jobs, &links(&[20]), candidate(&[(0, 0, flows), (1, 0, 1)])).score;
+        |flows| rank_one(&jobs, &links(&[20]), candidate(&[on(0, 0, flows), on(1, 0, 1)])).score;
     assert_scores(score(1), 1.0);
     // 20 + 10 Gbps meet 20 for the 25 ms in which both must send: 10 ÷ 20 × 25 ÷ 100.
     assert_scores(score(2), 0.875);
-    let twice = candidate(&[(0, 0, 1), (1, 0, 1), (0, 0, 1)]);
+    let twice = candidate(&[on(0, 0, 1), on(1, 0, 1), on(0, 0, 1)]);
     assert_scores(rank_one(&jobs, &links(&[20]), twice).score, 0.875);
 }
 
 #[test]
 fn among_links_with_the_same_jobs_the_tightest_decides_and_each_has_its_own_score() {
     let jobs = jobs(&[profile(100, 60, 40), profile(100, 60, 40)]);
-    let crossings: Vec<_> = (0..3).flat_map(|link| [(0, link, 1), (1, link, 1)]).collect();
+    let crossings: Vec<_> = (0..3).flat_map(|link| [on(0, link, 1), on(1, link, 1)]).collect();
     let links = links(&[60, 40, 80]);
     let with = |aggregate| {
         let options = CassiniOptions { aggregate, ..CassiniOptions::default() };
@@ -207,7 +212,7 @@ fn among_links_with_the_same_jobs_the_tightest_decides_and_each_has_its_own_scor
 #[test]
 fn links_with_the_same_jobs_of_which_none_is_the_tightest_are_solved_together() {
     let jobs = jobs(&[profile(100, 60, 20), profile(100, 60, 20)]);
-    let crossings = [(0, 0, 2), (1, 0, 1), (0, 1, 1), (1, 1, 2)];
+    let crossings = [on(0, 0, 2), on(1, 0, 1), on(0, 1, 1), on(1, 1, 2)];
     let placement = rank_one(&jobs, &links(&[40; 2]), candidate(&crossings));
     // On each link, 60 Gbps meet 40 for 20 ms.
     assert_scores(placement.score, 0.9);
@@ -216,7 +221,7 @@ fn links_with_the_same_jobs_of_which_none_is_the_tightest_are_solved_together() 
 
 #[test]
 fn a_loop_that_does_not_close_costs_a_candidate_its_place_by_name() {
-    let (jobs, links, ring) = frustrated();
+    let Frustrated { jobs, links, ring } = frustrated();
     let ranking = rank(&jobs, &links, &[ring], &CassiniOptions::default()).unwrap();
     assert!(ranking.placements.is_empty());
     let message = ranking.discarded[0].reason.to_string();
@@ -227,7 +232,7 @@ fn a_loop_that_does_not_close_costs_a_candidate_its_place_by_name() {
 
 #[test]
 fn a_loop_that_does_not_close_is_solved_together_if_asked() {
-    let (jobs, links, ring) = frustrated();
+    let Frustrated { jobs, links, ring } = frustrated();
     let options = CassiniOptions { loops: Loops::Solve, ..CassiniOptions::default() };
     let placement = only(rank(&jobs, &links, std::slice::from_ref(&ring), &options).unwrap());
     // Two pairs take turns, the third collides: (1 + 1 + 0.5) ÷ 3, or the same spread over links.
@@ -245,7 +250,7 @@ fn a_loop_that_closes_keeps_its_place() {
     // Four jobs in a ring, each pair half a period apart: twice half a period, twice, is whole.
     let jobs = jobs(&vec![profile(100, 50, 40); 4]);
     let ring: Vec<_> =
-        (0..4).flat_map(|link| [(link, link, 1), ((link + 1) % 4, link, 1)]).collect();
+        (0..4).flat_map(|link| [on(link, link, 1), on((link + 1) % 4, link, 1)]).collect();
     let placement = rank_one(&jobs, &links(&[40; 4]), candidate(&ring));
     assert_scores(placement.score, 1.0);
     assert_eq!(placement.components[0].origin, Origin::ClosedLoops);
@@ -255,7 +260,8 @@ fn a_loop_that_closes_keeps_its_place() {
 fn periods_that_do_not_fit_discard_the_candidate_and_say_which() {
     let odd = Profile::new(Duration::from_ps(99_999_999_977), Vec::new()).unwrap();
     let jobs = jobs(&[profile(100, 50, 40), odd, profile(100, 50, 40)]);
-    let candidates = [candidate(&[(0, 0, 1), (1, 0, 1)]), candidate(&[(0, 0, 1), (2, 0, 1)])];
+    let candidates =
+        [candidate(&[on(0, 0, 1), on(1, 0, 1)]), candidate(&[on(0, 0, 1), on(2, 0, 1)])];
     let ranking = rank(&jobs, &links(&[40]), &candidates, &CassiniOptions::default()).unwrap();
     assert_eq!(ranking.placements[0].candidate, 1);
     let DiscardReason::Unsolvable { jobs, link, source } = &ranking.discarded[0].reason else {
@@ -270,8 +276,8 @@ fn periods_that_do_not_fit_are_fitted_among_the_jobs_that_share_links() {
     // Jobs 0 and 1 share link 0 and are fitted to each other; job 2 is alone on link 1.
     let jobs = jobs(&[profile(997, 400, 40), profile(1009, 400, 40), profile(613, 400, 40)]);
     let links = links(&[50, 50]);
-    let apart = candidate(&[(0, 0, 1), (1, 0, 1), (2, 1, 1)]);
-    let together = candidate(&[(0, 0, 1), (1, 0, 1), (2, 0, 1)]);
+    let apart = candidate(&[on(0, 0, 1), on(1, 0, 1), on(2, 1, 1)]);
+    let together = candidate(&[on(0, 0, 1), on(1, 0, 1), on(2, 0, 1)]);
     let fitted =
         rank_fitted(&jobs, &links, &[together, apart], 0.01, &CassiniOptions::default()).unwrap();
     let best = &fitted.ranking.placements[0];
@@ -292,25 +298,26 @@ fn periods_that_do_not_fit_are_fitted_among_the_jobs_that_share_links() {
 #[test]
 fn what_cannot_be_ranked_is_refused_by_name() {
     let jobs = jobs(&[profile(100, 50, 40), profile(100, 50, 40)]);
-    let refused = |links: &[Link], candidates: &[Candidate], options: &CassiniOptions<'_>| {
-        rank(&jobs, links, candidates, options).unwrap_err().to_string()
-    };
+    let refused =
+        |links: &[CassiniLink], candidates: &[Candidate], options: &CassiniOptions<'_>| {
+            rank(&jobs, links, candidates, options).unwrap_err().to_string()
+        };
     let defaults = CassiniOptions::default();
     assert_eq!(refused(&links(&[40]), &[], &defaults), "there is no candidate to rank");
     assert_eq!(
-        refused(&links(&[40]), &[candidate(&[(2, 0, 1)])], &defaults),
+        refused(&links(&[40]), &[candidate(&[on(2, 0, 1)])], &defaults),
         "candidate x: job 2 is named, but there are only 2, counted from 0"
     );
     assert_eq!(
-        refused(&links(&[40]), &[candidate(&[(0, 1, 1)])], &defaults),
+        refused(&links(&[40]), &[candidate(&[on(0, 1, 1)])], &defaults),
         "candidate x: link 1 is named, but there are only 1, counted from 0"
     );
     assert_eq!(
-        refused(&links(&[0]), &[candidate(&[(0, 0, 1)])], &defaults),
+        refused(&links(&[0]), &[candidate(&[on(0, 0, 1)])], &defaults),
         "link l0: its capacity is 0; it must be higher"
     );
     assert_eq!(
-        refused(&links(&[40]), &[candidate(&[(0, 0, u32::MAX)])], &defaults),
+        refused(&links(&[40]), &[candidate(&[on(0, 0, u32::MAX)])], &defaults),
         "candidate x, link l0: the flows ask for more than 2^64 bits per second"
     );
     let tail = |quantile| CassiniOptions {
@@ -328,7 +335,7 @@ fn a_ranking_that_is_told_to_stop_stops() {
     let jobs = jobs(&[profile(100, 50, 40), profile(100, 50, 40)]);
     let solve = SolveOptions { interrupted: &|| true, ..SolveOptions::default() };
     let options = CassiniOptions { solve, ..CassiniOptions::default() };
-    let both = candidate(&[(0, 0, 1), (1, 0, 1)]);
+    let both = candidate(&[on(0, 0, 1), on(1, 0, 1)]);
     let error = rank(&jobs, &links(&[40]), &[both], &options).unwrap_err();
     assert_eq!(error.to_string(), "stopped before an answer was found");
 }
@@ -350,7 +357,8 @@ proptest! {
         crossings.retain(|(job, _, _)| *job < jobs.len());
         crossings.sort_unstable();
         crossings.dedup_by_key(|(job, link, _)| (*job, *link));
-        let candidate = candidate(&crossings);
+        let crossings = crossings.into_iter().map(|(job, link, flows)| on(job, link, flows));
+        let candidate = candidate(&crossings.collect::<Vec<_>>());
         let options = CassiniOptions { loops: Loops::Solve, seed, ..CassiniOptions::default() };
         let placement =
             only(rank(&jobs, &links, std::slice::from_ref(&candidate), &options).unwrap());
@@ -365,7 +373,7 @@ fn the_ranking_is_the_same_on_one_thread_and_on_many() {
     let (jobs, links) = (jobs(&profiles), links(&[50; 9]));
     let candidates: Vec<Candidate> = (1..5)
         .map(|step| {
-            let pair = |link| [(link, link, 1), ((link + step) % 9, link, 1)];
+            let pair = |link| [on(link, link, 1), on((link + step) % 9, link, 1)];
             candidate(&(0..9).flat_map(pair).collect::<Vec<_>>())
         })
         .collect();

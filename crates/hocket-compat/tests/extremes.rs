@@ -2,7 +2,7 @@
 
 use std::time::Duration as Wall;
 
-use hocket_compat::circle::LONGEST_PERIMETER;
+use hocket_compat::perimeter::LONGEST_PERIMETER;
 use hocket_compat::{
     CompatError, LinkProblem, Method, SolveOptions, commensurate, score_of, solve,
 };
@@ -24,7 +24,7 @@ fn extreme() -> impl Strategy<Value = u64> {
     ]
 }
 
-fn phase((start_ps, duration_ps, rate_bps): (u64, u64, u64)) -> Phase {
+fn phase(start_ps: u64, duration_ps: u64, rate_bps: u64) -> Phase {
     Phase {
         start: Duration::from_ps(start_ps),
         duration: Duration::from_ps(duration_ps),
@@ -33,33 +33,28 @@ fn phase((start_ps, duration_ps, rate_bps): (u64, u64, u64)) -> Phase {
 }
 
 fn any_phase() -> impl Strategy<Value = Phase> {
-    (extreme(), extreme(), extreme()).prop_map(phase)
+    (extreme(), extreme(), extreme())
+        .prop_map(|(start, duration, rate)| phase(start, duration, rate))
+}
+
+/// The phase that comes nearest to such numbers and fits in the period.
+fn fitted(period: Duration, up: &Phase) -> Profile {
+    let period_ps = period.as_ps().max(1);
+    let start_ps = up.start.as_ps() % period_ps;
+    let duration_ps = up.duration.as_ps().clamp(1, period_ps - start_ps);
+    let up = phase(start_ps, duration_ps, up.rate.as_bps().max(1));
+    Profile::new(Duration::from_ps(period_ps), vec![up]).expect("the phase was made to fit")
 }
 
 /// A profile that is valid, with a period and a rate from the ends of their range.
 fn valid_profile() -> impl Strategy<Value = Profile> {
-    let range = (extreme(), extreme(), extreme(), extreme());
-    range.prop_map(|(period_ps, start_ps, duration_ps, rate_bps)| {
-        let period_ps = period_ps.max(1);
-        let start_ps = start_ps % period_ps;
-        let duration_ps = duration_ps.clamp(1, period_ps - start_ps);
-        let up = phase((start_ps, duration_ps, rate_bps.max(1)));
-        Profile::new(Duration::from_ps(period_ps), vec![up]).expect("the phase was made to fit")
-    })
+    (extreme(), any_phase()).prop_map(|(period_ps, up)| fitted(Duration::from_ps(period_ps), &up))
 }
 
 /// Profiles with one period, so that there is a circle to search.
 fn profiles_of_one_period() -> impl Strategy<Value = Vec<Profile>> {
-    let up = (extreme(), extreme(), extreme());
-    (extreme(), prop::collection::vec(up, 1..4)).prop_map(|(period_ps, ups)| {
-        let period_ps = period_ps.max(1);
-        let profile = |(start_ps, duration_ps, rate_bps): (u64, u64, u64)| {
-            let start_ps = start_ps % period_ps;
-            let duration_ps = duration_ps.clamp(1, period_ps - start_ps);
-            let up = phase((start_ps, duration_ps, rate_bps.max(1)));
-            Profile::new(Duration::from_ps(period_ps), vec![up]).expect("the phase was made to fit")
-        };
-        ups.into_iter().map(profile).collect()
+    (extreme(), prop::collection::vec(any_phase(), 1..4)).prop_map(|(period_ps, ups)| {
+        ups.iter().map(|up| fitted(Duration::from_ps(period_ps), up)).collect()
     })
 }
 
@@ -79,7 +74,7 @@ fn method() -> impl Strategy<Value = Method> {
 fn a_circle_of_more_than_26_days_is_refused_with_the_limit() {
     // Places on it could not be added within 64 bits: the search would overflow.
     let period = Duration::from_ps(u64::MAX);
-    let job = Profile::new(period, vec![phase((0, 1, 1))]).expect("one picosecond fits");
+    let job = Profile::new(period, vec![phase(0, 1, 1)]).expect("one picosecond fits");
     let jobs = vec![job.clone(), job];
     let link = LinkProblem { capacity: Rate::from_bps(1), jobs, gpu_groups: Vec::new() };
     let options = SolveOptions { method: Method::Exact, ..SolveOptions::default() };

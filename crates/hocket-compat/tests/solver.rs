@@ -2,23 +2,18 @@
 
 #![expect(clippy::float_cmp, reason = "without any excess the score is exactly 1")]
 
-use hocket_compat::problem::CompatError;
+#[path = "../src/testing.rs"]
+mod testing;
+
 use hocket_compat::{
-    JointLink, JointProblem, LinkProblem, Method, Solution, SolveOptions, score_of, solve,
-    solve_joint,
+    CompatError, JointLink, JointProblem, LinkProblem, Method, Solution, SolveOptions, score_of,
+    solve, solve_joint,
 };
 use hocket_des::{Duration, Rate};
-use hocket_scenario::{Phase, Profile};
+use hocket_scenario::Profile;
 use proptest::prelude::*;
 
-fn job(period_ms: u64, phases: &[(u64, u64, u64)]) -> Profile {
-    let phases = phases.iter().map(|&(start_ms, duration_ms, gbps)| Phase {
-        start: Duration::from_ms(start_ms),
-        duration: Duration::from_ms(duration_ms),
-        rate: Rate::from_gbps(gbps),
-    });
-    Profile::new(Duration::from_ms(period_ms), phases.collect()).expect("the test's phases fit")
-}
+use testing::{profile, up};
 
 fn link(jobs: Vec<Profile>) -> LinkProblem {
     LinkProblem { capacity: Rate::from_gbps(50), jobs, gpu_groups: Vec::new() }
@@ -35,7 +30,7 @@ fn rescored(link: &LinkProblem, solution: &Solution) -> f64 {
 #[test]
 fn jobs_of_40_and_60_ms_become_compatible_when_the_first_turns_by_30_degrees() {
     // HotNets'22 Figure 5: on the circle of 120 ms, 30 degrees are 10 ms.
-    let link = link(vec![job(40, &[(0, 10, 40)]), job(60, &[(0, 10, 40)])]);
+    let link = link(vec![profile(40, &[up(0, 10, 40)]), profile(60, &[up(0, 10, 40)])]);
     let turned = [Duration::from_ms(10), Duration::ZERO];
     assert!(score_of(link.capacity, &link.jobs, &[Duration::ZERO; 2]).unwrap() < 1.0);
     assert!((score_of(link.capacity, &link.jobs, &turned).unwrap() - 1.0).abs() < 1e-12);
@@ -49,7 +44,7 @@ fn jobs_of_40_and_60_ms_become_compatible_when_the_first_turns_by_30_degrees() {
 
 #[test]
 fn two_equal_jobs_with_room_to_spare_are_put_opposite_each_other() {
-    let link = link(vec![job(240, &[(140, 100, 40)]); 2]);
+    let link = link(vec![profile(240, &[up(140, 100, 40)]); 2]);
     for options in [SolveOptions::default(), exactly()] {
         let solution = solve(&link, &options).unwrap();
         let shift = solution.time_shifts[1].as_secs_f64() - solution.time_shifts[0].as_secs_f64();
@@ -59,7 +54,7 @@ fn two_equal_jobs_with_room_to_spare_are_put_opposite_each_other() {
 
 #[test]
 fn demand_form_lets_small_jobs_overlap_where_strict_form_does_not() {
-    let link = link(vec![job(100, &[(0, 80, 20)]), job(100, &[(0, 80, 20)])]);
+    let link = link(vec![profile(100, &[up(0, 80, 20)]), profile(100, &[up(0, 80, 20)])]);
     let demand = solve(&link, &SolveOptions::default()).unwrap();
     let strict = solve(&link, &SolveOptions { strict: true, ..SolveOptions::default() }).unwrap();
     assert_eq!(demand.score, 1.0);
@@ -71,8 +66,11 @@ fn demand_form_lets_small_jobs_overlap_where_strict_form_does_not() {
 #[test]
 fn continuous_shifts_find_a_fit_that_five_degrees_miss() {
     // Three jobs fill the circle of 100 ms without a gap: 33 + 33 + 34 ms; 5 degrees are 1.39 ms.
-    let link =
-        link(vec![job(100, &[(0, 33, 40)]), job(100, &[(0, 33, 40)]), job(100, &[(0, 34, 40)])]);
+    let link = link(vec![
+        profile(100, &[up(0, 33, 40)]),
+        profile(100, &[up(0, 33, 40)]),
+        profile(100, &[up(0, 34, 40)]),
+    ]);
     let discrete = solve(&link, &SolveOptions::default()).unwrap();
     let exact = solve(&link, &exactly()).unwrap();
     assert!(discrete.score < 1.0 && discrete.proven_optimal);
@@ -83,7 +81,7 @@ fn continuous_shifts_find_a_fit_that_five_degrees_miss() {
 #[test]
 fn jobs_on_one_gpu_do_not_compute_at_the_same_time() {
     // Each sends for 60 of 100 ms and computes for 40: computing in turn forces sending together.
-    let jobs = vec![job(100, &[(0, 60, 40)]), job(100, &[(0, 60, 40)])];
+    let jobs = vec![profile(100, &[up(0, 60, 40)]), profile(100, &[up(0, 60, 40)])];
     let free = link(jobs.clone());
     let shared = LinkProblem { gpu_groups: vec![vec![0, 1]], ..free.clone() };
     for options in
@@ -96,7 +94,7 @@ fn jobs_on_one_gpu_do_not_compute_at_the_same_time() {
         let apart_ms = apart / 1_000_000_000;
         assert!((40..=60).contains(&apart_ms), "compute phases overlap at {apart_ms} ms");
     }
-    let busy = vec![job(100, &[(0, 40, 10)]), job(100, &[(0, 40, 10)])];
+    let busy = vec![profile(100, &[up(0, 40, 10)]), profile(100, &[up(0, 40, 10)])];
     let busy = LinkProblem { gpu_groups: vec![vec![0, 1]], ..link(busy) };
     assert_eq!(solve(&busy, &SolveOptions::default()), Err(CompatError::GpuConflict));
     assert_eq!(solve(&busy, &exactly()), Err(CompatError::GpuConflict));
@@ -105,7 +103,7 @@ fn jobs_on_one_gpu_do_not_compute_at_the_same_time() {
 #[test]
 fn one_shift_per_job_serves_several_links() {
     // On each link two jobs that fill it half the time: 0|1, 1|2, and 0|2 cannot all be apart.
-    let jobs = vec![job(100, &[(0, 50, 50)]); 3];
+    let jobs = vec![profile(100, &[up(0, 50, 50)]); 3];
     let pair = |a: usize, b: usize| JointLink {
         capacity: Rate::from_gbps(50),
         crossings: vec![(a, 1), (b, 1)],
@@ -126,7 +124,7 @@ fn one_shift_per_job_serves_several_links() {
 #[test]
 fn without_time_the_best_found_comes_with_a_bound() {
     let jobs: Vec<Profile> = (0..10u64)
-        .map(|i| job(360, &[(0, 31 + 7 * i, 11 + 3 * i), (150 + 3 * i, 40 + i, 30 - i)]))
+        .map(|i| profile(360, &[up(0, 31 + 7 * i, 11 + 3 * i), up(150 + 3 * i, 40 + i, 30 - i)]))
         .collect();
     let link = link(jobs);
     for method in [Method::Precision { degrees: 1.0 }, Method::Exact] {
@@ -142,7 +140,7 @@ fn without_time_the_best_found_comes_with_a_bound() {
 #[test]
 fn a_limit_of_steps_ends_a_search_at_the_same_answer_every_time() {
     let jobs: Vec<Profile> = (0..10u64)
-        .map(|i| job(360, &[(0, 31 + 7 * i, 11 + 3 * i), (150 + 3 * i, 40 + i, 30 - i)]))
+        .map(|i| profile(360, &[up(0, 31 + 7 * i, 11 + 3 * i), up(150 + 3 * i, 40 + i, 30 - i)]))
         .collect();
     let link = link(jobs);
     for method in [Method::Precision { degrees: 1.0 }, Method::Exact] {
@@ -161,7 +159,8 @@ fn a_limit_of_steps_ends_a_search_at_the_same_answer_every_time() {
 fn rounds_without_a_usable_number_of_sectors_are_solved_over_all_shifts() {
     // 97, 89 and 83 rounds: every rotation would be a whole sector only on a circle of 716,539.
     let period = |rounds: u64| 97 * 89 * 83 / rounds;
-    let link = link([97, 89, 83].map(|rounds| job(period(rounds), &[(0, 2_000, 20)])).to_vec());
+    let link =
+        link([97, 89, 83].map(|rounds| profile(period(rounds), &[up(0, 2_000, 20)])).to_vec());
     let time_limit = std::time::Duration::from_millis(200);
     let solution = solve(&link, &SolveOptions { time_limit, ..SolveOptions::default() }).unwrap();
     assert_eq!(solution.precision_deg, 0.0);
@@ -170,8 +169,8 @@ fn rounds_without_a_usable_number_of_sectors_are_solved_over_all_shifts() {
 
 #[test]
 fn a_precision_out_of_range_is_named() {
-    let link = link(vec![job(100, &[(0, 33, 40)])]);
-    for degrees in [f64::NAN, 0.0, -5.0, 181.0] {
+    let link = link(vec![profile(100, &[up(0, 33, 40)])]);
+    for degrees in [f64::NAN, 0.0, -5.0, 0.09, 90.1] {
         let options =
             SolveOptions { method: Method::Precision { degrees }, ..SolveOptions::default() };
         assert!(matches!(solve(&link, &options), Err(CompatError::Precision { .. })));
@@ -179,9 +178,27 @@ fn a_precision_out_of_range_is_named() {
 }
 
 #[test]
+fn equal_jobs_with_room_are_put_in_the_middle_of_it_even_where_few_ticks_make_the_circle() {
+    // Up 120 of 300 ms each, on a circle of 5 ticks of 60 ms: from 120 to 180 ms all shifts are equally
+    // good, and the middle lies between two ticks.
+    let jobs = vec![profile(300, &[up(180, 120, 40)]); 2];
+    let solution = solve(&link(jobs), &exactly()).unwrap();
+    assert_eq!(solution.score, 1.0);
+    assert!(solution.time_shifts[1].as_ps().abs_diff(150_000_000_000) < 10_000_000, "{solution:?}");
+}
+
+#[test]
+fn more_jobs_than_a_search_over_all_shifts_takes_are_searched_in_steps() {
+    // Edges on odd milliseconds of a circle of 367 ms, which is no small grid of ticks.
+    let jobs = (0..65u64).map(|i| profile(367, &[up(0, 10 + i, 1)])).collect();
+    let solution = solve(&link(jobs), &exactly()).unwrap();
+    assert_eq!(solution.precision_deg, 5.0);
+}
+
+#[test]
 fn one_job_alone_needs_no_shift() {
     for options in [SolveOptions::default(), exactly()] {
-        let solution = solve(&link(vec![job(100, &[(10, 33, 40)])]), &options).unwrap();
+        let solution = solve(&link(vec![profile(100, &[up(10, 33, 40)])]), &options).unwrap();
         assert_eq!((solution.score, solution.time_shifts[0]), (1.0, Duration::ZERO));
     }
 }
@@ -196,9 +213,10 @@ fn small_jobs() -> impl Strategy<Value = Vec<Profile>> {
                     cuts.iter().map(|cut| u64::from(*cut) % (period + 1)).collect();
                 cuts.sort_unstable();
                 let phases =
-                    [(cuts[0], cuts[1] - cuts[0], first), (cuts[2], cuts[3] - cuts[2], second)];
-                let phases: Vec<_> = phases.into_iter().filter(|phase| phase.1 > 0).collect();
-                job(period, &phases)
+                    [up(cuts[0], cuts[1] - cuts[0], first), up(cuts[2], cuts[3] - cuts[2], second)];
+                let phases: Vec<_> =
+                    phases.into_iter().filter(|phase| !phase.duration.is_zero()).collect();
+                profile(period, &phases)
             })
             .collect()
     })

@@ -12,16 +12,17 @@ use hocket_scenario::{
     Records, Share,
 };
 
-use crate::RunError;
 use crate::allocation::Load;
 use crate::contention::Contention;
-use crate::engine::Options;
+use crate::engine::FlowOptions;
+use crate::error::FlowError;
 use crate::marks::MarkModel;
 use crate::network::{Network, Owner, Policy, Timer};
 use crate::sender::{Sender, bytes_of, picobits};
 
 mod stretch;
 
+pub use crate::contention::Encounter;
 pub use stretch::Stretch;
 
 /// A run that goes on as far as it is told to.
@@ -202,7 +203,7 @@ impl ClusterRun {
     /// A fabric without jobs.
     pub fn new(fabric: &Fabric, settings: Settings) -> Self {
         let links = (0..fabric.links().len()).map(LinkId::from_index);
-        let steps = Options::default().adaptive_steps;
+        let steps = FlowOptions::default().adaptive_steps;
         let mut network = Network::new(fabric, links, steps, false);
         let link = |(number, link): (usize, &Link)| (LinkId::from_index(number), link.rate);
         let links = fabric.links().iter().enumerate().map(link);
@@ -239,7 +240,7 @@ impl ClusterRun {
     ///
     /// # Panics
     /// If the job runs, its start lies before now, it has no iteration to do or its crossings name links that do not exist.
-    pub fn start(&mut self, id: JobId, start: Start) -> Result<(), RunError> {
+    pub fn start(&mut self, id: JobId, start: Start) -> Result<(), FlowError> {
         assert!(start.at >= self.network.now, "a job starts at {}, now or later", start.at);
         assert!(start.iterations > 0, "a job that starts has something to do");
         let member = &mut self.members[id.index()];
@@ -291,7 +292,7 @@ impl ClusterRun {
     ///
     /// # Panics
     /// If the job does not run.
-    pub fn align(&mut self, id: JobId, slots: Option<Slots>) -> Result<(), RunError> {
+    pub fn align(&mut self, id: JobId, slots: Option<Slots>) -> Result<(), FlowError> {
         let running =
             self.members[id.index()].running.as_mut().expect("only running jobs have slots");
         running.closed_loop.align(self.network.now, slots)?;
@@ -316,7 +317,7 @@ impl ClusterRun {
     ///
     /// # Panics
     /// If the job does not run.
-    pub fn stop(&mut self, id: JobId) -> Result<bool, RunError> {
+    pub fn stop(&mut self, id: JobId) -> Result<bool, FlowError> {
         let running = self.members[id.index()].running.as_mut().expect("only running jobs stop");
         if running.closed_loop.iteration_start().is_none() {
             self.leave(id)?;
@@ -342,7 +343,7 @@ impl ClusterRun {
     ///
     /// # Errors
     /// If one of the run's own checks fails: no link above its rate at any time, all bytes of every job sent.
-    pub fn advance(&mut self, until: Time) -> Result<Vec<(JobId, Ended)>, RunError> {
+    pub fn advance(&mut self, until: Time) -> Result<Vec<(JobId, Ended)>, FlowError> {
         assert!(until >= self.network.now, "time runs forward");
         self.choose_ways();
         let alone: Vec<usize> = (0..self.members.len())
@@ -383,22 +384,22 @@ impl ClusterRun {
         rows
     }
 
-    /// Seconds that a job lost to another one on a link since they were last taken, by link, job, other: the time in which it was slower there than on an
+    /// Seconds that a job lost to another one on a link since they were last taken: the time in which it was slower there than on an
     /// idle network, shared out by what the others sent.
-    pub fn take_delays(&mut self) -> BTreeMap<(LinkId, JobId, JobId), f64> {
+    pub fn take_delays(&mut self) -> BTreeMap<Encounter, f64> {
         for job in 0..self.members.len() {
             self.settle(job);
         }
         self.network.contention.as_mut().expect("a cluster's is watched").take_delays()
     }
 
-    /// What each job sent over each link so far, by link, then job.
-    pub fn traffic(&mut self) -> Vec<(LinkId, JobId, Traffic)> {
+    /// What each job sent over each link so far.
+    pub fn traffic(&mut self) -> BTreeMap<(LinkId, JobId), Traffic> {
         let mut all = self.traffic.clone();
         for job in 0..self.members.len() {
             self.count_traffic(job, &mut all);
         }
-        all.into_iter().map(|((link, job), traffic)| (link, job, traffic)).collect()
+        all
     }
 
     /// All running jobs.
@@ -462,7 +463,7 @@ impl ClusterRun {
     }
 
     // The events of jobs that share links, up to `until` or the first time at which one of them ends.
-    fn run_shared(&mut self, until: Time, ended: &mut Vec<JobId>) -> Result<Time, RunError> {
+    fn run_shared(&mut self, until: Time, ended: &mut Vec<JobId>) -> Result<Time, FlowError> {
         // What changed since the last call counts from now on.
         self.network.share_links(Time::ZERO, &mut self.records)?;
         while let Some(time) = self.network.timers.peek_time().filter(|&time| time <= until) {
@@ -482,7 +483,7 @@ impl ClusterRun {
     }
 
     // The job that has ended, if one has.
-    fn handle(&mut self, timer: Timer) -> Result<Option<usize>, RunError> {
+    fn handle(&mut self, timer: Timer) -> Result<Option<usize>, FlowError> {
         let now = self.network.now;
         let job = match timer {
             Timer::Stream { stream, .. } if self.network.counts(timer) => {
@@ -517,7 +518,7 @@ impl ClusterRun {
     }
 
     // When a job alone will end, as it stands: its random streams are looked into, not drawn from.
-    fn end_alone(&mut self, job: usize) -> Result<Time, RunError> {
+    fn end_alone(&mut self, job: usize) -> Result<Time, FlowError> {
         let running = self.members[job].running.as_mut().expect("it runs");
         if let Some(ends) = running.ends {
             return Ok(ends);
@@ -536,7 +537,7 @@ impl ClusterRun {
     }
 
     // Moves a job alone on to `until`; whether it has ended.
-    fn run_alone(&mut self, job: usize, until: Time) -> Result<bool, RunError> {
+    fn run_alone(&mut self, job: usize, until: Time) -> Result<bool, FlowError> {
         let Member { done_before, running, .. } = &mut self.members[job];
         let Running { closed_loop, stream, wake, open, .. } = running.as_mut().expect("it runs");
         let sender = &mut self.network.streams[*stream].sender;
@@ -565,7 +566,7 @@ impl ClusterRun {
         }
     }
 
-    fn leave(&mut self, id: JobId) -> Result<Ended, RunError> {
+    fn leave(&mut self, id: JobId) -> Result<Ended, FlowError> {
         let mut traffic = std::mem::take(&mut self.traffic);
         self.count_traffic(id.index(), &mut traffic);
         self.traffic = traffic;

@@ -11,7 +11,18 @@ use crate::marks::{LinkMarks, MarkModel, contenders};
 pub(crate) struct Contention {
     model: Option<MarkModel>,
     links: Vec<Link>,
-    delays: BTreeMap<(LinkId, JobId, JobId), f64>,
+    delays: BTreeMap<Encounter, f64>,
+}
+
+/// A job that sends over a full link together with another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Encounter {
+    /// Where.
+    pub link: LinkId,
+    /// Who waits.
+    pub job: JobId,
+    /// For whom.
+    pub other: JobId,
 }
 
 /// What a stream met on one of its links.
@@ -67,7 +78,7 @@ impl Contention {
     }
 
     /// Seconds that a job lost to another one on a link, since they were last taken.
-    pub(crate) fn take_delays(&mut self) -> BTreeMap<(LinkId, JobId, JobId), f64> {
+    pub(crate) fn take_delays(&mut self) -> BTreeMap<Encounter, f64> {
         std::mem::take(&mut self.delays)
     }
 
@@ -117,7 +128,8 @@ impl Contention {
             let lost_s = contended.as_secs_f64() * its.lost() / f64::from(its.full_links.max(1));
             for other in state.sending.iter().filter(|other| other.job != its.job) {
                 let part = if others > 0.0 { other.load() / others } else { 0.0 };
-                *self.delays.entry((state.id, its.job, other.job)).or_default() += lost_s * part;
+                let encounter = Encounter { link: state.id, job: its.job, other: other.job };
+                *self.delays.entry(encounter).or_default() += lost_s * part;
             }
         }
     }

@@ -11,8 +11,9 @@ use hocket_scenario::{
     Crossing, Job, JobId, LinkId, LinkRow, Records, Scenario, Table, Tables, Work,
 };
 
-use crate::RunError;
 use crate::allocation::Load;
+use crate::counters::FlowCounters;
+use crate::error::FlowError;
 use crate::network::{Network, Owner, Policy, Timer};
 use crate::plan::Planner;
 use crate::sampling::Sampler;
@@ -21,7 +22,7 @@ use crate::training::TrainingRun;
 
 /// How a run is done and what it records; what is simulated is left to the scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct FlowOptions {
     /// An adaptive weight changes with every such part of an Up phase, and has within it the value
     /// of its middle.
     pub adaptive_steps: NonZeroU16,
@@ -37,7 +38,7 @@ pub struct Options {
 
 /// How far a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct FlowProgress {
     /// Simulated time.
     pub time: Time,
     /// Iterations finished by all jobs together.
@@ -48,20 +49,9 @@ pub struct Progress {
     pub events: u64,
 }
 
-/// What a run cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Ends of waits and of Up phases, and steps of adaptive weights.
-    pub events: u64,
-    /// How often links were shared anew.
-    pub reallocations: u64,
-    /// Rates computed in those, over all jobs.
-    pub rates: u64,
-}
-
 /// Whether a run reached its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
+pub enum FlowStatus {
     /// All jobs left, or the end of the scenario came.
     Complete,
     /// The progress callback stopped it: the tables hold what was finished by then.
@@ -70,16 +60,16 @@ pub enum Status {
 
 /// What came out of a run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct FlowOutcome {
     /// What all engines record.
     pub tables: Tables,
-    /// Where traffic was sampled: `time_ps, link, job, bytes`, of data with headers and acknowledgements since the last sample,
+    /// Where traffic was sampled: `at_s, link, job, bytes`, of data with headers and acknowledgements since the last sample,
     /// rows of none left out.
     pub utilisation: Option<Table>,
     /// What the run cost.
-    pub counters: Counters,
+    pub counters: FlowCounters,
     /// Whether it reached its end.
-    pub status: Status,
+    pub status: FlowStatus,
     /// The simulated time at which it ended.
     pub ended: Time,
 }
@@ -91,7 +81,7 @@ pub struct Outcome {
 /// use std::ops::ControlFlow;
 ///
 /// use hocket_des::{Duration, Rate};
-/// use hocket_flowsim::{Options, run};
+/// use hocket_flowsim::{FlowOptions, run};
 /// use hocket_scenario::{
 ///     Column, Crossing, Fabric, Job, LinkId, Phase, Profile, Scenario, Stop,
 /// };
@@ -108,9 +98,9 @@ pub struct Outcome {
 /// let stop = Stop { iterations: Some(1_000), until: None };
 /// let scenario = Scenario::new(fabric, vec![first, second], 1, 1, stop)?;
 ///
-/// let outcome = run(&scenario, &Options::default(), |_| ControlFlow::Continue(()))?;
-/// let Some(Column::F64(p99_s)) = outcome.tables.jobs.column("p99_iteration_s") else { panic!() };
-/// assert_eq!(p99_s, &[0.240, 0.240]);
+/// let outcome = run(&scenario, &FlowOptions::default(), |_| ControlFlow::Continue(()))?;
+/// let Some(Column::MaybeF64(p99_s)) = outcome.tables.jobs.column("p99_iteration_s") else { panic!() };
+/// assert_eq!(p99_s, &[Some(0.240), Some(0.240)]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -120,11 +110,11 @@ pub struct Outcome {
 /// collective faster than the links of its ranks.
 pub fn run(
     scenario: &Scenario,
-    options: &Options,
-    mut progress: impl FnMut(&Progress) -> ControlFlow<()>,
-) -> Result<Outcome, RunError> {
+    options: &FlowOptions,
+    mut progress: impl FnMut(&FlowProgress) -> ControlFlow<()>,
+) -> Result<FlowOutcome, FlowError> {
     if !scenario.transfers().is_empty() {
-        return Err(RunError::Transfers { transfers: scenario.transfers().len() });
+        return Err(FlowError::Transfers { transfers: scenario.transfers().len() });
     }
     let mut engine = Engine::new(scenario, options)?;
     let status = engine.run(&mut progress)?;
@@ -136,8 +126,9 @@ pub fn run(
     if let Some(sampler) = &mut engine.sampler {
         sampler.sample(&mut engine.network);
     }
-    let utilisation = engine.sampler.map(|sampler| sampler.table(scenario));
-    Ok(Outcome {
+    let utilisation =
+        engine.sampler.map(|sampler| sampler.table(scenario.fabric(), scenario.jobs()));
+    Ok(FlowOutcome {
         tables: engine.records.into_tables(scenario),
         utilisation,
         counters: engine.network.counters,
@@ -146,7 +137,7 @@ pub fn run(
     })
 }
 
-impl Default for Options {
+impl Default for FlowOptions {
     /// 64 steps of an adaptive weight, no rates, operations of one iteration, no samples, progress every 4,096 events.
     fn default() -> Self {
         Self {
@@ -161,7 +152,7 @@ impl Default for Options {
 
 struct Engine<'a> {
     scenario: &'a Scenario,
-    options: &'a Options,
+    options: &'a FlowOptions,
     network: Network,
     planner: Planner<'a>,
     periodic: Vec<PeriodicJob<'a>>,
@@ -177,7 +168,7 @@ struct PeriodicJob<'a> {
 }
 
 impl<'a> Engine<'a> {
-    fn new(scenario: &'a Scenario, options: &'a Options) -> Result<Self, RunError> {
+    fn new(scenario: &'a Scenario, options: &'a FlowOptions) -> Result<Self, FlowError> {
         let links = crossed_links(scenario);
         let places: BTreeMap<LinkId, usize> = links.iter().copied().zip(0..).collect();
         let mut network = Network::new(
@@ -224,8 +215,8 @@ impl<'a> Engine<'a> {
 
     fn run(
         &mut self,
-        progress: &mut impl FnMut(&Progress) -> ControlFlow<()>,
-    ) -> Result<Status, RunError> {
+        progress: &mut impl FnMut(&FlowProgress) -> ControlFlow<()>,
+    ) -> Result<FlowStatus, FlowError> {
         let until = self.scenario.until();
         let mut report_at = self.options.progress_every.get();
         while let Some((time, timer)) = self.network.timers.pop() {
@@ -234,7 +225,7 @@ impl<'a> Engine<'a> {
             }
             if let Some(until) = until.filter(|&until| time > until) {
                 self.network.cut_off(until);
-                return Ok(Status::Complete);
+                return Ok(FlowStatus::Complete);
             }
             self.network.now = time;
             self.handle(timer)?;
@@ -244,7 +235,7 @@ impl<'a> Engine<'a> {
                 report_at = self.network.counters.events + self.options.progress_every.get();
                 if progress(&self.progress()).is_break() {
                     self.network.cut_off(self.network.now);
-                    return Ok(Status::Interrupted);
+                    return Ok(FlowStatus::Interrupted);
                 }
             }
         }
@@ -252,12 +243,12 @@ impl<'a> Engine<'a> {
         for training in &self.trainings {
             training.execution().check_nobody_waits(self.network.now)?;
         }
-        Ok(Status::Complete)
+        Ok(FlowStatus::Complete)
     }
 
     // Everything that happens at one time happens before links are shared anew: so the order of
     // jobs within that time cannot matter.
-    fn handle_others_now(&mut self) -> Result<(), RunError> {
+    fn handle_others_now(&mut self) -> Result<(), FlowError> {
         while self.network.timers.peek_time() == Some(self.network.now) {
             let (_, timer) = self.network.timers.pop().expect("a timer was just seen");
             if self.network.counts(timer) {
@@ -267,7 +258,7 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    fn handle(&mut self, timer: Timer) -> Result<(), RunError> {
+    fn handle(&mut self, timer: Timer) -> Result<(), FlowError> {
         let (network, records) = (&mut self.network, &mut self.records);
         network.counters.events += 1;
         let now = network.now;
@@ -315,7 +306,7 @@ impl<'a> Engine<'a> {
     }
 
     // A periodic job's wait or Up phase is over.
-    fn go_on(&mut self, job: usize) -> Result<(), RunError> {
+    fn go_on(&mut self, job: usize) -> Result<(), FlowError> {
         let state = &mut self.periodic[job];
         match state.closed_loop.go_on(self.network.now, &mut self.records)? {
             Next::Wait(time) => self.network.timers.schedule(time, Timer::Job { job }),
@@ -338,9 +329,9 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn progress(&self) -> Progress {
+    fn progress(&self) -> FlowProgress {
         let scenario = self.scenario;
-        Progress {
+        FlowProgress {
             time: self.network.now,
             iterations_done: self.records.iterations.len() as u64,
             iterations_total: scenario.job_ids().map(|job| scenario.iterations(job)).sum(),

@@ -9,7 +9,7 @@ use thiserror::Error;
 /// Why a run has no result. The first two mean a bug here, found by the run's own checks.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
-pub enum RunError {
+pub enum FlowError {
     #[error("link {link:?} carries {load} at {time}, above its rate of {capacity}")]
     OverCapacity { link: String, time: Time, load: Rate, capacity: Rate },
     #[error("job {job:?} sent {sent} of {due} picobits by {time}; they must agree")]

@@ -5,6 +5,7 @@
 mod allocation;
 pub mod cluster;
 mod contention;
+mod counters;
 mod engine;
 mod error;
 mod marks;
@@ -12,8 +13,11 @@ mod network;
 mod plan;
 mod sampling;
 mod sender;
+mod tables;
 mod training;
 
-pub use engine::{Counters, Options, Outcome, Progress, Status, run};
-pub use error::RunError;
+pub use counters::FlowCounters;
+pub use engine::{FlowOptions, FlowOutcome, FlowProgress, FlowStatus, run};
+pub use error::FlowError;
 pub use marks::{LinkMarks, MarkModel, MarkModelError};
+pub use tables::tables_without_rows;

@@ -8,10 +8,10 @@ use std::rc::Rc;
 use hocket_des::{EventQueue, Rate, Time};
 use hocket_scenario::{Fabric, JobId, LinkId, RateRow, Records, Share};
 
-use crate::RunError;
 use crate::allocation::{Allocator, Claim, Load};
 use crate::contention::{Contention, Met, Sending};
-use crate::engine::Counters;
+use crate::counters::FlowCounters;
+use crate::error::FlowError;
 use crate::sender::Sender;
 
 /// What can happen.
@@ -103,7 +103,7 @@ pub(crate) struct Network {
     pub(crate) contention: Option<Contention>,
     /// Links that a stream has left since they were last shared.
     left: Vec<usize>,
-    pub(crate) counters: Counters,
+    pub(crate) counters: FlowCounters,
 }
 
 struct LinkState {
@@ -149,7 +149,7 @@ impl Network {
             traffic: counts_traffic.then(BTreeMap::new),
             contention: None,
             left: Vec::new(),
-            counters: Counters::default(),
+            counters: FlowCounters::default(),
         }
     }
 
@@ -287,7 +287,7 @@ impl Network {
         &mut self,
         rates_until: Time,
         records: &mut Records,
-    ) -> Result<(), RunError> {
+    ) -> Result<(), FlowError> {
         let (streams, links) = self.component();
         if !streams.is_empty() {
             self.allocate(&streams, records);
@@ -481,41 +481,41 @@ impl Network {
         self.allocator.capacity_bps(place)
     }
 
-    fn check_capacity(&self, links: &[usize]) -> Result<(), RunError> {
+    fn check_capacity(&self, links: &[usize]) -> Result<(), FlowError> {
         for &link in links {
             let senders = self.links[link].senders.iter();
             let loads = senders.map(|&(stream, flows)| self.streams[stream].sender.rate * flows);
             let (load, capacity) = (loads.sum(), Rate::from_bps(self.allocator.capacity_bps(link)));
             if load > capacity {
                 let (link, time) = (self.link_name(link), self.now);
-                return Err(RunError::OverCapacity { link, time, load, capacity });
+                return Err(FlowError::OverCapacity { link, time, load, capacity });
             }
         }
         Ok(())
     }
 
-    pub(crate) fn check_bytes(&self) -> Result<(), RunError> {
+    pub(crate) fn check_bytes(&self) -> Result<(), FlowError> {
         (0..self.streams.len()).try_for_each(|stream| self.check_sent(stream))
     }
 
     /// Whether a stream sent what it had to by now.
-    pub(crate) fn check_sent(&self, stream: usize) -> Result<(), RunError> {
+    pub(crate) fn check_sent(&self, stream: usize) -> Result<(), FlowError> {
         let stream = &self.streams[stream];
         let (sent, due) = (stream.sender.sent(), stream.sender.due());
         if sent == due {
             return Ok(());
         }
-        Err(RunError::BytesLost { job: self.job_name(stream.job), time: self.now, sent, due })
+        Err(FlowError::BytesLost { job: self.job_name(stream.job), time: self.now, sent, due })
     }
 
     /// With no timer left, nothing sends.
-    pub(crate) fn check_none_stalled(&self) -> Result<(), RunError> {
+    pub(crate) fn check_none_stalled(&self) -> Result<(), FlowError> {
         let Some(stream) = self.streams.iter().find(|stream| stream.sender.active) else {
             return Ok(());
         };
         let full = stream.loads.iter().find(|load| self.allocator.is_full(load.link));
         let load = full.or(stream.loads.first());
-        Err(RunError::Stalled {
+        Err(FlowError::Stalled {
             job: self.job_name(stream.job),
             link: load.map_or_else(String::new, |load| self.link_name(load.link)),
             time: self.now,

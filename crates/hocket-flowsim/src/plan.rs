@@ -9,8 +9,8 @@ use hocket_scenario::{
     Collective, Fabric, Framing, JobId, LinkId, NodeId, PathChoice, Routing, Scenario, Training,
 };
 
-use crate::RunError;
 use crate::allocation::Load;
+use crate::error::FlowError;
 
 /// Loads count in such parts of a flow: what headers and acknowledgements add can be told apart.
 pub(crate) const UNIT: u64 = 1 << 12;
@@ -38,7 +38,7 @@ pub(crate) struct Planner<'a> {
     fabric: &'a Fabric,
     routing: Routing<'a>,
     /// By job and hosts.
-    ways: HashMap<(JobId, NodeId, NodeId), Rc<Way>>,
+    ways: HashMap<(JobId, [NodeId; 2]), Rc<Way>>,
 }
 
 /// A message's way there and back.
@@ -77,7 +77,7 @@ impl<'a> Planner<'a> {
         group: u32,
         collective: &Collective,
         step: u32,
-    ) -> Result<StepPlan, RunError> {
+    ) -> Result<StepPlan, FlowError> {
         let system = &training.spec().system;
         let members = training.members(group);
         let mut sum = Sum::new(self.fabric);
@@ -130,7 +130,7 @@ impl<'a> Planner<'a> {
         (training, job): (&Training, JobId),
         ends: [u32; 2],
         bytes: u64,
-    ) -> Result<StepPlan, RunError> {
+    ) -> Result<StepPlan, FlowError> {
         let mut sum = Sum::new(self.fabric);
         self.add(&mut sum, (training, job), ends, bytes)?;
         Ok(StepPlan {
@@ -150,7 +150,7 @@ impl<'a> Planner<'a> {
         (training, job): (&Training, JobId),
         ranks: [u32; 2],
         bytes: u64,
-    ) -> Result<(), RunError> {
+    ) -> Result<(), FlowError> {
         let hosts = ranks.map(|rank| training.spec().hosts[rank as usize]);
         let way = self.way(training, job, hosts)?;
         let framing = match self.fabric.scale_up_between(hosts[0], hosts[1]) {
@@ -195,8 +195,8 @@ impl<'a> Planner<'a> {
         training: &Training,
         job: JobId,
         hosts: [NodeId; 2],
-    ) -> Result<Rc<Way>, RunError> {
-        let known = (job, hosts[0], hosts[1]);
+    ) -> Result<Rc<Way>, FlowError> {
+        let known = (job, hosts);
         if let Some(way) = self.ways.get(&known) {
             return Ok(Rc::clone(way));
         }

@@ -1,7 +1,7 @@
 //! Traffic by link and job, in equal intervals.
 
-use hocket_des::Duration;
-use hocket_scenario::{Column, JobId, LinkId, Scenario, Table};
+use hocket_des::{Duration, Time};
+use hocket_scenario::{Column, Fabric, Job, JobId, LinkId, Table};
 
 use crate::network::Network;
 use crate::sender::PICOBITS_PER_BYTE;
@@ -9,7 +9,15 @@ use crate::sender::PICOBITS_PER_BYTE;
 /// What was sampled so far.
 pub(crate) struct Sampler {
     pub(crate) interval: Duration,
-    rows: Vec<(u64, LinkId, JobId, u64)>,
+    rows: Vec<Sample>,
+}
+
+/// What a job sent over a link in the interval that ended then.
+struct Sample {
+    time_ps: u64,
+    link: LinkId,
+    job: JobId,
+    bytes: u64,
 }
 
 impl Sampler {
@@ -24,28 +32,31 @@ impl Sampler {
             let bytes = u64::try_from(*picobits / PICOBITS_PER_BYTE).unwrap_or(u64::MAX);
             *picobits -= u128::from(bytes) * PICOBITS_PER_BYTE;
             if bytes > 0 {
-                self.rows.push((time_ps, link, job, bytes));
+                self.rows.push(Sample { time_ps, link, job, bytes });
             }
         }
     }
 
-    pub(crate) fn table(self, scenario: &Scenario) -> Table {
-        let names = scenario.jobs().iter().map(|job| job.name.clone()).collect();
-        let mut links: Vec<LinkId> = self.rows.iter().map(|row| row.1).collect();
+    /// The table `utilisation`; `fabric` and `jobs` give the names.
+    pub(crate) fn table(self, fabric: &Fabric, jobs: &[Job]) -> Table {
+        let names = jobs.iter().map(|job| job.name.clone()).collect();
+        let mut links: Vec<LinkId> = self.rows.iter().map(|row| row.link).collect();
         links.sort_unstable();
         links.dedup();
         let code = |link| links.binary_search(&link).expect("it was collected") as u32;
-        let fabric = scenario.fabric().links();
         let link = Column::Str {
-            codes: self.rows.iter().map(|row| code(row.1)).collect(),
-            dictionary: links.iter().map(|link| fabric[link.index()].name.clone()).collect(),
+            codes: self.rows.iter().map(|row| code(row.link)).collect(),
+            dictionary: links
+                .iter()
+                .map(|link| fabric.links()[link.index()].name.clone())
+                .collect(),
         };
-        let codes = self.rows.iter().map(|row| row.2.code()).collect();
+        let codes = self.rows.iter().map(|row| row.job.code()).collect();
         let columns = vec![
-            ("time_ps", Column::U64(self.rows.iter().map(|row| row.0).collect())),
+            ("at_s", Column::of_times(&self.rows, |row| Time::from_ps(row.time_ps))),
             ("link", link),
             ("job", Column::Str { codes, dictionary: names }),
-            ("bytes", Column::U64(self.rows.iter().map(|row| row.3).collect())),
+            ("bytes", Column::U64(self.rows.iter().map(|row| row.bytes).collect())),
         ];
         Table { name: "utilisation", columns }
     }

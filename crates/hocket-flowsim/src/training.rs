@@ -7,8 +7,8 @@ use hocket_des::{Bytes, Duration, Rate, Time};
 use hocket_scenario::execution::{Command, Execution};
 use hocket_scenario::{Collective, JobId, LinkRow, MAX_RATE, Records, Scenario, Training};
 
-use crate::RunError;
 use crate::allocation::Load;
+use crate::error::FlowError;
 use crate::network::{Network, Owner, Timer};
 use crate::plan::{Planner, StepPlan, UNIT};
 use crate::sender::PICOBITS_PER_BYTE;
@@ -23,10 +23,9 @@ pub(crate) struct TrainingRun<'a> {
     commands: Vec<Command>,
     /// Commands that were given and not yet looked at.
     given: VecDeque<Command>,
-    /// By group, collective and step.
-    plans: BTreeMap<(u32, u32, u32), Rc<StepPlan>>,
-    /// By from, to and bytes.
-    message_plans: BTreeMap<(u32, u32, u64), Rc<StepPlan>>,
+    plans: BTreeMap<StepKey, Rc<StepPlan>>,
+    /// By both ends and bytes.
+    message_plans: BTreeMap<([u32; 2], u64), Rc<StepPlan>>,
     runs: Vec<CollectiveRun>,
     unused_runs: Vec<usize>,
     /// By group: collectives that began and have not ended, with their sequence.
@@ -38,6 +37,14 @@ pub(crate) struct TrainingRun<'a> {
     streams: u64,
     busy_since: Time,
     busy: Duration,
+}
+
+/// A step of a collective in a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct StepKey {
+    group: u32,
+    collective: u32,
+    step: u32,
 }
 
 /// A collective that some rank has come to.
@@ -66,6 +73,14 @@ struct MessageRun {
     plan: Rc<StepPlan>,
 }
 
+impl CollectiveRun {
+    /// The step that a chunk is in, or comes to next.
+    fn step_key(&self, chunk: u32) -> StepKey {
+        let step = self.chunks[chunk as usize].step;
+        StepKey { group: self.group, collective: self.collective, step }
+    }
+}
+
 impl<'a> TrainingRun<'a> {
     pub(crate) fn new(
         scenario: &'a Scenario,
@@ -73,7 +88,7 @@ impl<'a> TrainingRun<'a> {
         number: usize,
         recorded: u64,
         records: &mut Records,
-    ) -> Result<Self, RunError> {
+    ) -> Result<Self, FlowError> {
         let mut commands = Vec::new();
         let execution = Execution::new(scenario, id, recorded, records, &mut commands)?;
         Ok(Self {
@@ -107,7 +122,7 @@ impl<'a> TrainingRun<'a> {
         network: &mut Network,
         planner: &mut Planner<'_>,
         records: &mut Records,
-    ) -> Result<(), RunError> {
+    ) -> Result<(), FlowError> {
         self.given.extend(self.commands.drain(..));
         while let Some(command) = self.given.pop_front() {
             match command {
@@ -133,7 +148,7 @@ impl<'a> TrainingRun<'a> {
         rank: u32,
         now: Time,
         records: &mut Records,
-    ) -> Result<(), RunError> {
+    ) -> Result<(), FlowError> {
         Ok(self.execution.wake(rank, now, records, &mut self.commands)?)
     }
 
@@ -169,9 +184,9 @@ impl<'a> TrainingRun<'a> {
         chunk: u32,
         network: &mut Network,
         planner: &mut Planner<'_>,
-    ) -> Result<(), RunError> {
+    ) -> Result<(), FlowError> {
         let its = &mut self.runs[run];
-        let key = (its.group, its.collective, its.chunks[chunk as usize].step);
+        let key = its.step_key(chunk);
         let state = &mut its.chunks[chunk as usize];
         state.step += self.plans[&key].steps;
         if state.step < self.collective(run).steps() {
@@ -197,7 +212,7 @@ impl<'a> TrainingRun<'a> {
         run: usize,
         now: Time,
         records: &mut Records,
-    ) -> Result<(), RunError> {
+    ) -> Result<(), FlowError> {
         let its = &self.runs[run];
         let (group, sequence) = (its.group, its.sequence);
         self.open.remove(&(group, sequence));
@@ -225,7 +240,7 @@ impl<'a> TrainingRun<'a> {
         message: u32,
         network: &mut Network,
         records: &mut Records,
-    ) -> Result<(), RunError> {
+    ) -> Result<(), FlowError> {
         let at = network.now + self.messages[&message].plan.acknowledgement;
         let training = self.number;
         network.timers.schedule(at, Timer::Acknowledgement { training, message });
@@ -238,7 +253,7 @@ impl<'a> TrainingRun<'a> {
         message: u32,
         now: Time,
         records: &mut Records,
-    ) -> Result<(), RunError> {
+    ) -> Result<(), FlowError> {
         self.messages.remove(&message);
         Ok(self.execution.acknowledged(message, now, records, &mut self.commands)?)
     }
@@ -291,7 +306,7 @@ impl<'a> TrainingRun<'a> {
         network: &mut Network,
         planner: &mut Planner<'_>,
         records: &mut Records,
-    ) -> Result<(), RunError> {
+    ) -> Result<(), FlowError> {
         let run = match self.open.get(&(group, sequence)) {
             Some(&run) => run,
             None => self.open_run(group, collective, sequence),
@@ -344,13 +359,13 @@ impl<'a> TrainingRun<'a> {
         chunk: u32,
         network: &mut Network,
         planner: &mut Planner<'_>,
-    ) -> Result<(), RunError> {
+    ) -> Result<(), FlowError> {
         let its = &self.runs[run];
-        let step = its.chunks[chunk as usize].step;
-        let key = (its.group, its.collective, step);
+        let key = its.step_key(chunk);
+        let step = key.step;
         if !self.plans.contains_key(&key) {
             let collective = self.collective(run);
-            let plan = planner.step((self.training, self.id), key.0, collective, step)?;
+            let plan = planner.step((self.training, self.id), key.group, collective, step)?;
             self.plans.insert(key, Rc::new(plan));
         }
         if self.plans[&key].steps > 1 {
@@ -368,9 +383,8 @@ impl<'a> TrainingRun<'a> {
 
     fn take_step(&mut self, run: usize, chunk: u32, network: &mut Network) {
         let its = &mut self.runs[run];
-        let state = &mut its.chunks[chunk as usize];
-        let plan = Rc::clone(&self.plans[&(its.group, its.collective, state.step)]);
-        state.started = network.now;
+        let plan = Rc::clone(&self.plans[&its.step_key(chunk)]);
+        its.chunks[chunk as usize].started = network.now;
         let owner = Owner::Step { training: self.number, run, chunk };
         let stream = self.stream(owner, &plan, network);
         self.runs[run].chunks[chunk as usize].under_way = Some((stream, plan));
@@ -383,8 +397,8 @@ impl<'a> TrainingRun<'a> {
         message: u32,
         network: &mut Network,
         planner: &mut Planner<'_>,
-    ) -> Result<(), RunError> {
-        let key = (ends[0], ends[1], bytes.get());
+    ) -> Result<(), FlowError> {
+        let key = (ends, bytes.get());
         let plan = match self.message_plans.get(&key) {
             Some(plan) => Rc::clone(plan),
             None => {

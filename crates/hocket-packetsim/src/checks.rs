@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use hocket_des::{Bytes, Duration, Time};
 use hocket_scenario::{LinkId, NodeId, PathChoice};
 
-use crate::RunError;
-use crate::build::Setup;
 use crate::changes::{Change, LinkChange};
 use crate::engine::Engine;
-use crate::model::{Arithmetic, PRIORITIES};
-use crate::packet::Kind;
-use crate::run::Status;
+use crate::error::PacketRunError;
+use crate::network::Network;
+use crate::network::medium::Medium;
+use crate::outcome::PacketStatus;
+use crate::parts::packet::Kind;
+use crate::setup::Setup;
 
 // Congestion lets a port go on within microseconds to a few milliseconds. Looking at every packet that waits costs too
 // much to do it all the time.
@@ -21,17 +22,22 @@ const LONG_PAUSE: Duration = Duration::from_ms(10);
 type Place = (u32, usize);
 
 /// With no event left: every message is complete.
-pub(crate) fn none_left_behind(engine: &Engine<'_>, setup: &Setup<'_>) -> Result<(), RunError> {
-    let Some((flow, message)) = engine.messages.unfinished().next() else { return Ok(()) };
+pub(crate) fn none_left_behind(
+    engine: &Engine<'_>,
+    setup: &Setup<'_>,
+) -> Result<(), PacketRunError> {
+    let Some((flow, message)) = engine.network.hosts.messages.unfinished().next() else {
+        return Ok(());
+    };
     no_deadlock(engine, setup)?;
     let name = |node: NodeId| setup.fabric.nodes()[node.index()].name.clone();
     let spec = &setup.flows[flow];
-    let acknowledged = engine.flows[flow].sender.acknowledged();
-    Err(RunError::Stalled {
+    let acknowledged = engine.network.hosts.flows[flow].sender.acknowledged();
+    Err(PacketRunError::Stalled {
         flow,
         from: name(spec.from),
         to: name(spec.to),
-        time: engine.now,
+        time: engine.now(),
         left: message.end - acknowledged,
         bytes: message.bytes,
     })
@@ -43,10 +49,10 @@ pub(crate) fn no_deadlock_for_long(
     engine: &Engine<'_>,
     setup: &Setup<'_>,
     looked: &mut Time,
-) -> Result<(), RunError> {
-    match engine.records.longest_paused_since() {
-        Some(since) if engine.now.since(since.max(*looked)) >= LONG_PAUSE => {
-            *looked = engine.now;
+) -> Result<(), PacketRunError> {
+    match engine.network.medium.recorder.longest_paused_since() {
+        Some(since) if engine.now().since(since.max(*looked)) >= LONG_PAUSE => {
+            *looked = engine.now();
             no_deadlock(engine, setup)
         }
         _ => Ok(()),
@@ -58,8 +64,8 @@ pub(crate) fn at_the_end(
     engine: &Engine<'_>,
     setup: &Setup<'_>,
     changes: &[LinkChange],
-    status: Status,
-) -> Result<(), RunError> {
+    status: PacketStatus,
+) -> Result<(), PacketRunError> {
     bytes_arrived(engine, setup, status)?;
     buffers_hold_what_waits(engine, setup, status)?;
     no_link_above_its_rate(engine, setup, changes)
@@ -67,30 +73,37 @@ pub(crate) fn at_the_end(
 
 // What is sent has arrived or is under way. Where something was sent twice, or packets overtake each other, it can only be
 // said that nobody received what was not sent.
-fn bytes_arrived(engine: &Engine<'_>, setup: &Setup<'_>, status: Status) -> Result<(), RunError> {
-    let mut under_way = vec![0; engine.flows.len()];
-    let waiting = engine.queues.iter().flat_map(|queue| engine.backlogs.iter(&queue.packets));
-    let flying = engine.flights.iter().flat_map(|flight| flight.iter().map(|each| &each.packet));
+fn bytes_arrived(
+    engine: &Engine<'_>,
+    setup: &Setup<'_>,
+    status: PacketStatus,
+) -> Result<(), PacketRunError> {
+    let Network { medium, switches, hosts } = &engine.network;
+    let mut under_way = vec![0; hosts.flows.len()];
+    let waiting = switches.waiters().map(|waiter| waiter.packet);
+    let flights = medium.wires.flights.iter();
+    let flying = flights.flat_map(|flight| flight.iter().map(|each| &each.packet));
     for packet in waiting.chain(flying).filter(|packet| packet.kind == Kind::Data) {
         under_way[packet.flow as usize] += u64::from(packet.payload);
     }
-    for (flow, id) in (0..engine.flows.len()).zip(0_u32..) {
-        let sender = &engine.flows[flow].sender;
-        let received = engine.returns[flow].receiver.received();
+    for (flow, id) in (0..hosts.flows.len()).zip(0_u32..) {
+        let sender = &hosts.flows[flow].sender;
+        let received = hosts.returns[flow].receiver.received();
         let (posted, sent, acknowledged) = (sender.posted(), sender.sent(), sender.acknowledged());
         let in_order = setup.flows[flow].path != PathChoice::Spray;
-        let sent_once = engine.records.retransmissions(id) == 0 && engine.faults.lost_packets == 0;
-        let holds = if status == Status::Complete {
+        let recorder = &medium.recorder;
+        let sent_once = recorder.retransmissions(id) == 0 && engine.faults.lost_packets == 0;
+        let holds = if status == PacketStatus::Complete {
             sent == posted && received == posted && acknowledged == posted
-        } else if in_order && sent_once && engine.records.losses == 0 {
+        } else if in_order && sent_once && recorder.losses == 0 {
             received + under_way[flow] == sent && acknowledged <= received
         } else {
             received <= posted && acknowledged <= received
         };
         if !holds {
             let under_way = under_way[flow];
-            let time = engine.now;
-            return Err(RunError::BytesLost {
+            let time = engine.now();
+            return Err(PacketRunError::BytesLost {
                 flow,
                 time,
                 sent,
@@ -106,22 +119,24 @@ fn bytes_arrived(engine: &Engine<'_>, setup: &Setup<'_>, status: Status) -> Resu
 fn buffers_hold_what_waits(
     engine: &Engine<'_>,
     setup: &Setup<'_>,
-    status: Status,
-) -> Result<(), RunError> {
-    let mut waiting = vec![0; engine.switches.len()];
-    for (port, queues) in engine.ports.iter().zip(engine.queues.chunks(PRIORITIES)) {
-        let packets = queues.iter().flat_map(|queue| engine.backlogs.iter(&queue.packets));
-        waiting[port.from as usize] += packets.map(|packet| u64::from(packet.wire)).sum::<u64>();
+    status: PacketStatus,
+) -> Result<(), PacketRunError> {
+    let Network { medium, switches, .. } = &engine.network;
+    let mut waiting = vec![0; setup.fabric.nodes().len()];
+    for waiter in switches.waiters() {
+        let switch = medium.wires.ports[waiter.port as usize].from;
+        waiting[switch as usize] += u64::from(waiter.packet.wire);
     }
-    for (index, node) in setup.fabric.nodes().iter().enumerate() {
+    let nodes = setup.fabric.nodes().iter().zip(switches.waiting_bytes());
+    for (index, (node, counted)) in nodes.enumerate() {
         if !node.kind.is_switch() {
             continue;
         }
-        let (held, waits) = (engine.buffers[index].held(), waiting[index]);
-        let may_wait = status != Status::Complete || waits == 0;
-        if held != waits || engine.switches[index].bytes != waits || !may_wait {
-            let (switch, time) = (node.name.clone(), engine.now);
-            return Err(RunError::BufferAstray { switch, time, held, waiting: waits });
+        let (held, waits) = (switches.buffers[index].held(), waiting[index]);
+        let may_wait = status != PacketStatus::Complete || waits == 0;
+        if held != waits || counted != waits || !may_wait {
+            let (switch, time) = (node.name.clone(), engine.now());
+            return Err(PacketRunError::BufferAstray { switch, time, held, waiting: waits });
         }
     }
     Ok(())
@@ -133,8 +148,9 @@ fn no_link_above_its_rate(
     engine: &Engine<'_>,
     setup: &Setup<'_>,
     changes: &[LinkChange],
-) -> Result<(), RunError> {
-    for (index, (port, link)) in engine.ports.iter().zip(setup.fabric.links()).enumerate() {
+) -> Result<(), PacketRunError> {
+    let ports = engine.network.medium.wires.ports.iter();
+    for (index, (port, link)) in ports.zip(setup.fabric.links()).enumerate() {
         let failures = changes
             .iter()
             .filter(|each| each.change == Change::Down && each.link.index() / 2 == index / 2);
@@ -143,32 +159,29 @@ fn no_link_above_its_rate(
             false => setup.model.frames,
         };
         let cut_off = failures.count() as u64 * u64::from(frames.largest());
-        let until = if port.is_up { port.busy_until } else { engine.now };
-        let rounded_ps = match setup.model.arithmetic {
-            Arithmetic::Exact => 0,
-            Arithmetic::Reference => 500 * port.sent_packets,
-        };
-        let elapsed = Duration::from_ps(until.as_ps() + rounded_ps);
+        let until = if port.is_up { port.busy_until } else { engine.now() };
+        let rounded_away = setup.model.arithmetic.rounded_away(port.sent_packets);
+        let elapsed = until.since(Time::ZERO) + rounded_away;
         let bytes = port.sent_bytes.saturating_sub(cut_off);
         if link.rate.transmission_time(Bytes::new(bytes)) > elapsed {
             let (link, rate) = (link.name.clone(), link.rate);
-            return Err(RunError::OverCapacity { link, bytes, time: until, rate });
+            return Err(PacketRunError::OverCapacity { link, bytes, time: until, rate });
         }
     }
     Ok(())
 }
 
 /// Whether no port waits for ever. What is found is certain, apart from links that change.
-pub(crate) fn no_deadlock(engine: &Engine<'_>, setup: &Setup<'_>) -> Result<(), RunError> {
-    let Some(cycle) = deadlock(engine) else { return Ok(()) };
+pub(crate) fn no_deadlock(engine: &Engine<'_>, setup: &Setup<'_>) -> Result<(), PacketRunError> {
+    let Some(cycle) = deadlock(&engine.network) else { return Ok(()) };
     let name = |&(port, _): &Place| setup.fabric.links()[port as usize].name.clone();
-    Err(RunError::Deadlock { time: engine.now, cycle: cycle.iter().map(name).collect() })
+    Err(PacketRunError::Deadlock { time: engine.now(), cycle: cycle.iter().map(name).collect() })
 }
 
 /// Ports in a cycle, each of which waits for the next: it must not send until the buffer at its far end lets packets go, all
 /// of which wait for ports that are in the same position. That cannot end by itself.
-fn deadlock(engine: &Engine<'_>) -> Option<Vec<Place>> {
-    let waits_for = waits(engine);
+fn deadlock(network: &Network<'_>) -> Option<Vec<Place>> {
+    let waits_for = waits(network);
     // Of the ports that are held, those that wait for nobody else but such ports; what is left when no more can be
     // taken away waits for ever.
     let mut stuck: BTreeSet<Place> = waits_for.keys().copied().collect();
@@ -193,20 +206,17 @@ fn deadlock(engine: &Engine<'_>) -> Option<Vec<Place>> {
 
 /// By held port: the ports by which the packets that hold it up must leave. A port is held if it has something to
 /// send, is paused, and the switch at its far end has not sent a resume.
-fn waits(engine: &Engine<'_>) -> BTreeMap<Place, BTreeSet<Place>> {
+fn waits(network: &Network<'_>) -> BTreeMap<Place, BTreeSet<Place>> {
+    let Network { medium: Medium { wires, .. }, switches, .. } = network;
     let mut leaves_by: BTreeMap<Place, BTreeSet<Place>> = BTreeMap::new();
-    for (index, queue) in engine.queues.iter().enumerate() {
-        let out = ((index / PRIORITIES) as u32, index % PRIORITIES);
-        let switch = engine.ports[out.0 as usize].from as usize;
-        for packet in engine.backlogs.iter(&queue.packets) {
-            let arrival = engine.incoming[switch][usize::from(packet.ingress)];
-            leaves_by.entry((arrival, out.1)).or_default().insert(out);
-        }
+    for waiter in switches.waiters() {
+        let arrival = switches.link_of_arrival(wires, &waiter);
+        let out = (waiter.port, waiter.class);
+        leaves_by.entry((arrival, waiter.class)).or_default().insert(out);
     }
     let is_held = |&(link, class): &Place| {
-        let port = &engine.ports[link as usize];
-        port.waiting & port.paused & 1 << class != 0
-            && engine.buffers[port.to as usize].is_pausing(port.ingress, class)
+        let port = &wires.ports[link as usize];
+        port.waiting & port.paused & 1 << class != 0 && switches.is_pausing(wires, link, class)
     };
     let mut held = leaves_by;
     held.retain(|place, _| is_held(place));
@@ -216,15 +226,20 @@ fn waits(engine: &Engine<'_>) -> BTreeMap<Place, BTreeSet<Place>> {
 #[cfg(test)]
 mod tests {
     use hocket_des::Rate;
-    use hocket_scenario::{Cable, EcmpHash, Fabric, Node, NodeKind, WindowRule};
+    use hocket_scenario::{Cable, Fabric, Node, NodeKind, WindowRule};
     use hocket_transport::Policy;
 
     use super::*;
-    use crate::messages::Owner;
-    use crate::{FlowSpec, Model};
+    use crate::build;
+    use crate::model::Model;
+    use crate::network::clock::Clock;
+    use crate::network::hosts::Due;
+    use crate::parts::messages::Poster;
+    use crate::reference::Reference;
+    use crate::setup::FlowSpec;
 
     /// What the checks say of a message of 10,000 bytes over one switch after `spoil` has been at the engine.
-    fn verdict(spoil: impl FnOnce(&mut Engine<'_>)) -> Result<(), RunError> {
+    fn verdict(spoil: impl FnOnce(&mut Engine<'_>)) -> Result<(), PacketRunError> {
         let kinds = [NodeKind::Host, NodeKind::Host, NodeKind::Switch];
         let node = |(index, kind)| Node { name: format!("n{index}"), kind };
         let cable = |host| Cable {
@@ -250,20 +265,22 @@ mod tests {
             policies: &[Policy::PfcOnly],
             flows: &[flow],
             patterns: &[],
-            hash: EcmpHash::Mixed,
-            longest_rtt_for_all: false,
             seed: 1,
+            reference: Reference::default(),
         };
-        let mut engine = Engine::new(&setup, &[]).expect("the setup is valid");
-        engine.post(0, 10_000, Owner::Nobody);
+        let mut engine = build::engine(&setup, &[]).expect("the setup is valid");
+        engine.network.post(0, 10_000, Poster::Nobody);
         while engine.step().is_some() {
-            while let Some(flow) = engine.completed.pop() {
-                engine.complete(flow, |_| {});
+            let Network { medium, hosts, .. } = &mut engine.network;
+            while let Some(due) = hosts.take_due() {
+                if let Due::Completion(flow) = due {
+                    hosts.complete(medium.clock.now, &mut medium.recorder, flow, |_| {});
+                }
             }
         }
         spoil(&mut engine);
         none_left_behind(&engine, &setup)?;
-        at_the_end(&engine, &setup, &[], Status::Complete)
+        at_the_end(&engine, &setup, &[], PacketStatus::Complete)
     }
 
     #[test]
@@ -273,9 +290,9 @@ mod tests {
 
     #[test]
     fn bytes_that_nobody_sent_are_missed_with_their_flow() {
-        let error = verdict(|engine| _ = engine.flows[0].sender.post(1));
+        let error = verdict(|engine| _ = engine.network.hosts.flows[0].sender.post(1));
         assert!(
-            matches!(error, Err(RunError::BytesLost { flow: 0, sent: 10_000, .. })),
+            matches!(error, Err(PacketRunError::BytesLost { flow: 0, sent: 10_000, .. })),
             "{error:?}"
         );
     }
@@ -283,18 +300,18 @@ mod tests {
     #[test]
     fn a_message_that_was_never_acknowledged_stands_still() {
         let error = verdict(|engine| {
-            engine.calendar = hocket_des::Calendar::new();
-            engine.post(0, 500, Owner::Nobody);
+            engine.network.medium.clock = Clock::new();
+            engine.network.post(0, 500, Poster::Nobody);
         });
-        let Err(RunError::Stalled { flow: 0, left: 500, bytes: 500, .. }) = error else {
+        let Err(PacketRunError::Stalled { flow: 0, left: 500, bytes: 500, .. }) = error else {
             panic!("{error:?}")
         };
     }
 
     #[test]
     fn a_switch_that_forgets_to_let_go_is_named() {
-        let error = verdict(|engine| _ = engine.buffers[2].admit(0, 3, 1_082));
-        let Err(RunError::BufferAstray { switch, held, waiting, .. }) = error else {
+        let error = verdict(|engine| _ = engine.network.switches.buffers[2].admit(0, 3, 1_082));
+        let Err(PacketRunError::BufferAstray { switch, held, waiting, .. }) = error else {
             panic!("{error:?}")
         };
         assert_eq!((switch.as_str(), held, waiting), ("n2", 1_082, 0));
@@ -303,8 +320,8 @@ mod tests {
     #[test]
     fn one_packet_more_than_fits_into_the_time_is_too_much() {
         // Ten packets of 1,082 bytes, back to back: the link was busy from the first to the last moment.
-        let error = verdict(|engine| engine.ports[0].sent_bytes += 1);
-        let Err(RunError::OverCapacity { link, bytes, time, .. }) = error else {
+        let error = verdict(|engine| engine.network.medium.wires.ports[0].sent_bytes += 1);
+        let Err(PacketRunError::OverCapacity { link, bytes, time, .. }) = error else {
             panic!("{error:?}")
         };
         assert_eq!((link.as_str(), bytes), ("n0->n2", 10_821));

@@ -10,12 +10,11 @@ use hocket_transport::telemetry::FormatError;
 use thiserror::Error;
 
 use crate::model::ModelError;
-use crate::recurrence::MAX_CYCLES;
 
 /// Why a run could not start, or one of its own checks failed.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
-pub enum RunError {
+pub enum PacketRunError {
     #[error(transparent)]
     Model(#[from] ModelError),
     #[error(transparent)]
@@ -93,13 +92,13 @@ pub enum RunError {
     EmptyMessage { message: usize, flow: usize },
     #[error("skipping within {tolerance}; the tolerance must be at least 0 and below 1")]
     SkipTolerance { tolerance: f64 },
-    #[error("skipping after {cycles} cycles; it must be from 2 to {MAX_CYCLES}")]
-    SkipCycles { cycles: u32 },
+    #[error("skipping after {cycles} cycles; it must be from 2 to {limit}")]
+    SkipCycles { cycles: u32, limit: u32 },
     #[error("samples every {interval}; it must be above 0 ps")]
     NoInterval { interval: Duration },
 }
 
-impl RunError {
+impl PacketRunError {
     /// The same that much later.
     pub(crate) fn later(mut self, span: Duration) -> Self {
         if let Self::LostDespitePfc { time, .. }

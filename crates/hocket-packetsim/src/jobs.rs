@@ -4,19 +4,18 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use hocket_des::{Bytes, Duration, Rate, Time};
+use hocket_des::{Bytes, Duration, Time};
 use hocket_scenario::closed_loop::{ClosedLoop, Next, TooLong};
 use hocket_scenario::execution::Execution;
-use hocket_scenario::{JobId, LinkId, LinkRow, Phase, Records, Scenario, Table};
-use hocket_transport::Progress;
+use hocket_scenario::{JobId, LinkId, LinkRow, Phase, Records, Scenario, Table, Work};
 
-use crate::RunError;
 use crate::engine::Engine;
-use crate::event::Work;
-use crate::host::{Flow, TELLS};
-use crate::messages::Owner;
-use crate::records::Owners;
-use crate::training::{Parcels, Surroundings, TrainingState};
+use crate::error::PacketRunError;
+use crate::faults::Carried;
+use crate::owners::Owners;
+use crate::parts::event::Task;
+use crate::parts::messages::Poster;
+use crate::training::{Numbers, Parcels, Surroundings, TrainingState};
 
 /// The jobs of a scenario, and which flows of the setup are theirs.
 #[derive(Clone, Copy, Debug)]
@@ -117,17 +116,17 @@ impl<'a> Jobs<'a> {
         spec: &ScenarioJobs<'a>,
         recorded: u64,
         engine: &mut Engine<'_>,
-    ) -> Result<Self, RunError> {
+    ) -> Result<Self, PacketRunError> {
         let scenario = spec.scenario;
         let mut records = Records::new(scenario);
         let mut jobs = Vec::with_capacity(scenario.jobs().len());
         let (mut parcels, mut job_of_rank) = (Parcels::default(), Vec::new());
         for (id, flows) in scenario.job_ids().zip(spec.flows) {
             match &scenario.jobs()[id.index()].work {
-                hocket_scenario::Work::Periodic(_) => {
+                Work::Periodic(_) => {
                     let closed_loop = ClosedLoop::new(scenario, id, &mut records)?;
                     if let Some(start) = closed_loop.first_start() {
-                        engine.schedule_work(start, Work::Job(id.code()));
+                        engine.schedule_task(start, Task::Job(id.code()));
                     }
                     jobs.push(JobState::Periodic(Box::new(PeriodicState {
                         closed_loop,
@@ -139,13 +138,12 @@ impl<'a> Jobs<'a> {
                         is_gone: false,
                     })));
                 }
-                hocket_scenario::Work::Training(_) => {
-                    for returns in &mut engine.returns[flows.clone()] {
-                        returns.wants |= TELLS;
-                    }
-                    let place = (flows.clone(), job_of_rank.len() as u32);
+                Work::Training(_) => {
+                    engine.network.hosts.tell_of_arrivals(flows.clone());
+                    let first_rank = job_of_rank.len() as u32;
+                    let numbers = Numbers { flows: flows.clone(), first_rank };
                     let mut state =
-                        TrainingState::new(scenario, id, place, recorded, &mut records)?;
+                        TrainingState::new(scenario, id, numbers, recorded, &mut records)?;
                     job_of_rank.extend((0..state.ranks()).map(|_| id.code()));
                     let (parcels, records) = (&mut parcels, &mut records);
                     state.go_on(&mut Surroundings { engine: &mut *engine, parcels, records })?;
@@ -169,24 +167,28 @@ impl<'a> Jobs<'a> {
     }
 
     /// A wait of a periodic job is over.
-    pub(crate) fn go_on(&mut self, job: u32, engine: &mut Engine<'_>) -> Result<(), RunError> {
-        self.last_event = engine.now;
+    pub(crate) fn go_on(
+        &mut self,
+        job: u32,
+        engine: &mut Engine<'_>,
+    ) -> Result<(), PacketRunError> {
+        self.last_event = engine.now();
         let JobState::Periodic(state) = &mut self.jobs[job as usize] else {
             unreachable!("ranks of training jobs go on by themselves")
         };
         if let Some(start) = state.phase_start.take() {
-            state.busy += engine.now.since(start);
+            state.busy += engine.now().since(start);
         }
         let before = self.records.iterations.len();
-        let next = state.closed_loop.go_on(engine.now, &mut self.records)?;
+        let next = state.closed_loop.go_on(engine.now(), &mut self.records)?;
         let finished = (self.records.iterations.len() - before) as u64;
         state.done += finished;
         self.iterations_done += finished;
         match next {
             Next::Wait(at) if at.as_ps().checked_add(self.skipped.as_ps()).is_none() => {
-                return Err(self.too_long(job, engine.now));
+                return Err(self.too_long(job, engine.now()));
             }
-            Next::Wait(at) => engine.schedule_work(at, Work::Job(job)),
+            Next::Wait(at) => engine.schedule_task(at, Task::Job(job)),
             Next::Send(phase) => state.send(job, phase, engine),
             Next::Leave => {
                 state.is_gone = true;
@@ -197,7 +199,11 @@ impl<'a> Jobs<'a> {
     }
 
     /// A message of a periodic job is complete.
-    pub(crate) fn on_message(&mut self, job: u32, engine: &mut Engine<'_>) -> Result<(), RunError> {
+    pub(crate) fn on_message(
+        &mut self,
+        job: u32,
+        engine: &mut Engine<'_>,
+    ) -> Result<(), PacketRunError> {
         let JobState::Periodic(state) = &mut self.jobs[job as usize] else {
             unreachable!("messages of training jobs are parcels")
         };
@@ -206,7 +212,11 @@ impl<'a> Jobs<'a> {
     }
 
     /// A wait of a rank of a training job is over.
-    pub(crate) fn wake(&mut self, rank: u32, engine: &mut Engine<'_>) -> Result<(), RunError> {
+    pub(crate) fn wake(
+        &mut self,
+        rank: u32,
+        engine: &mut Engine<'_>,
+    ) -> Result<(), PacketRunError> {
         let job = self.job_of_rank[rank as usize];
         self.train(job, engine, |state, its| state.wake(rank, its))
     }
@@ -217,7 +227,7 @@ impl<'a> Jobs<'a> {
         parcel: u32,
         what: ParcelEvent,
         engine: &mut Engine<'_>,
-    ) -> Result<(), RunError> {
+    ) -> Result<(), PacketRunError> {
         let job = self.parcels.get(parcel).job;
         self.train(job, engine, |state, its| match what {
             ParcelEvent::Delivered => state.delivered(parcel, its),
@@ -231,8 +241,8 @@ impl<'a> Jobs<'a> {
         job: u32,
         engine: &mut Engine<'_>,
         what: impl FnOnce(&mut TrainingState<'a>, &mut Surroundings<'_, '_>) -> Result<(), TooLong>,
-    ) -> Result<(), RunError> {
-        self.last_event = engine.now;
+    ) -> Result<(), PacketRunError> {
+        self.last_event = engine.now();
         let JobState::Training(state) = &mut self.jobs[job as usize] else {
             unreachable!("periodic jobs have no ranks")
         };
@@ -260,13 +270,13 @@ impl<'a> Jobs<'a> {
     pub(crate) fn counts(&self, engine: &Engine<'_>) -> JobCounts {
         let mut counts = JobCounts {
             bytes_by_link: BTreeMap::new(),
-            busy: self.jobs.iter().map(|state| state.busy_until(engine.now)).collect(),
+            busy: self.jobs.iter().map(|state| state.busy_until(engine.now())).collect(),
             cuts: vec![0; self.jobs.len()],
         };
-        for (flow, owner) in self.spec.owners.iter().enumerate() {
+        for (owner, flow) in self.spec.owners.iter().zip(0..) {
             let Some(job) = *owner else { continue };
-            counts.cuts[job.index()] += engine.steering[flow].control.cuts();
-            for (links, bytes) in engine.carried(flow as u32) {
+            counts.cuts[job.index()] += engine.network.hosts.rate_cuts(flow);
+            for Carried { links, bytes } in engine.carried(flow) {
                 for &link in links {
                     *counts.bytes_by_link.entry((LinkId::new(link), job)).or_default() += bytes;
                 }
@@ -349,7 +359,7 @@ impl<'a> Jobs<'a> {
         LinkRow { link, job, bytes: Bytes::new(bytes), utilisation, busy }
     }
 
-    fn too_long(&self, job: u32, now: Time) -> RunError {
+    fn too_long(&self, job: u32, now: Time) -> PacketRunError {
         let job = self.spec.scenario.jobs()[job as usize].name.clone();
         TooLong { job, time: now + self.skipped }.into()
     }
@@ -358,18 +368,16 @@ impl<'a> Jobs<'a> {
 impl PeriodicState<'_> {
     fn send(&mut self, job: u32, phase: Phase, engine: &mut Engine<'_>) {
         let bytes = phase.bytes().get();
-        self.phase_start = Some(engine.now);
+        self.phase_start = Some(engine.now());
         if self.flows.is_empty() || bytes == 0 {
             // Nothing that the network could delay.
-            engine.schedule_work(engine.now + phase.duration, Work::Job(job));
+            engine.schedule_task(engine.now() + phase.duration, Task::Job(job));
             return;
         }
         self.unfinished = self.flows.len();
         for flow in self.flows.clone() {
-            let Flow { sender, mtu, overhead, .. } = &mut engine.flows[flow];
-            sender.set_cap(rate_with_headers(phase, *mtu, *overhead));
-            engine.courses[flow].phase = Progress { sent: sender.posted(), total: bytes };
-            engine.post(flow as u32, bytes, Owner::Job(job));
+            engine.network.hosts.begin_phase(flow, bytes, phase.rate);
+            engine.network.post(flow as u32, bytes, Poster::Job(job));
         }
     }
 }
@@ -406,12 +414,4 @@ impl JobCounts {
     pub(crate) fn size(&self) -> usize {
         self.bytes_by_link.len() + self.busy.len() + self.cuts.len()
     }
-}
-
-// A profile's rate is that of data. On the wire it takes headers besides, so that on an idle network the phase
-// lasts as long as the profile says, up to where the NIC's own rate is reached.
-fn rate_with_headers(phase: Phase, mtu: u16, overhead: u16) -> Rate {
-    let (mtu, overhead) = (u128::from(mtu), u128::from(overhead));
-    let bps = (u128::from(phase.rate.as_bps()) * (mtu + overhead)).div_ceil(mtu);
-    Rate::from_bps(u64::try_from(bps).expect("a phase has at most 1 Pbps"))
 }

@@ -4,9 +4,10 @@
 //! ```
 //! use hocket_des::{Duration, Rate, Time};
 //! use hocket_packetsim::{
-//!     FlowSpec, MessageSpec, Model, Options, PathChoice, Setup, Status, WindowRule, Workload, run,
+//!     FlowSpec, MessageSpec, Model, PacketOptions, PacketStatus, PacketWorkload, PathChoice, Reference, Setup,
+//!     WindowRule, run,
 //! };
-//! use hocket_scenario::{Cable, Column, EcmpHash, Fabric, Node, NodeId, NodeKind};
+//! use hocket_scenario::{Cable, Column, Fabric, Node, NodeId, NodeKind};
 //! use hocket_transport::Policy;
 //!
 //! // Three hosts send 1 MB each to a fourth, over one switch and links of 100 Gbps.
@@ -33,56 +34,57 @@
 //!     policies: &[Policy::PfcOnly],
 //!     flows: &flows,
 //!     patterns: &[],
-//!     hash: EcmpHash::Mixed,
-//!     longest_rtt_for_all: false,
 //!     seed: 1,
+//!     reference: Reference::default(),
 //! };
-//! let work = Workload { messages: &messages, ..Workload::default() };
+//! let work = PacketWorkload { messages: &messages, ..PacketWorkload::default() };
 //! let mut tables = Vec::new();
-//! let outcome = run(&setup, &work, &Options::default(), &mut tables)?;
-//! assert_eq!(outcome.status, Status::Complete);
+//! let outcome = run(&setup, &work, &PacketOptions::default(), &mut tables)?;
+//! assert_eq!(outcome.status, PacketStatus::Complete);
 //! let Some(Column::F64(fct_s)) = tables[0].column("fct_s") else { panic!() };
 //! // A third of the link each: 3,000 packets of 1,082 bytes take 260 µs, and the way there and back some more.
 //! assert!(fct_s.iter().all(|fct_s| (259e-6..264e-6).contains(fct_s)));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod backlog;
-mod buffer;
 mod build;
 mod changes;
 mod checks;
-mod credits;
+mod columns;
 mod engine;
 mod error;
-mod event;
-mod host;
+mod faults;
 mod jobs;
-mod messages;
 pub mod model;
-mod nic;
-mod packet;
-mod port;
+mod network;
+mod options;
+mod outcome;
+mod owners;
+mod parts;
 mod records;
 mod recurrence;
-mod ring;
+pub mod reference;
 mod run;
 mod sampling;
 mod scenario;
-mod spray;
-mod switch;
+mod setup;
+mod tables;
 mod training;
+mod usage;
 mod windows;
+mod workload;
 
-pub use build::{FlowSpec, Setup};
 pub use changes::{Change, LinkChange};
-pub use error::RunError;
+pub use error::PacketRunError;
 pub use jobs::ScenarioJobs;
+pub use options::{MAX_CYCLES, PacketOptions, Record, Skip};
+pub use outcome::{Obstacle, PacketCounters, PacketOutcome, PacketStatus, Repeat, Skipping};
+pub use run::{Observer, PacketProgress, run};
 pub use scenario::run_scenario;
+pub use setup::{FlowSpec, Setup};
+pub use tables::tables_without_rows;
+pub use workload::{MessageSpec, PacketWorkload};
 
 pub use hocket_scenario::{PathChoice, WindowRule};
 pub use model::Model;
-pub use recurrence::{MAX_CYCLES, Obstacle, Repeat, Skip, Skipping};
-pub use run::{
-    Counters, MessageSpec, Observer, Options, Outcome, Progress, Record, Status, Workload, run,
-};
+pub use reference::Reference;

@@ -2,8 +2,10 @@
 //! to the scenario.
 
 use hocket_des::{Bytes, Duration, Rate};
-use hocket_transport::{Answering, Rounding};
+use hocket_transport::Answering;
 use thiserror::Error;
+
+use crate::reference::Arithmetic;
 
 /// Classes of traffic on a link.
 pub const PRIORITIES: usize = 8;
@@ -138,17 +140,6 @@ pub enum Scheduling {
     Weighted([u16; PRIORITIES]),
 }
 
-/// Exact, or as HPCC-style simulators compute.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Arithmetic {
-    /// Picoseconds, and a NIC that wakes up for every queue pair.
-    #[default]
-    Exact,
-    /// Nanoseconds; and a NIC in which a queue pair that waits for its last acknowledgements keeps the pacing timer
-    /// from being set, and finished queue pairs shift the round robin.
-    Reference,
-}
-
 /// A model that no fabric can work by.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
@@ -161,16 +152,6 @@ pub enum ModelError {
     MarkingRepeated { rate: Rate },
     #[error("weights {weights:?}; each must be at least 1")]
     ZeroWeight { weights: [u16; PRIORITIES] },
-}
-
-impl Arithmetic {
-    /// How times are rounded.
-    pub fn rounding(self) -> Rounding {
-        match self {
-            Self::Exact => Rounding::Picoseconds,
-            Self::Reference => Rounding::Nanoseconds,
-        }
-    }
 }
 
 /// 82 ns at the 1600 Gbps of HOTI'22 (Table I), a twelfth of the delay from a NIC to its ToR and back; and a sixteenth of the

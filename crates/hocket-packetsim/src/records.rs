@@ -4,10 +4,11 @@
 use hocket_des::{Duration, Time};
 use hocket_scenario::{Column, Fabric, Table};
 
-use crate::build::{FlowSpec, Setup};
-use crate::engine::Engine;
+use crate::columns::{link_column, node_column};
 use crate::model::PRIORITIES;
-use crate::port::Port;
+use crate::owners::Owners;
+use crate::parts::port::Port;
+use crate::setup::{FlowSpec, Setup};
 
 /// A message arrived as a whole, and its sender knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +68,7 @@ pub(crate) struct PortCounts {
 
 /// The rows of a run that were not taken out yet, and what is counted over the whole of it.
 #[derive(Clone, Debug)]
-pub(crate) struct Records {
+pub(crate) struct Recorder {
     pub(crate) keeps_messages: bool,
     pub(crate) keeps_pauses: bool,
     messages: Vec<(CompletionRow, Seen)>,
@@ -82,20 +83,11 @@ pub(crate) struct Records {
     held_at_all: Vec<Held>,
     /// By port, if anything was repeated: what was sent in that, which the port itself knows nothing of.
     repeated: Vec<Sent>,
-    pub(crate) pauses_sent: u64,
     /// Packets that a full buffer refused.
     pub(crate) losses: u64,
 }
 
-/// Which flow belongs to which job, for the tables.
-#[derive(Clone, Debug)]
-pub(crate) struct Owners {
-    names: Vec<String>,
-    /// By flow; of one without a job, the number of jobs.
-    job_of: Vec<u32>,
-}
-
-impl Records {
+impl Recorder {
     pub(crate) fn new(setup: &Setup<'_>) -> Self {
         let (flows, links) = (setup.flows.len(), setup.fabric.links().len());
         Self {
@@ -108,7 +100,6 @@ impl Records {
             held: vec![Held::default(); links * PRIORITIES],
             held_at_all: vec![Held::default(); links],
             repeated: Vec::new(),
-            pauses_sent: 0,
             losses: 0,
         }
     }
@@ -196,6 +187,41 @@ impl Records {
         self.messages.len() + self.pauses.len()
     }
 
+    /// The table `ports`, at the end. A port that is paused then counts until then.
+    pub(crate) fn port_table(&self, ports: &[Port], now: Time, fabric: &Fabric) -> Table {
+        let is_used = |link: &u32| ports[*link as usize].sent_packets > 0;
+        let links: Vec<u32> = (0..ports.len() as u32).filter(is_used).collect();
+        let port = |link: &u32| &ports[*link as usize];
+        let sent = |link: &u32| self.sent(*link, port(link));
+        let held = |link: &u32| &self.held_at_all[*link as usize];
+        let columns = vec![
+            ("packets", Column::of_u64(&links, |link| sent(link).packets)),
+            ("bytes", Column::of_u64(&links, |link| sent(link).bytes)),
+            ("marked", Column::of_u64(&links, |link| sent(link).marked)),
+            ("peak_bytes", Column::of_u64(&links, |link| port(link).peak_bytes)),
+            ("pauses", Column::of_u64(&links, |link| held(link).frames)),
+            ("paused_s", Column::of_seconds(&links, |link| held(link).until(now))),
+        ];
+        let name = ("link", link_column(links, fabric));
+        Table { name: "ports", columns: std::iter::once(name).chain(columns).collect() }
+    }
+
+    /// The table `paused`, at the end. A priority that is paused then counts until then.
+    pub(crate) fn paused_table(&self, now: Time, fabric: &Fabric) -> Table {
+        let held = |place: &usize| &self.held[*place];
+        let places: Vec<usize> =
+            (0..self.held.len()).filter(|place| held(place).frames > 0).collect();
+        let link = |place: &usize| (place / PRIORITIES) as u32;
+        let priority = |place: &usize| (place % PRIORITIES) as u32;
+        let columns = vec![
+            ("link", link_column(places.iter().map(link).collect(), fabric)),
+            ("priority", Column::U32(places.iter().map(priority).collect())),
+            ("pauses", Column::of_u64(&places, |place| held(place).frames)),
+            ("paused_s", Column::of_seconds(&places, |place| held(place).until(now))),
+        ];
+        Table { name: "paused", columns }
+    }
+
     /// Takes out the rows of `flows` and `pauses` so far.
     pub(crate) fn take_tables(
         &mut self,
@@ -230,32 +256,6 @@ impl PortCounts {
     }
 }
 
-impl Owners {
-    /// Jobs of these names; `job_of` says by flow which of them it counts for.
-    pub(crate) fn new(names: Vec<String>, job_of: impl IntoIterator<Item = Option<u32>>) -> Self {
-        let nobody = names.len() as u32;
-        Self { names, job_of: job_of.into_iter().map(|job| job.unwrap_or(nobody)).collect() }
-    }
-
-    /// Jobs, and one more for the flows that belong to none.
-    pub(crate) fn count(&self) -> usize {
-        self.names.len() + 1
-    }
-
-    /// The job of a flow; the number of jobs if it has none.
-    #[inline]
-    pub(crate) fn job_of(&self, flow: u32) -> u32 {
-        self.job_of[flow as usize]
-    }
-
-    /// Names of jobs by these numbers; empty for no job.
-    pub(crate) fn column(&self, codes: Vec<u32>) -> Column {
-        let mut dictionary = self.names.clone();
-        dictionary.push(String::new());
-        Column::Str { codes, dictionary }
-    }
-}
-
 impl Seen {
     fn since(self, before: Self) -> Self {
         Self {
@@ -285,37 +285,6 @@ impl Held {
     }
 }
 
-/// The tables that come last: `ports`, `paused` and `switches`. A port that is paused at the end counts until then.
-pub(crate) fn last_tables(engine: &Engine<'_>, fabric: &Fabric) -> [Table; 3] {
-    [port_table(engine, fabric), held_table(engine, fabric), switch_table(engine, fabric)]
-}
-
-/// A column of the names of links.
-pub(crate) fn link_column(links: Vec<u32>, fabric: &Fabric) -> Column {
-    name_column(links, |link| &fabric.links()[link as usize].name)
-}
-
-/// A column of the names of nodes.
-pub(crate) fn node_column(nodes: Vec<u32>, fabric: &Fabric) -> Column {
-    name_column(nodes, |node| &fabric.nodes()[node as usize].name)
-}
-
-/// A column of whole numbers.
-pub(crate) fn u64_column<Row>(rows: &[Row], value: impl Fn(&Row) -> u64) -> Column {
-    Column::U64(rows.iter().map(value).collect())
-}
-
-// The dictionary holds only the names that occur: a large fabric has many more.
-fn name_column<'a>(mut ids: Vec<u32>, name: impl Fn(u32) -> &'a String) -> Column {
-    let mut used = ids.clone();
-    used.sort_unstable();
-    used.dedup();
-    for id in &mut ids {
-        *id = used.binary_search(id).expect("every id was collected") as u32;
-    }
-    Column::Str { codes: ids, dictionary: used.into_iter().map(|id| name(id).clone()).collect() }
-}
-
 fn message_table(
     rows: &[(CompletionRow, Seen)],
     fabric: &Fabric,
@@ -329,71 +298,26 @@ fn message_table(
         ("job", owners.column(ids(&|row| owners.job_of(row.flow)))),
         ("src", node_column(ids(&|row| spec(row).from.code()), fabric)),
         ("dst", node_column(ids(&|row| spec(row).to.code()), fabric)),
-        ("bytes", u64_column(rows, |(row, _)| row.bytes)),
-        ("start_ps", u64_column(rows, |(row, _)| row.start.as_ps())),
-        ("end_ps", u64_column(rows, |(row, _)| row.end.as_ps())),
-        ("fct_s", seconds_column(rows, |(row, _)| row.end.since(row.start))),
-        ("marks", u64_column(rows, |(_, seen)| seen.marks.into())),
-        ("cnps", u64_column(rows, |(_, seen)| seen.cnps.into())),
-        ("rate_cuts", u64_column(rows, |(_, seen)| seen.rate_cuts)),
-        ("retransmissions", u64_column(rows, |(_, seen)| seen.retransmissions.into())),
+        ("bytes", Column::of_u64(rows, |(row, _)| row.bytes)),
+        ("start_s", Column::of_times(rows, |(row, _)| row.start)),
+        ("end_s", Column::of_times(rows, |(row, _)| row.end)),
+        ("fct_s", Column::of_seconds(rows, |(row, _)| row.end.since(row.start))),
+        ("marks", Column::of_u64(rows, |(_, seen)| seen.marks.into())),
+        ("cnps", Column::of_u64(rows, |(_, seen)| seen.cnps.into())),
+        ("rate_cuts", Column::of_u64(rows, |(_, seen)| seen.rate_cuts)),
+        ("retransmissions", Column::of_u64(rows, |(_, seen)| seen.retransmissions.into())),
     ];
     Table { name: "flows", columns }
 }
 
 fn pause_table(rows: &[PauseRow], fabric: &Fabric) -> Table {
     let columns = vec![
-        ("time_ps", u64_column(rows, |row| row.time.as_ps())),
+        ("at_s", Column::of_times(rows, |row| row.time)),
         ("link", link_column(rows.iter().map(|row| row.link).collect(), fabric)),
         ("priority", Column::U32(rows.iter().map(|row| row.priority.into()).collect())),
-        ("pause", Column::U32(rows.iter().map(|row| row.is_pause.into()).collect())),
+        ("pause", Column::Bool(rows.iter().map(|row| row.is_pause).collect())),
     ];
     Table { name: "pauses", columns }
-}
-
-fn port_table(engine: &Engine<'_>, fabric: &Fabric) -> Table {
-    let is_used = |link: &u32| engine.ports[*link as usize].sent_packets > 0;
-    let links: Vec<u32> = (0..engine.ports.len() as u32).filter(is_used).collect();
-    let port = |link: &u32| &engine.ports[*link as usize];
-    let sent = |link: &u32| engine.records.sent(*link, port(link));
-    let held = |link: &u32| &engine.records.held_at_all[*link as usize];
-    let columns = vec![
-        ("packets", u64_column(&links, |link| sent(link).packets)),
-        ("bytes", u64_column(&links, |link| sent(link).bytes)),
-        ("marked", u64_column(&links, |link| sent(link).marked)),
-        ("peak_bytes", u64_column(&links, |link| port(link).peak_bytes)),
-        ("pauses", u64_column(&links, |link| held(link).frames)),
-        ("paused_s", seconds_column(&links, |link| held(link).until(engine.now))),
-    ];
-    let name = ("link", link_column(links, fabric));
-    Table { name: "ports", columns: std::iter::once(name).chain(columns).collect() }
-}
-
-fn held_table(engine: &Engine<'_>, fabric: &Fabric) -> Table {
-    let held = |place: &usize| &engine.records.held[*place];
-    let all = 0..engine.records.held.len();
-    let places: Vec<usize> = all.filter(|place| held(place).frames > 0).collect();
-    let link = |place: &usize| (place / PRIORITIES) as u32;
-    let priority = |place: &usize| (place % PRIORITIES) as u32;
-    let columns = vec![
-        ("link", link_column(places.iter().map(link).collect(), fabric)),
-        ("priority", Column::U32(places.iter().map(priority).collect())),
-        ("pauses", u64_column(&places, |place| held(place).frames)),
-        ("paused_s", seconds_column(&places, |place| held(place).until(engine.now))),
-    ];
-    Table { name: "paused", columns }
-}
-
-fn switch_table(engine: &Engine<'_>, fabric: &Fabric) -> Table {
-    let is_switch = |node: &u32| fabric.nodes()[*node as usize].kind.is_switch();
-    let switches: Vec<u32> = (0..fabric.nodes().len() as u32).filter(is_switch).collect();
-    let peaks = u64_column(&switches, |node| engine.switches[*node as usize].peak_bytes);
-    let columns = vec![("switch", node_column(switches, fabric)), ("peak_bytes", peaks)];
-    Table { name: "switches", columns }
-}
-
-fn seconds_column<Row>(rows: &[Row], value: impl Fn(&Row) -> Duration) -> Column {
-    Column::F64(rows.iter().map(|row| value(row).as_secs_f64()).collect())
 }
 
 #[cfg(test)]
@@ -414,14 +338,5 @@ mod tests {
         held.turn(at(40), false, false);
         held.turn(at(50), true, true);
         assert_eq!((held.frames, held.span.as_ps(), held.until(at(55)).as_ps()), (3, 20, 25));
-    }
-
-    #[test]
-    fn a_flow_without_a_job_has_an_empty_name() {
-        let names = vec!["a".to_owned(), "b".to_owned()];
-        let owners = Owners::new(names, [Some(1), Some(0), None, Some(1)]);
-        assert_eq!([0, 1, 2, 3].map(|flow| owners.job_of(flow)), [1, 0, 2, 1]);
-        let Column::Str { dictionary, .. } = owners.column(vec![2]) else { unreachable!() };
-        assert_eq!(dictionary, ["a", "b", ""]);
     }
 }

@@ -2,93 +2,20 @@
 //! repeated instead of being simulated. What is repeated is the business of the run.
 
 use std::collections::VecDeque;
-use std::fmt;
-use std::ops::Range;
 
 use hocket_des::{Duration, Stream, Time};
 use hocket_scenario::{Column, IterationRow, JobId, PhaseRow, Records, Scenario, Table};
 
-use crate::RunError;
 use crate::jobs::{JobCounts, Standing};
+use crate::options::Skip;
+use crate::outcome::{Obstacle, PacketCounters, Repeat, Skipping};
 use crate::records::PortCounts;
-use crate::run::Counters;
-
-/// The most cycles that can be compared.
-pub const MAX_CYCLES: u32 = 64;
 
 // A cycle has at most so many stretches from one quiet moment to the next: as many rounds as a job may have on a common
 // circle where periods are fitted to each other.
 const MAX_STRETCHES: usize = 72;
 // Rows and counts that are kept for comparison and repetition: some hundred megabytes.
 const MAX_KEPT: usize = 1 << 22;
-
-/// When a run of periodic jobs may skip ahead: once `cycles` joint cycles in a row agree within `tolerance`. A joint cycle is the
-/// shortest time after which all jobs, each having finished one iteration at least, stand where they stood.
-///
-/// Two cycles agree if every iteration and every Up phase of every job begins and ends at the same time of its cycle, up to
-/// `tolerance` of what an iteration of that job takes. What is hidden is not compared, only what it leads to: jobs that wander apart
-/// slowly agree within a large tolerance, too, and [`Repeat::drift_bound`] says how far they could have come. With a tolerance of 0, only
-/// what recurs exactly is skipped: nothing is left to chance, no rate is cut, and cycles agree to the picosecond, in what each port
-/// sends, and in the rates of congestion controls.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Skip {
-    /// Relative to the time of an iteration; at least 0 and below 1.
-    pub tolerance: f64,
-    /// From 2 to [`MAX_CYCLES`].
-    pub cycles: u32,
-}
-
-/// What a run that was allowed to skip ahead did not simulate.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Skipping {
-    /// In order of time.
-    pub repeats: Vec<Repeat>,
-    /// Why nothing was repeated, if nothing was.
-    pub obstacle: Option<Obstacle>,
-    /// What of [`Outcome::counters`](crate::Outcome::counters) stands for what was repeated.
-    pub counters: Counters,
-}
-
-/// Cycles that were repeated instead of simulated: the last one again and again if it recurred exactly, otherwise all that were
-/// compared, in turn.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Repeat {
-    /// From when on.
-    pub start: Time,
-    /// Up to when.
-    pub end: Time,
-    /// How many cycles that is.
-    pub cycles: u64,
-    /// By job: the iterations whose rows were repeated; none of a job that had left.
-    pub iterations: Vec<Range<u64>>,
-    /// Whether nothing in the compared cycles was left to chance, no rate was cut, and they agreed in every time, count and rate.
-    pub is_exact: bool,
-    /// The largest difference between two of the compared cycles, relative to the time of an iteration of the job in question:
-    /// how far the mean time of an iteration may be off.
-    pub deviation: f64,
-}
-
-/// Why a run did not skip ahead.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Obstacle {
-    /// There are no periodic jobs.
-    NoJobs,
-    /// This job is a training job.
-    Training(String),
-    /// This job draws the lengths of its phases.
-    Jitter(String),
-    /// This job draws how well it keeps to its time-shift.
-    ClockError(String),
-    /// This job delays itself as it drifts.
-    Readjusts(String),
-    /// Cycles never agreed within the tolerance while enough iterations were left.
-    NoRecurrence {
-        /// What was asked for.
-        skip: Skip,
-        /// The smallest deviation of as many cycles in a row, if there were so many.
-        closest: Option<f64>,
-    },
-}
 
 /// Compares what periodic jobs do.
 pub(crate) struct Recurrence<'a> {
@@ -109,7 +36,7 @@ pub(crate) struct Recurrence<'a> {
     kept: usize,
     closest: Option<f64>,
     repeats: Vec<Repeat>,
-    repeated: Counters,
+    repeated: PacketCounters,
 }
 
 /// Finds the same moment of each cycle: just before the first of a group of events of jobs, after a long time without any. What
@@ -133,19 +60,19 @@ pub(crate) struct Moment {
     pub(crate) rates_bps: Vec<u64>,
     /// The random streams of the network: they move with each draw.
     pub(crate) draws: Vec<Stream>,
-    pub(crate) counters: Counters,
+    pub(crate) counters: PacketCounters,
     pub(crate) ports: PortCounts,
     pub(crate) job_counts: JobCounts,
 }
 
 /// Rows of one stretch.
 #[derive(Default)]
-struct Rows {
+pub(crate) struct Rows {
     /// In the engine's time, as are the phases.
-    iterations: Vec<IterationRow>,
-    phases: Vec<PhaseRow>,
+    pub(crate) iterations: Vec<IterationRow>,
+    pub(crate) phases: Vec<PhaseRow>,
     /// All others, as they were handed over.
-    tables: Vec<Table>,
+    pub(crate) tables: Vec<Table>,
 }
 
 /// What is to be repeated.
@@ -170,83 +97,6 @@ struct Mark {
     times_ps: [i128; 3],
 }
 
-impl Default for Skip {
-    /// Three cycles within a thousandth.
-    fn default() -> Self {
-        Self { tolerance: 0.001, cycles: 3 }
-    }
-}
-
-impl Skip {
-    pub(crate) fn check(&self) -> Result<(), RunError> {
-        let Self { tolerance, cycles } = *self;
-        if !(0.0..1.0).contains(&tolerance) {
-            return Err(RunError::SkipTolerance { tolerance });
-        }
-        if !(2..=MAX_CYCLES).contains(&cycles) {
-            return Err(RunError::SkipCycles { cycles });
-        }
-        Ok(())
-    }
-}
-
-impl Repeat {
-    /// How far the place of a job in its iteration may be off at the end, relative to the time of the iteration, should all
-    /// cycles deviate as much and in the same direction.
-    pub fn drift_bound(&self) -> f64 {
-        self.deviation * self.cycles as f64
-    }
-
-    /// As a table of one row for each job that iterations were repeated of.
-    fn table(&self, scenario: Option<&Scenario>) -> Table {
-        let names = scenario.map_or(&[][..], Scenario::jobs);
-        let repeated = |&job: &usize| !self.iterations[job].is_empty();
-        let jobs: Vec<usize> = (0..self.iterations.len()).filter(repeated).collect();
-        let rows = jobs.len();
-        let by_job = |value: &dyn Fn(&Range<u64>) -> u64| {
-            Column::U64(jobs.iter().map(|&job| value(&self.iterations[job])).collect())
-        };
-        let job = Column::Str {
-            codes: jobs.iter().map(|&job| job as u32).collect(),
-            dictionary: names.iter().map(|job| job.name.clone()).collect(),
-        };
-        let columns = vec![
-            ("job", job),
-            ("first_iteration", by_job(&|iterations| iterations.start)),
-            ("iterations", by_job(&|iterations| iterations.end - iterations.start)),
-            ("start_ps", Column::U64(vec![self.start.as_ps(); rows])),
-            ("end_ps", Column::U64(vec![self.end.as_ps(); rows])),
-            ("cycles", Column::U64(vec![self.cycles; rows])),
-            ("exact", Column::U32(vec![self.is_exact.into(); rows])),
-            ("deviation", Column::F64(vec![self.deviation; rows])),
-            ("drift_bound", Column::F64(vec![self.drift_bound(); rows])),
-        ];
-        Table { name: "repeated", columns }
-    }
-}
-
-impl fmt::Display for Obstacle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoJobs => write!(f, "there are no periodic jobs"),
-            Self::Training(job) => write!(f, "job {job:?} is a training job"),
-            Self::Jitter(job) => write!(f, "job {job:?} has jitter"),
-            Self::ClockError(job) => write!(f, "job {job:?} has a clock error"),
-            Self::Readjusts(job) => write!(f, "job {job:?} re-adjusts"),
-            Self::NoRecurrence { skip: Skip { tolerance, cycles }, closest } => {
-                write!(
-                    f,
-                    "with iterations left, no {cycles} joint cycles in a row agreed within {tolerance}"
-                )?;
-                match closest {
-                    Some(closest) => write!(f, "; the closest were {closest:.2e} apart"),
-                    None => write!(f, "; there never were so many"),
-                }
-            }
-        }
-    }
-}
-
 impl<'a> Recurrence<'a> {
     /// Watches the jobs of `scenario`, if there is one.
     pub(crate) fn new(skip: Skip, scenario: Option<&'a Scenario>, until: Option<Time>) -> Self {
@@ -263,7 +113,7 @@ impl<'a> Recurrence<'a> {
             kept: 0,
             closest: None,
             repeats: Vec::new(),
-            repeated: Counters::default(),
+            repeated: PacketCounters::default(),
         }
     }
 
@@ -331,11 +181,7 @@ impl<'a> Recurrence<'a> {
     }
 
     /// The rows of one repetition of `plan`, the first being 1, before [`done`](Self::done) is told of it.
-    pub(crate) fn repetition(
-        &self,
-        plan: &Plan,
-        times: u64,
-    ) -> (Vec<IterationRow>, Vec<PhaseRow>, Vec<Table>) {
+    pub(crate) fn repetition(&self, plan: &Plan, times: u64) -> Rows {
         let (span, per_time) = (plan.span * times, self.iterations(plan));
         let stretches = || self.stretches.range(plan.first..);
         let number = |job: JobId, number: u64| number + times * per_time[job.index()];
@@ -351,13 +197,14 @@ impl<'a> Recurrence<'a> {
             end: row.end + span,
             ..*row
         };
-        (
-            stretches().flat_map(|rows| rows.iterations.iter().map(iteration)).collect(),
-            stretches().flat_map(|rows| rows.phases.iter().map(phase)).collect(),
-            stretches()
-                .flat_map(|rows| rows.tables.iter().map(|rows| later(rows.clone(), span)))
+        let table = |rows: &Table| later(rows.clone(), span);
+        Rows {
+            iterations: stretches()
+                .flat_map(|rows| rows.iterations.iter().map(iteration))
                 .collect(),
-        )
+            phases: stretches().flat_map(|rows| rows.phases.iter().map(phase)).collect(),
+            tables: stretches().flat_map(|rows| rows.tables.iter().map(table)).collect(),
+        }
     }
 
     /// `plan` was repeated `times`; the table that says so.
@@ -385,7 +232,7 @@ impl<'a> Recurrence<'a> {
     }
 
     /// What was counted in what was repeated.
-    pub(crate) fn repeated(&self) -> &Counters {
+    pub(crate) fn repeated(&self) -> &PacketCounters {
         &self.repeated
     }
 
@@ -483,7 +330,8 @@ impl<'a> Recurrence<'a> {
         };
         let counts = |pair: &[&Moment]| {
             // Samples are events, and keep to no cycle.
-            let counters = Counters { events: 0, ..pair[1].counters.since(&pair[0].counters) };
+            let counters =
+                PacketCounters { events: 0, ..pair[1].counters.since(&pair[0].counters) };
             (counters, pair[1].ports.since(&pair[0].ports))
         };
         let mut each = moments.windows(2).map(counts);
@@ -565,11 +413,9 @@ pub(crate) fn later(mut table: Table, span: Duration) -> Table {
     if span.is_zero() {
         return table;
     }
-    for (name, column) in &mut table.columns {
-        if let ("time_ps" | "start_ps" | "end_ps", Column::U64(times)) = (*name, column) {
-            for ps in times {
-                *ps = (Time::from_ps(*ps) + span).as_ps();
-            }
+    for (_, column) in &mut table.columns {
+        if let Column::Time(times) = column {
+            times.iter_mut().for_each(|time| *time += span);
         }
     }
     table

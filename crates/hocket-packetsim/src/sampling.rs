@@ -2,22 +2,12 @@
 
 use hocket_des::Time;
 use hocket_scenario::{Column, Fabric, Table};
-use hocket_transport::Progress;
 
-use crate::engine::Engine;
-use crate::host::Steering;
-use crate::packet::{Kind, Packet};
-use crate::records::{Owners, link_column, node_column, u64_column};
-use crate::run::Record;
-
-/// Bytes on the wire by link and job since the last sample, headers and acknowledgements included. PAUSE frames
-/// belong to nobody and are left out.
-#[derive(Clone, Debug)]
-pub(crate) struct Usage {
-    owners: Owners,
-    /// By link and job, the last of which is none.
-    bytes: Vec<u64>,
-}
+use crate::columns::{link_column, node_column};
+use crate::network::Network;
+use crate::options::Record;
+use crate::owners::Owners;
+use crate::usage::Used;
 
 /// What the last sample saw, and the rows since they were taken out.
 #[derive(Clone, Debug)]
@@ -47,34 +37,18 @@ struct Row {
 #[derive(Clone, Copy, Debug)]
 struct UsageRow {
     time: Time,
-    link: u32,
-    job: u32,
-    bytes: u64,
-}
-
-impl Usage {
-    pub(crate) fn new(owners: Owners, links: usize) -> Self {
-        Self { bytes: vec![0; links * owners.count()], owners }
-    }
-
-    /// A packet leaves by this link.
-    #[inline]
-    pub(crate) fn add(&mut self, link: u32, packet: &Packet) {
-        if !matches!(packet.kind, Kind::Pause | Kind::Resume) {
-            let job = self.owners.job_of(packet.flow) as usize;
-            self.bytes[link as usize * self.owners.count() + job] += u64::from(packet.wire);
-        }
-    }
+    used: Used,
 }
 
 impl Sampler {
-    pub(crate) fn new(engine: &Engine<'_>, record: Record) -> Self {
+    pub(crate) fn new(network: &Network<'_>, record: Record) -> Self {
+        let Network { medium, switches, hosts } = network;
         Self {
             record,
             last: None,
-            queues: vec![0; engine.ports.len()],
-            switches: vec![0; engine.switches.len()],
-            rates: vec![0; engine.flows.len()],
+            queues: vec![0; medium.wires.ports.len()],
+            switches: vec![0; switches.waiting_bytes().len()],
+            rates: vec![0; hosts.flows.len()],
             queue_rows: Vec::new(),
             switch_rows: Vec::new(),
             rate_rows: Vec::new(),
@@ -82,36 +56,25 @@ impl Sampler {
         }
     }
 
-    /// Takes a sample of what is the case now; nothing in the engine changes but its [`Usage`].
-    pub(crate) fn sample(&mut self, engine: &mut Engine<'_>) {
-        let now = engine.now;
+    /// Takes a sample of what is the case now; nothing in the network changes but its [`Usage`](crate::usage::Usage).
+    pub(crate) fn sample(&mut self, network: &mut Network<'_>) {
+        let Network { medium, switches, hosts } = network;
+        let now = medium.clock.now;
         if self.last == Some(now) {
             return;
         }
         self.last = Some(now);
         if self.record.queues {
-            let queued = engine.ports.iter().map(|port| port.queued_bytes);
+            let queued = medium.wires.ports.iter().map(|port| port.queued_bytes);
             changes(now, queued, &mut self.queues, &mut self.queue_rows);
-            let waiting = engine.switches.iter().map(|switch| switch.bytes);
-            changes(now, waiting, &mut self.switches, &mut self.switch_rows);
+            changes(now, switches.waiting_bytes(), &mut self.switches, &mut self.switch_rows);
         }
         if self.record.rates {
-            let rates = (0..engine.flows.len() as u32).map(|flow| rate_bps(engine, flow));
+            let rates = (0..hosts.flows.len() as u32).map(|flow| hosts.allowed_bps(now, flow));
             changes(now, rates, &mut self.rates, &mut self.rate_rows);
         }
-        if let Some(usage) = &mut engine.usage {
-            let jobs = usage.owners.count();
-            for (place, bytes) in
-                usage.bytes.iter_mut().enumerate().filter(|(_, bytes)| **bytes > 0)
-            {
-                let (link, job) = ((place / jobs) as u32, (place % jobs) as u32);
-                self.usage_rows.push(UsageRow {
-                    time: now,
-                    link,
-                    job,
-                    bytes: std::mem::take(bytes),
-                });
-            }
+        if let Some(usage) = &mut medium.wires.usage {
+            self.usage_rows.extend(usage.drain().map(|used| UsageRow { time: now, used }));
         }
     }
 
@@ -128,8 +91,8 @@ impl Sampler {
         let rates = std::mem::take(&mut self.rate_rows);
         let usage = std::mem::take(&mut self.usage_rows);
         let of = |rows: &[Row]| rows.iter().map(|row| row.of).collect();
-        let time = |rows: &[Row]| ("time_ps", u64_column(rows, |row| row.time.as_ps()));
-        let bytes = |rows: &[Row]| ("bytes", u64_column(rows, |row| row.value));
+        let time = |rows: &[Row]| ("at_s", Column::of_times(rows, |row| row.time));
+        let bytes = |rows: &[Row]| ("bytes", Column::of_u64(rows, |row| row.value));
         let links = ("link", link_column(of(&queues), fabric));
         let nodes = ("switch", node_column(of(&switches), fabric));
         let jobs = rates.iter().map(|row| owners.job_of(row.of)).collect();
@@ -137,13 +100,13 @@ impl Sampler {
             time(&rates),
             ("flow", Column::U32(of(&rates))),
             ("job", owners.column(jobs)),
-            ("rate_bps", u64_column(&rates, |row| row.value)),
+            ("rate_bps", Column::of_u64(&rates, |row| row.value)),
         ];
         let used = vec![
-            ("time_ps", u64_column(&usage, |row| row.time.as_ps())),
-            ("link", link_column(usage.iter().map(|row| row.link).collect(), fabric)),
-            ("job", owners.column(usage.iter().map(|row| row.job).collect())),
-            ("bytes", u64_column(&usage, |row| row.bytes)),
+            ("at_s", Column::of_times(&usage, |row| row.time)),
+            ("link", link_column(usage.iter().map(|row| row.used.link).collect(), fabric)),
+            ("job", owners.column(usage.iter().map(|row| row.used.job).collect())),
+            ("bytes", Column::of_u64(&usage, |row| row.used.bytes)),
         ];
         [
             Table { name: "queues", columns: vec![time(&queues), links, bytes(&queues)] },
@@ -164,20 +127,4 @@ fn changes(now: Time, values: impl Iterator<Item = u64>, last: &mut [u64], rows:
             rows.push(Row { time: now, of: of as u32, value });
         }
     }
-}
-
-// A control's timers are caught up with only when somebody looks. A copy looks here: the adaptive form of
-// DCQCN reads how far its phase is when it does, so that looking more often would change the run.
-fn rate_bps(engine: &Engine<'_>, id: u32) -> u64 {
-    let flow = &engine.flows[id as usize];
-    if flow.sender.is_done() {
-        return 0;
-    }
-    let course = &engine.courses[id as usize];
-    let policy = &engine.policies[usize::from(flow.policy)];
-    let sent = flow.sender.sent().saturating_sub(course.phase.sent);
-    let Steering { mut control, path } = engine.steering[id as usize].clone();
-    let progress = Progress { sent, total: course.phase.total };
-    control.catch_up(policy, &path, engine.now, progress);
-    control.rate_bps()
 }

@@ -8,11 +8,10 @@ use hocket_des::{Bytes, Duration, Time};
 use hocket_scenario::closed_loop::TooLong;
 use hocket_scenario::execution::{Command, Execution};
 use hocket_scenario::{Collective, JobId, Records, Scenario, Training};
-use hocket_transport::Progress;
 
 use crate::engine::Engine;
-use crate::event::Work;
-use crate::messages::Owner;
+use crate::parts::event::Task;
+use crate::parts::messages::Poster;
 
 /// One training job.
 pub(crate) struct TrainingState<'a> {
@@ -34,6 +33,13 @@ pub(crate) struct TrainingState<'a> {
     under_way: u64,
     busy_since: Time,
     busy: Duration,
+}
+
+/// Which numbers flows and ranks of a training job have among those of all jobs.
+pub(crate) struct Numbers {
+    /// Its queue pairs, in the order of [`Training::pairs`].
+    pub(crate) flows: Range<usize>,
+    pub(crate) first_rank: u32,
 }
 
 /// Which flow goes from which rank to which.
@@ -98,6 +104,14 @@ struct Member {
     unacknowledged: u32,
 }
 
+/// A chunk of a collective, as one of its members has it.
+#[derive(Clone, Copy)]
+struct MemberChunk {
+    run: u32,
+    chunk: u32,
+    member: u32,
+}
+
 /// Where a member stands with a chunk.
 #[derive(Clone, Default)]
 struct Chunk {
@@ -110,11 +124,11 @@ struct Chunk {
 }
 
 impl<'a> TrainingState<'a> {
-    /// The job before its first iteration; `flows` are its queue pairs, in the order of [`Training::pairs`].
+    /// The job before its first iteration.
     pub(crate) fn new(
         scenario: &'a Scenario,
         id: JobId,
-        (flows, first_rank): (Range<usize>, u32),
+        Numbers { flows, first_rank }: Numbers,
         recorded: u64,
         records: &mut Records,
     ) -> Result<Self, TooLong> {
@@ -176,7 +190,7 @@ impl<'a> TrainingState<'a> {
         rank: u32,
         its: &mut Surroundings<'_, '_>,
     ) -> Result<(), TooLong> {
-        let (rank, now) = (rank - self.first_rank, its.engine.now);
+        let (rank, now) = (rank - self.first_rank, its.engine.now());
         self.execution.wake(rank, now, its.records, &mut self.commands)?;
         self.go_on(its)
     }
@@ -187,9 +201,9 @@ impl<'a> TrainingState<'a> {
         parcel: u32,
         its: &mut Surroundings<'_, '_>,
     ) -> Result<(), TooLong> {
-        let at = self.noticed_at(its.parcels.get(parcel), its.engine.now);
-        if at > its.engine.now {
-            its.engine.schedule_work(at, Work::Notice(parcel));
+        let at = self.noticed_at(its.parcels.get(parcel), its.engine.now());
+        if at > its.engine.now() {
+            its.engine.schedule_task(at, Task::Notice(parcel));
             return Ok(());
         }
         self.notice(parcel, its)
@@ -204,14 +218,14 @@ impl<'a> TrainingState<'a> {
         let known = its.parcels.note(parcel, |parcel| parcel.is_noticed = true);
         match known.purpose {
             Purpose::Message(message) => {
-                let (now, commands) = (its.engine.now, &mut self.commands);
+                let (now, commands) = (its.engine.now(), &mut self.commands);
                 self.execution.delivered(message, now, its.records, commands)?;
                 if known.is_acknowledged {
                     self.execution.acknowledged(message, now, its.records, commands)?;
                 }
             }
             Purpose::Part { run, chunk, step, to, .. } => {
-                self.arrive((run, chunk, to), step, its);
+                self.arrive(MemberChunk { run, chunk, member: to }, step, its);
                 self.look(run, to, its)?;
             }
         }
@@ -224,7 +238,7 @@ impl<'a> TrainingState<'a> {
         parcel: u32,
         its: &mut Surroundings<'_, '_>,
     ) -> Result<(), TooLong> {
-        let now = its.engine.now;
+        let now = its.engine.now();
         self.under_way -= 1;
         if self.under_way == 0 {
             self.busy += now.since(self.busy_since);
@@ -250,7 +264,7 @@ impl<'a> TrainingState<'a> {
         while let Some(command) = self.given.pop_front() {
             match command {
                 Command::Wake { rank, at } => {
-                    its.engine.schedule_work(at, Work::Rank(self.first_rank + rank));
+                    its.engine.schedule_task(at, Task::Rank(self.first_rank + rank));
                 }
                 Command::Join { group, member, collective, sequence } => {
                     let run = self.run_of(group, collective, sequence);
@@ -324,14 +338,14 @@ impl<'a> TrainingState<'a> {
             let chunk = state.begun;
             state.begun += 1;
             run_state.chunk(member, chunk).has_begun = true;
-            self.take_steps((run, chunk, member), its);
+            self.take_steps(MemberChunk { run, chunk, member }, its);
         }
     }
 
     // A message of a step has arrived.
     fn arrive(
         &mut self,
-        (run, chunk, member): (u32, u32, u32),
+        MemberChunk { run, chunk, member }: MemberChunk,
         step: u32,
         its: &mut Surroundings<'_, '_>,
     ) {
@@ -346,7 +360,7 @@ impl<'a> TrainingState<'a> {
         state.missing -= 1;
         if state.missing == 0 {
             state.step += 1;
-            self.take_steps((run, chunk, member), its);
+            self.take_steps(MemberChunk { run, chunk, member }, its);
             self.begin_chunks(run, member, its);
         }
     }
@@ -354,7 +368,7 @@ impl<'a> TrainingState<'a> {
     // Sends what the present step asks for, and goes on to the next as long as nothing is missing.
     fn take_steps(
         &mut self,
-        (run, chunk, member): (u32, u32, u32),
+        MemberChunk { run, chunk, member }: MemberChunk,
         its: &mut Surroundings<'_, '_>,
     ) {
         let run_state = &mut self.runs[run as usize];
@@ -406,7 +420,7 @@ impl<'a> TrainingState<'a> {
             self.open[group as usize].retain(|(known, _)| *known != sequence);
             self.unused_runs.push(run);
         }
-        let (now, commands) = (its.engine.now, &mut self.commands);
+        let (now, commands) = (its.engine.now(), &mut self.commands);
         self.execution.collective_done(group, member, now, its.records, commands)
     }
 
@@ -422,18 +436,11 @@ impl<'a> TrainingState<'a> {
         let parcel = Parcel { job, purpose, to, bytes, is_noticed, is_acknowledged };
         let parcel = its.parcels.add(parcel);
         if self.under_way == 0 {
-            self.busy_since = its.engine.now;
+            self.busy_since = its.engine.now();
         }
         self.under_way += 1;
-        // What a queue pair sends without a rest is one phase.
-        let sender = &its.engine.flows[flow as usize].sender;
-        let phase = &mut its.engine.courses[flow as usize].phase;
-        if sender.is_done() {
-            *phase = Progress { sent: sender.posted(), total: bytes };
-        } else {
-            phase.total += bytes;
-        }
-        its.engine.post(flow, bytes, Owner::Parcel(parcel));
+        its.engine.network.hosts.extend_phase(flow, bytes);
+        its.engine.network.post(flow, bytes, Poster::Parcel(parcel));
     }
 }
 

@@ -6,9 +6,9 @@ use hocket_des::Rate;
 use hocket_transport::congestion::static_window::{self, Parameters};
 use hocket_transport::{Path, Policy};
 
-use crate::RunError;
-use crate::buffer::{CrowdBound, SharedBuffer};
-use crate::build::Setup;
+use crate::error::PacketRunError;
+use crate::parts::buffer::{CrowdBound, SharedBuffer};
+use crate::setup::Setup;
 
 /// Which flows with a static window cross what. Flows under other controls are not counted, nor the ways that flows take
 /// while links are down: with either, PAUSE frames may come.
@@ -170,7 +170,7 @@ impl Shares {
         flow: usize,
         path: &Path,
         links: &Footprint<'_>,
-    ) -> Result<Option<u64>, RunError> {
+    ) -> Result<Option<u64>, PacketRunError> {
         match setup.policy_of(&setup.flows[flow]) {
             Policy::StaticWindow(Parameters { window: None }) => {}
             Policy::StaticWindow(Parameters { window }) => return Ok(*window),
@@ -190,7 +190,7 @@ impl Shares {
             // As if all flows on the link were like this one.
             let xoff = bound.of(weight).saturating_mul(flows);
             let window = static_window::window(path.base_rtt, slowest, flows, xoff, payload, wire);
-            let window = window.map_err(|error| RunError::NoWindow {
+            let window = window.map_err(|error| PacketRunError::NoWindow {
                 link: link.clone(),
                 sending,
                 answering,
@@ -200,7 +200,7 @@ impl Shares {
             // With the last packet that it lets out, under way are so many at least.
             if window.div_ceil(payload) < packets {
                 let (link, flows) = (link.clone(), sending + answering);
-                return Err(RunError::UnansweredWindow { link, flows, window, packets });
+                return Err(PacketRunError::UnansweredWindow { link, flows, window, packets });
             }
             least = least.min(window);
         }

@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 
 use hocket_des::{Bytes, Duration, Rate, Time};
 use hocket_packetsim::{
-    LinkChange, Model, Observer, Obstacle, Options, Outcome, Progress, RunError, Skip, Skipping,
-    Status, run_scenario,
+    LinkChange, Model, Observer, Obstacle, PacketOptions, PacketOutcome, PacketProgress,
+    PacketRunError, PacketStatus, Skip, Skipping, run_scenario,
 };
 use hocket_scenario::{
     Cable, Column, Fabric, Job, JobFlow, LinkId, Node, NodeId, NodeKind, Phase, Profile, Scenario,
@@ -35,7 +35,7 @@ impl Observer for Rows {
         }
     }
 
-    fn on_progress(&mut self, at: &Progress) -> ControlFlow<()> {
+    fn on_progress(&mut self, at: &PacketProgress) -> ControlFlow<()> {
         match self.stop_at {
             Some(stop_at) if at.done >= stop_at => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
@@ -49,6 +49,12 @@ fn texts(column: &Column) -> Vec<String> {
         Column::I64(values) => values.iter().map(ToString::to_string).collect(),
         Column::U32(values) => values.iter().map(ToString::to_string).collect(),
         Column::F64(values) => values.iter().map(ToString::to_string).collect(),
+        Column::Bool(values) => values.iter().map(ToString::to_string).collect(),
+        Column::MaybeF64(values) => values
+            .iter()
+            .map(|value| value.map_or_else(String::new, |value| value.to_string()))
+            .collect(),
+        Column::Time(times) => times.iter().map(|time| time.as_ps().to_string()).collect(),
         Column::Str { codes, dictionary } => {
             codes.iter().map(|&code| dictionary[code as usize].clone()).collect()
         }
@@ -105,37 +111,37 @@ fn scenario(jobs: Vec<Job>, iterations: u64) -> Scenario {
     Scenario::new(fabric(), jobs, 1, 1, stop).expect("the scenario is valid")
 }
 
-fn exactly() -> Options {
+fn exactly() -> PacketOptions {
     let skip = Some(Skip { tolerance: 0.0, ..Skip::default() });
-    Options { skip, ..Options::default() }
+    PacketOptions { skip, ..PacketOptions::default() }
 }
 
-fn within(tolerance: f64) -> Options {
+fn within(tolerance: f64) -> PacketOptions {
     let skip = Some(Skip { tolerance, ..Skip::default() });
-    Options { skip, ..Options::default() }
+    PacketOptions { skip, ..PacketOptions::default() }
 }
 
 fn ran_with(
     scenario: &Scenario,
     model: &Model,
     changes: &[LinkChange],
-    options: &Options,
-) -> (Rows, Outcome) {
+    options: &PacketOptions,
+) -> (Rows, PacketOutcome) {
     let mut rows = Rows::default();
     let outcome = run_scenario(scenario, model, changes, options, &mut rows);
     (rows, outcome.expect("the run passes its checks"))
 }
 
-fn ran(scenario: &Scenario, options: &Options) -> (Rows, Outcome) {
+fn ran(scenario: &Scenario, options: &PacketOptions) -> (Rows, PacketOutcome) {
     ran_with(scenario, &Model::default(), &[], options)
 }
 
-fn skipping(outcome: &Outcome) -> &Skipping {
+fn skipping(outcome: &PacketOutcome) -> &Skipping {
     outcome.skipping.as_ref().expect("skipping was asked for")
 }
 
 /// That both runs left the same behind, but for the table of what was repeated.
-fn assert_same(skipped: (Rows, Outcome), full: (Rows, Outcome)) {
+fn assert_same(skipped: (Rows, PacketOutcome), full: (Rows, PacketOutcome)) {
     let (mut rows, outcome) = skipped;
     assert!(rows.tables.remove("repeated").is_some(), "{:?}", outcome.skipping);
     for (name, columns) in &full.0.tables {
@@ -144,7 +150,7 @@ fn assert_same(skipped: (Rows, Outcome), full: (Rows, Outcome)) {
         }
     }
     assert_eq!(rows.tables.len(), full.0.tables.len());
-    let expected = Outcome { skipping: outcome.skipping.clone(), ..full.1 };
+    let expected = PacketOutcome { skipping: outcome.skipping.clone(), ..full.1 };
     assert_eq!(outcome, expected);
 }
 
@@ -159,7 +165,7 @@ fn jobs_that_take_turns_are_repeated_as_they_would_have_gone_on() {
     assert_eq!((repeat.deviation, repeat.drift_bound()), (0.0, 0.0));
     // Most of the packets were never sent.
     assert!(its.counters.packet_hops * 10 > outcome.counters.packet_hops * 8);
-    assert_same((rows, outcome), ran(&scenario, &Options::default()));
+    assert_same((rows, outcome), ran(&scenario, &PacketOptions::default()));
 }
 
 #[test]
@@ -174,7 +180,7 @@ fn jobs_that_meet_without_marks_are_repeated_with_their_pauses() {
     assert!(skipped.1.counters.pauses > 1_000, "{:?}", skipped.1);
     let paused_s = skipped.0.numbers("ports", "paused_s");
     assert!(paused_s.iter().any(|&paused_s| paused_s > 1e-3), "{paused_s:?}");
-    assert_same(skipped, ran_with(&scenario, &model, &[], &Options::default()));
+    assert_same(skipped, ran_with(&scenario, &model, &[], &PacketOptions::default()));
 }
 
 #[test]
@@ -185,7 +191,7 @@ fn marks_that_nobody_heeds_recur_in_number_only_nearly() {
     let (rows, outcome) = ran(&scenario, &within(0.001));
     let repeat = skipping(&outcome).repeats.last().expect("times recur exactly");
     assert_eq!((repeat.is_exact, repeat.deviation), (false, 0.0));
-    let (full, whole) = ran(&scenario, &Options::default());
+    let (full, whole) = ran(&scenario, &PacketOptions::default());
     assert_eq!(rows.tables["iterations"], full.tables["iterations"]);
     let off = outcome.counters.marks as f64 / whole.counters.marks as f64 - 1.0;
     // Three cycles with some eighty marks each stand for all.
@@ -201,7 +207,7 @@ fn two_rounds_of_one_job_and_one_of_another_are_one_cycle() {
     let repeat = &skipping(&skipped.1).repeats[0];
     let iterations: Vec<u64> = repeat.iterations.iter().map(|each| each.end - each.start).collect();
     assert_eq!(iterations, [2 * repeat.cycles, repeat.cycles]);
-    assert_same(skipped, ran(&scenario, &Options::default()));
+    assert_same(skipped, ran(&scenario, &PacketOptions::default()));
 }
 
 #[test]
@@ -216,7 +222,7 @@ fn who_stays_is_repeated_again_after_a_job_has_left() {
     assert_eq!((repeats[0].iterations[0].end, repeats[1].iterations[1].end), (19, 59));
     assert!(repeats[1].iterations[0].is_empty());
     assert_eq!(skipped.0.texts("repeated", "job"), ["first", "second", "second"]);
-    assert_same(skipped, ran(&scenario, &Options::default()));
+    assert_same(skipped, ran(&scenario, &PacketOptions::default()));
 }
 
 #[test]
@@ -225,8 +231,8 @@ fn a_run_with_an_end_stops_there_in_the_middle_of_an_iteration() {
     let stop = Stop { iterations: None, until };
     let scenario = Scenario::new(fabric(), apart(), 1, 1, stop).expect("the scenario is valid");
     let skipped = ran(&scenario, &exactly());
-    assert_eq!((skipped.1.status, Some(skipped.1.ended)), (Status::Stopped, until));
-    assert_same(skipped, ran(&scenario, &Options::default()));
+    assert_eq!((skipped.1.status, Some(skipped.1.ended)), (PacketStatus::Stopped, until));
+    assert_same(skipped, ran(&scenario, &PacketOptions::default()));
 }
 
 #[test]
@@ -235,7 +241,7 @@ fn an_observer_can_end_a_run_in_the_middle_of_what_is_repeated() {
     let mut rows = Rows { stop_at: Some(300), ..Rows::default() };
     let model = Model::default();
     let outcome = run_scenario(&scenario, &model, &[], &exactly(), &mut rows).expect("it holds");
-    assert_eq!(outcome.status, Status::Interrupted);
+    assert_eq!(outcome.status, PacketStatus::Interrupted);
     let iterations = rows.texts("iterations", "iteration").len() as u64;
     assert!((300..310).contains(&iterations), "{iterations} rows");
     let of_jobs = rows.texts("jobs", "iterations").iter();
@@ -253,7 +259,7 @@ fn under_random_marks_the_mean_iteration_is_within_the_error_that_is_told() {
     };
     let scenario = scenario(pair().collect(), 60);
     let (rows, outcome) = ran(&scenario, &within(0.1));
-    let (full, whole) = ran(&scenario, &Options::default());
+    let (full, whole) = ran(&scenario, &PacketOptions::default());
     assert!(whole.counters.marks > 1_000, "{} marks", whole.counters.marks);
     let its = skipping(&outcome);
     assert!(its.repeats.iter().any(|each| each.cycles >= 20 && !each.is_exact), "{its:?}");
@@ -266,12 +272,12 @@ fn under_random_marks_the_mean_iteration_is_within_the_error_that_is_told() {
     // Counts are those of the whole run, too: marks vary most.
     let off = outcome.counters.packet_hops as f64 / whole.counters.packet_hops as f64 - 1.0;
     assert!(off.abs() < 0.01, "packet-hops {off} off");
-    assert_eq!(rows.numbers("flows", "end_ps").len(), 120);
+    assert_eq!(rows.numbers("flows", "end_s").len(), 120);
 }
 
 #[test]
 fn numbers_of_iterations_are_whole_and_times_go_on() {
-    let options = Options { sample_every: Some(Duration::from_us(7)), ..within(0.1) };
+    let options = PacketOptions { sample_every: Some(Duration::from_us(7)), ..within(0.1) };
     let pair = ["first", "second"].into_iter().zip(0..);
     let jobs = pair.map(|(name, from)| with_dcqcn(job(name, from, 1_000, 400))).collect();
     let (rows, _) = ran(&scenario(jobs, 60), &options);
@@ -283,13 +289,13 @@ fn numbers_of_iterations_are_whole_and_times_go_on() {
         assert!(of_job.eq((0..60).map(f64::from)), "the iterations of {name} are counted from 0");
     }
     let in_time = [
-        ("iterations", "end_ps"),
-        ("phases", "end_ps"),
-        ("flows", "end_ps"),
-        ("queues", "time_ps"),
-        ("switch_queues", "time_ps"),
-        ("rates", "time_ps"),
-        ("utilisation", "time_ps"),
+        ("iterations", "end_s"),
+        ("phases", "end_s"),
+        ("flows", "end_s"),
+        ("queues", "at_s"),
+        ("switch_queues", "at_s"),
+        ("rates", "at_s"),
+        ("utilisation", "at_s"),
     ];
     for (table, column) in in_time {
         let times = rows.numbers(table, column);
@@ -338,7 +344,7 @@ fn nobody_skips_before_all_have_begun() {
     let skipped = ran(&scenario, &exactly());
     let repeats = &skipping(&skipped.1).repeats;
     assert!(repeats.len() == 2 && repeats[0].start > arrival, "{repeats:?}");
-    assert_same(skipped, ran(&scenario, &Options::default()));
+    assert_same(skipped, ran(&scenario, &PacketOptions::default()));
 }
 
 #[test]
@@ -350,13 +356,16 @@ fn nothing_is_repeated_from_before_a_link_changes() {
     let scenario = scenario(apart(), 60);
     let skipped = ran_with(&scenario, &Model::default(), &[change], &exactly());
     assert!(skipping(&skipped.1).repeats.iter().all(|repeat| repeat.start > at));
-    assert_same(skipped, ran_with(&scenario, &Model::default(), &[change], &Options::default()));
+    assert_same(
+        skipped,
+        ran_with(&scenario, &Model::default(), &[change], &PacketOptions::default()),
+    );
 }
 
 #[test]
 fn a_tolerance_and_a_number_of_cycles_have_limits() {
     let refused = |skip| {
-        let options = Options { skip: Some(skip), ..Options::default() };
+        let options = PacketOptions { skip: Some(skip), ..PacketOptions::default() };
         let ran = run_scenario(
             &scenario(apart(), 2),
             &Model::default(),
@@ -367,7 +376,7 @@ fn a_tolerance_and_a_number_of_cycles_have_limits() {
         ran.expect_err("the options make no sense")
     };
     let error = refused(Skip { tolerance: -0.1, cycles: 3 });
-    assert_eq!(error, RunError::SkipTolerance { tolerance: -0.1 });
+    assert_eq!(error, PacketRunError::SkipTolerance { tolerance: -0.1 });
     assert_eq!(
         error.to_string(),
         "skipping within -0.1; the tolerance must be at least 0 and below 1"
@@ -416,7 +425,7 @@ proptest! {
             marking.maximum = marking.minimum;
         }
         let (skipped, outcome) = ran_with(&scenario, &model, &[], &exactly());
-        let full = ran_with(&scenario, &model, &[], &Options::default());
+        let full = ran_with(&scenario, &model, &[], &PacketOptions::default());
         let repeats = &skipping(&outcome).repeats;
         prop_assert!(repeats.iter().all(|repeat| repeat.is_exact));
         if !repeats.is_empty() {

@@ -2,15 +2,16 @@
 
 use hocket_des::{Duration, Time};
 use hocket_flowsim::MarkModel;
-use hocket_flowsim::cluster::{ClusterRun, Ended, Settings, Start};
+use hocket_flowsim::cluster::{ClusterRun, Ended, Settings, Start, Traffic};
 use hocket_scenario::closed_loop::Slots;
 use hocket_scenario::{Column, JobId, LinkId, Table};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::convert::{
-    PlainCrossings, PlainProfile, PyFabric, columns, crossings, plain_profile, profile, value_error,
+    PlainCrossings, PlainProfile, PyFabric, columns, crossings, plain_profile, profile,
 };
+use crate::error::value_error;
 use crate::simulate::share;
 
 #[derive(FromPyObject)]
@@ -52,8 +53,14 @@ struct RestRow {
     rest: Option<PlainProfile>,
     iterations: u64,
     waits: bool,
-    /// Origin, period, whether it readjusts.
-    slots: Option<(u64, u64, bool)>,
+    slots: Option<SlotsRow>,
+}
+
+#[derive(IntoPyObject)]
+struct SlotsRow {
+    origin_ps: u64,
+    period_ps: u64,
+    readjusts: bool,
 }
 
 /// Jobs are numbered in the order in which they are added.
@@ -171,16 +178,16 @@ impl PyClusterRun {
     fn links<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let rows = self.run.traffic();
         let column =
-            |value: &dyn Fn(usize) -> u64| Column::U64((0..rows.len()).map(value).collect());
+            |value: &dyn Fn(&Traffic) -> u64| Column::U64(rows.values().map(value).collect());
         let table = Table {
             name: "links",
             columns: vec![
-                ("link", self.link_column(rows.iter().map(|row| row.0))),
-                ("job", Column::U32(rows.iter().map(|row| row.1.code()).collect())),
-                ("bytes", column(&|row| rows[row].2.bytes.get())),
-                ("busy_ps", column(&|row| rows[row].2.busy.as_ps())),
-                ("contended_ps", column(&|row| rows[row].2.contended.as_ps())),
-                ("marks", Column::F64(rows.iter().map(|row| row.2.marks).collect())),
+                ("link", self.link_column(rows.keys().map(|(link, _)| *link))),
+                ("job", Column::U32(rows.keys().map(|(_, job)| job.code()).collect())),
+                ("bytes", column(&|traffic| traffic.bytes.get())),
+                ("busy_ps", column(&|traffic| traffic.busy.as_ps())),
+                ("contended_ps", column(&|traffic| traffic.contended.as_ps())),
+                ("marks", Column::F64(rows.values().map(|traffic| traffic.marks).collect())),
             ],
         };
         columns(py, &table)
@@ -192,9 +199,9 @@ impl PyClusterRun {
         let table = Table {
             name: "delays",
             columns: vec![
-                ("link", self.link_column(rows.keys().map(|key| key.0))),
-                ("job", Column::U32(rows.keys().map(|key| key.1.code()).collect())),
-                ("other", Column::U32(rows.keys().map(|key| key.2.code()).collect())),
+                ("link", self.link_column(rows.keys().map(|met| met.link))),
+                ("job", Column::U32(rows.keys().map(|met| met.job.code()).collect())),
+                ("other", Column::U32(rows.keys().map(|met| met.other.code()).collect())),
                 ("delay_s", Column::F64(rows.values().copied().collect())),
             ],
         };
@@ -203,7 +210,11 @@ impl PyClusterRun {
 
     /// Of each running job, what is left of its iteration or of its wait for one.
     fn rests(&mut self) -> Vec<RestRow> {
-        let slots = |slots: Slots| (slots.origin.as_ps(), slots.period.as_ps(), slots.readjusts);
+        let slots = |slots: Slots| SlotsRow {
+            origin_ps: slots.origin.as_ps(),
+            period_ps: slots.period.as_ps(),
+            readjusts: slots.readjusts,
+        };
         let row = |rest: hocket_flowsim::cluster::Rest| RestRow {
             job: rest.job.code(),
             rest: rest.rest.as_ref().map(plain_profile),

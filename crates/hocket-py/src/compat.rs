@@ -5,17 +5,20 @@ use std::time::Duration as Wall;
 
 use hocket_compat::cassini::cluster::{self, BatchProblem};
 use hocket_compat::cassini::{
-    self, Aggregate, Candidate, CassiniOptions, ComponentShifts, Crossing, FittedRanking, GroupFit,
-    Job, Link, LinkScore, Loops, Origin, Placement,
+    Aggregate, Candidate, CassiniCrossing, CassiniJob, CassiniLink, CassiniOptions,
+    ComponentShifts, LinkScore, Loops, Origin, Placement,
 };
+use hocket_compat::fitted::{FittedRanking, GroupFit, rank_fitted};
 use hocket_compat::{Commensurate, JointLink, LinkProblem, Method, SolveOptions};
 use hocket_des::{Duration, Rate};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
+use crate::choices::chosen;
 use crate::convert::{
-    PlainCrossings, PlainProfile, PyFabric, in_ps, plain_profile, profile, profiles, value_error,
+    PlainCrossings, PlainProfile, PyFabric, in_ps, plain_profile, profile, profiles,
 };
+use crate::error::value_error;
 
 /// How to search.
 #[derive(FromPyObject)]
@@ -204,6 +207,7 @@ pub(crate) fn stretched(job: PlainProfile, period_ps: u64) -> PyResult<PlainProf
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct RankOptions {
+    /// "mean", "min" or "tail".
     aggregate: String,
     solve_loops: bool,
     seed: u64,
@@ -249,40 +253,52 @@ struct ComponentRow {
     proven_optimal: bool,
 }
 
-/// Jobs as (name, profile, priority); candidates as (name, by job its crossings, moved jobs).
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct RankJob {
+    name: String,
+    profile: PlainProfile,
+    priority: i64,
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct RankCandidate {
+    name: String,
+    /// By job.
+    crossings: Vec<PlainCrossings>,
+    moved_jobs: usize,
+}
+
 #[pyfunction]
 pub(crate) fn rank(
     py: Python<'_>,
     fabric: &Bound<'_, PyFabric>,
-    jobs: Vec<(String, PlainProfile, i64)>,
-    candidates: Vec<(String, Vec<PlainCrossings>, usize)>,
+    jobs: Vec<RankJob>,
+    candidates: Vec<RankCandidate>,
     search: Search,
     options: RankOptions,
 ) -> PyResult<Ranked> {
-    let jobs = jobs
-        .into_iter()
-        .map(|(name, plain, priority)| Ok(Job { name, profile: profile(plain)?, priority }))
-        .collect::<PyResult<Vec<Job>>>()?;
-    let links: Vec<Link> = fabric
+    let jobs = jobs.into_iter().map(RankJob::job).collect::<PyResult<Vec<CassiniJob>>>()?;
+    let links: Vec<CassiniLink> = fabric
         .get()
         .0
         .links()
         .iter()
-        .map(|link| Link { name: link.name.clone(), capacity: link.rate })
+        .map(|link| CassiniLink { name: link.name.clone(), capacity: link.rate })
         .collect();
-    let candidates: Vec<Candidate> = candidates.into_iter().map(candidate).collect();
+    let candidates: Vec<Candidate> = candidates.into_iter().map(RankCandidate::candidate).collect();
     let interrupt = Interrupt::new();
     let poll = || interrupt.poll();
     let tolerance = options.tolerance;
     let options = CassiniOptions {
         solve: search.options(&poll),
-        aggregate: aggregate(&options.aggregate),
+        aggregate: aggregate(&options.aggregate)?,
         loops: if options.solve_loops { Loops::Solve } else { Loops::Discard },
         seed: options.seed,
         ..CassiniOptions::default()
     };
-    let ranked =
-        py.detach(|| cassini::rank_fitted(&jobs, &links, &candidates, tolerance, &options));
+    let ranked = py.detach(|| rank_fitted(&jobs, &links, &candidates, tolerance, &options));
     let FittedRanking { ranking, fits } = interrupt.or_value_error(ranked)?;
     let discarded = ranking.discarded.into_iter().map(|d| (d.candidate, d.reason.to_string()));
     Ok(Ranked {
@@ -292,21 +308,30 @@ pub(crate) fn rank(
     })
 }
 
-fn aggregate(name: &str) -> Aggregate {
-    match name {
-        "min" => Aggregate::Min,
+fn aggregate(name: &str) -> PyResult<Aggregate> {
+    let aggregates = [
+        ("mean", Aggregate::Mean),
+        ("min", Aggregate::Min),
         // The worst twentieth of the links: the usual tail of a distribution.
-        "tail" => Aggregate::Tail { quantile: 0.05 },
-        _ => Aggregate::Mean,
+        ("tail", Aggregate::Tail { quantile: 0.05 }),
+    ];
+    chosen("aggregate", name, aggregates)
+}
+
+impl RankJob {
+    fn job(self) -> PyResult<CassiniJob> {
+        Ok(CassiniJob { name: self.name, profile: profile(self.profile)?, priority: self.priority })
     }
 }
 
-fn candidate((name, by_job, moved_jobs): (String, Vec<PlainCrossings>, usize)) -> Candidate {
-    let crossings = by_job.into_iter().enumerate().flat_map(|(job, crossings)| {
-        let crossing = move |(link, flows)| Crossing { job, link: link as usize, flows };
-        crossings.into_iter().map(crossing)
-    });
-    Candidate { name, crossings: crossings.collect(), moved_jobs }
+impl RankCandidate {
+    fn candidate(self) -> Candidate {
+        let crossings = self.crossings.into_iter().enumerate().flat_map(|(job, crossings)| {
+            let crossing = move |(link, flows)| CassiniCrossing { job, link: link as usize, flows };
+            crossings.into_iter().map(crossing)
+        });
+        Candidate { name: self.name, crossings: crossings.collect(), moved_jobs: self.moved_jobs }
+    }
 }
 
 fn placement_row((placement, groups): (Placement, Vec<GroupFit>)) -> PlacementRow {

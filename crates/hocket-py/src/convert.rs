@@ -2,23 +2,59 @@
 
 use hocket_des::{Duration, Rate};
 use hocket_scenario::{
-    Cable, Column, Crossing, Fabric, LinkId, Node, NodeId, NodeKind, Phase, Profile, Routing,
-    Table, ring_crossings, ring_flows,
+    Cable, Column, Crossing, Fabric, JobFlow, LinkId, Node, NodeId, NodeKind, Phase, Profile,
+    Routing, Table, ring_crossings, ring_flows,
 };
-use pyo3::IntoPyObjectExt;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-/// (period_ps, [(start_ps, duration_ps, rate_bps), …])
-pub(crate) type PlainProfile = (u64, Vec<(u64, u64, u64)>);
+use crate::choices::chosen;
+use crate::error::value_error;
+
+#[derive(FromPyObject, IntoPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct PlainProfile {
+    period_ps: u64,
+    phases: Vec<PlainPhase>,
+}
+
+#[derive(FromPyObject, IntoPyObject)]
+#[pyo3(from_item_all)]
+struct PlainPhase {
+    start_ps: u64,
+    duration_ps: u64,
+    rate_bps: u64,
+}
+
+/// Two nodes and what is between them.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct PlainCable {
+    a: u32,
+    b: u32,
+    rate_bps: u64,
+    delay_ps: u64,
+}
+
+/// Two nodes, and what its path is chosen by.
+#[derive(FromPyObject, IntoPyObject)]
+#[pyo3(from_item_all)]
+struct PlainFlow {
+    from_node: u32,
+    to_node: u32,
+    label: u64,
+}
+
+/// A NumPy type and a buffer; for text, the codes and their dictionary.
+#[derive(IntoPyObject)]
+struct PlainColumn<'a, 'py> {
+    dtype: &'static str,
+    buffer: Bound<'py, PyBytes>,
+    dictionary: Option<&'a [String]>,
+}
 
 /// By job: [(link, flows), …]
 pub(crate) type PlainCrossings = Vec<(u32, u32)>;
-
-pub(crate) fn value_error(error: impl std::fmt::Display) -> PyErr {
-    PyValueError::new_err(error.to_string())
-}
 
 /// `value` in a smaller type; `ValueError` if it does not fit.
 pub(crate) fn narrow<T: TryFrom<u64>>(what: &str, value: u64) -> PyResult<T> {
@@ -28,12 +64,12 @@ pub(crate) fn narrow<T: TryFrom<u64>>(what: &str, value: u64) -> PyResult<T> {
 }
 
 pub(crate) fn profile(plain: PlainProfile) -> PyResult<Profile> {
-    let phases = plain.1.into_iter().map(|(start_ps, duration_ps, rate_bps)| Phase {
-        start: Duration::from_ps(start_ps),
-        duration: Duration::from_ps(duration_ps),
-        rate: Rate::from_bps(rate_bps),
+    let phases = plain.phases.into_iter().map(|phase| Phase {
+        start: Duration::from_ps(phase.start_ps),
+        duration: Duration::from_ps(phase.duration_ps),
+        rate: Rate::from_bps(phase.rate_bps),
     });
-    Profile::new(Duration::from_ps(plain.0), phases.collect()).map_err(value_error)
+    Profile::new(Duration::from_ps(plain.period_ps), phases.collect()).map_err(value_error)
 }
 
 pub(crate) fn profiles(plain: Vec<PlainProfile>) -> PyResult<Vec<Profile>> {
@@ -41,9 +77,12 @@ pub(crate) fn profiles(plain: Vec<PlainProfile>) -> PyResult<Vec<Profile>> {
 }
 
 pub(crate) fn plain_profile(profile: &Profile) -> PlainProfile {
-    let phases = profile.phases().iter();
-    let plain = phases.map(|p| (p.start.as_ps(), p.duration.as_ps(), p.rate.as_bps()));
-    (profile.period().as_ps(), plain.collect())
+    let phases = profile.phases().iter().map(|phase| PlainPhase {
+        start_ps: phase.start.as_ps(),
+        duration_ps: phase.duration.as_ps(),
+        rate_bps: phase.rate.as_bps(),
+    });
+    PlainProfile { period_ps: profile.period().as_ps(), phases: phases.collect() }
 }
 
 pub(crate) fn in_ps(durations: &[Duration]) -> Vec<u64> {
@@ -60,29 +99,15 @@ pub(crate) struct PyFabric(pub(crate) Fabric);
 
 #[pymethods]
 impl PyFabric {
-    /// Nodes as (name, kind), the kind "host", "switch" or "scale-up" (a switch inside a server); cables as (node, node,
-    /// rate in bits/s, delay in ps).
+    /// Nodes as (name, kind).
     #[new]
-    fn new(nodes: Vec<(String, String)>, cables: Vec<(u32, u32, u64, u64)>) -> PyResult<Self> {
-        let node = |(name, kind): (String, String)| {
-            let kind = match kind.as_str() {
-                "host" => NodeKind::Host,
-                "switch" => NodeKind::Switch,
-                "scale-up" => NodeKind::ScaleUp,
-                other => {
-                    return Err(value_error(format!(
-                        "node {name:?} is a {other:?}; it must be a \"host\", \"switch\" or \"scale-up\""
-                    )));
-                }
-            };
-            Ok(Node { name, kind })
-        };
+    fn new(nodes: Vec<(String, String)>, cables: Vec<PlainCable>) -> PyResult<Self> {
         let nodes: Vec<Node> = nodes.into_iter().map(node).collect::<PyResult<_>>()?;
-        let cables = cables.into_iter().map(|(a, b, rate_bps, delay_ps)| Cable {
-            a: NodeId::new(a),
-            b: NodeId::new(b),
-            rate: Rate::from_bps(rate_bps),
-            delay: Duration::from_ps(delay_ps),
+        let cables = cables.into_iter().map(|cable| Cable {
+            a: NodeId::new(cable.a),
+            b: NodeId::new(cable.b),
+            rate: Rate::from_bps(cable.rate_bps),
+            delay: Duration::from_ps(cable.delay_ps),
         });
         let cables: Vec<Cable> = cables.collect();
         Fabric::new(nodes, &cables).map(Self).map_err(value_error)
@@ -117,36 +142,53 @@ impl PyFabric {
         Ok(route.iter().map(|link| link.code()).collect())
     }
 
-    /// [`Self::route`] of each (from, to, label).
-    fn routes(&self, flows: Vec<(u32, u32, u64)>) -> PyResult<Vec<Vec<u32>>> {
+    /// [`Self::route`] of each flow.
+    fn routes(&self, flows: Vec<PlainFlow>) -> PyResult<Vec<Vec<u32>>> {
         let mut routing = Routing::new(&self.0);
-        let route = |(from, to, label): (u32, u32, u64)| {
-            let route = routing.route(NodeId::new(from), NodeId::new(to), label);
+        let route = |flow: PlainFlow| {
+            let (from, to) = (NodeId::new(flow.from_node), NodeId::new(flow.to_node));
+            let route = routing.route(from, to, flow.label);
             let route = route.map_err(value_error)?;
             Ok(route.iter().map(|link| link.code()).collect())
         };
         flows.into_iter().map(route).collect()
     }
 
-    /// The flows of a ring over `workers` (nodes) as (from, to, label).
+    /// The flows of a ring over `workers` (nodes).
     #[staticmethod]
-    fn ring_flows(workers: Vec<u32>, first_label: u64) -> Vec<(u32, u32, u64)> {
+    fn ring_flows(workers: Vec<u32>, first_label: u64) -> Vec<PlainFlow> {
         let workers: Vec<NodeId> = workers.into_iter().map(NodeId::new).collect();
         let flows = ring_flows(&workers, first_label);
-        flows.iter().map(|flow| (flow.from.code(), flow.to.code(), flow.label)).collect()
+        let plain = |flow: &JobFlow| PlainFlow {
+            from_node: flow.from.code(),
+            to_node: flow.to.code(),
+            label: flow.label,
+        };
+        flows.iter().map(plain).collect()
     }
 }
 
-/// By name: (NumPy type, buffer), or for text (codes as `u4`, buffer, dictionary).
+fn node((name, kind): (String, String)) -> PyResult<Node> {
+    let kinds = [
+        ("host", NodeKind::Host),
+        ("switch", NodeKind::Switch),
+        // A switch inside a server.
+        ("scale-up", NodeKind::ScaleUp),
+    ];
+    let kind = chosen(&format!("node {name:?}: kind"), &kind, kinds)?;
+    Ok(Node { name, kind })
+}
+
+/// The columns of `table` by name.
 pub(crate) fn columns<'py>(py: Python<'py>, table: &Table) -> PyResult<Bound<'py, PyDict>> {
     let columns = PyDict::new(py);
     for (name, column) in &table.columns {
-        columns.set_item(*name, buffer(py, column)?)?;
+        columns.set_item(*name, plain_column(py, column))?;
     }
     Ok(columns)
 }
 
-fn buffer<'py>(py: Python<'py>, column: &Column) -> PyResult<Bound<'py, PyAny>> {
+fn plain_column<'a, 'py>(py: Python<'py>, column: &'a Column) -> PlainColumn<'a, 'py> {
     fn bytes<'py, T: Copy, const N: usize>(
         py: Python<'py>,
         values: &[T],
@@ -155,13 +197,21 @@ fn buffer<'py>(py: Python<'py>, column: &Column) -> PyResult<Bound<'py, PyAny>> 
         let flat: Vec<u8> = values.iter().flat_map(|value| to_bytes(*value)).collect();
         PyBytes::new(py, &flat)
     }
-    match column {
-        Column::U64(values) => ("<u8", bytes(py, values, u64::to_le_bytes)).into_bound_py_any(py),
-        Column::I64(values) => ("<i8", bytes(py, values, i64::to_le_bytes)).into_bound_py_any(py),
-        Column::U32(values) => ("<u4", bytes(py, values, u32::to_le_bytes)).into_bound_py_any(py),
-        Column::F64(values) => ("<f8", bytes(py, values, f64::to_le_bytes)).into_bound_py_any(py),
-        Column::Str { codes, dictionary } => {
-            ("<u4", bytes(py, codes, u32::to_le_bytes), dictionary).into_bound_py_any(py)
+    let (dtype, buffer) = match column {
+        Column::U64(values) => ("<u8", bytes(py, values, u64::to_le_bytes)),
+        Column::I64(values) => ("<i8", bytes(py, values, i64::to_le_bytes)),
+        Column::U32(values) => ("<u4", bytes(py, values, u32::to_le_bytes)),
+        Column::F64(values) => ("<f8", bytes(py, values, f64::to_le_bytes)),
+        Column::Bool(values) => ("|b1", bytes(py, values, |value| [value.into()])),
+        Column::MaybeF64(values) => {
+            ("<f8", bytes(py, values, |value| value.unwrap_or(f64::NAN).to_le_bytes()))
         }
-    }
+        Column::Time(values) => ("<f8", bytes(py, values, |at| at.as_secs_f64().to_le_bytes())),
+        Column::Str { codes, .. } => ("<u4", bytes(py, codes, u32::to_le_bytes)),
+    };
+    let dictionary = match column {
+        Column::Str { dictionary, .. } => Some(dictionary.as_slice()),
+        _ => None,
+    };
+    PlainColumn { dtype, buffer, dictionary }
 }

@@ -7,13 +7,16 @@
     reason = "PyO3 hands extracted arguments to functions by value"
 )]
 
+mod choices;
 mod cluster;
 mod compat;
 mod convert;
+mod error;
 mod packets;
 mod policies;
 mod schedule;
 mod simulate;
+mod tables;
 mod trainings;
 
 use pyo3::prelude::*;
@@ -34,4 +37,10 @@ mod _hocket {
     use crate::schedule::PySearch;
     #[pymodule_export]
     use crate::simulate::{simulate, simulate_jobs};
+    #[pymodule_export]
+    use crate::tables::table_schemas;
+
+    /// The commit that a distribution was built from, where its build named it (`make dist`).
+    #[pymodule_export]
+    const COMMIT: Option<&str> = option_env!("HOCKET_COMMIT");
 }

@@ -4,12 +4,12 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use hocket_des::{Bytes, Duration, Rate, Time};
-use hocket_packetsim::model::{
-    Arithmetic, Frames, Headroom, Marking, Notification, Scheduling, Switching,
-};
+use hocket_packetsim::model::{Frames, Headroom, Marking, Notification, Scheduling, Switching};
+use hocket_packetsim::reference::Arithmetic;
 use hocket_packetsim::{
-    Change, Counters, FlowSpec, LinkChange, MessageSpec, Model, Observer, Options, Outcome,
-    PathChoice, Progress, Record, RunError, Setup, Status, WindowRule, Workload,
+    Change, FlowSpec, LinkChange, MessageSpec, Model, Observer, PacketCounters, PacketOptions,
+    PacketOutcome, PacketProgress, PacketRunError, PacketStatus, PacketWorkload, PathChoice,
+    Record, Reference, Setup, WindowRule,
 };
 use hocket_scenario::{EcmpHash, LinkId, NodeId, Table};
 use hocket_transport::{Answering, Policy};
@@ -18,7 +18,9 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{IntoPyDict, PyDict};
 
-use crate::convert::{PyFabric, columns, narrow, value_error};
+use crate::choices::chosen;
+use crate::convert::{PyFabric, columns, narrow};
+use crate::error::value_error;
 use crate::policies::{policy, window_rule};
 
 pyo3::create_exception!(
@@ -51,14 +53,11 @@ pub(crate) struct ModelSpec {
     retransmit_timeout_ps: u64,
     buffer_bytes: u64,
     reserve_bytes: u64,
-    /// "computed", "three-delays", or bytes.
     headroom: HeadroomSpec,
     dynamic_threshold: i8,
     resume_offset_bytes: u64,
     pfc: bool,
-    /// (rate in bits/s, minimum and maximum in bytes, probability)
-    marking: Vec<(u64, u64, u64, f64)>,
-    /// "round-robin", "strict", or weights.
+    marking: Vec<MarkingSpec>,
     scheduling: SchedulingSpec,
     cut_through: bool,
     telemetry_unit: u64,
@@ -67,15 +66,26 @@ pub(crate) struct ModelSpec {
     arithmetic: String,
 }
 
+/// As [`Marking`], which documents the fields; a named tuple, as manifests list it.
+#[derive(FromPyObject)]
+struct MarkingSpec {
+    rate_bps: u64,
+    minimum_bytes: u64,
+    maximum_bytes: u64,
+    probability: f64,
+}
+
 #[derive(FromPyObject)]
 enum HeadroomSpec {
     Bytes(u64),
+    /// "computed" or "three-delays".
     Rule(String),
 }
 
 #[derive(FromPyObject)]
 enum SchedulingSpec {
     Weights([u16; 8]),
+    /// "round-robin" or "strict".
     Rule(String),
 }
 
@@ -154,7 +164,8 @@ pub(crate) fn simulate_packets<'py>(
 ) -> PyResult<PacketsRan<'py>> {
     let model = model.model()?;
     let policies = policies.iter().map(policy).collect::<PyResult<Vec<Policy>>>()?;
-    let windows: Vec<WindowRule> = windows.into_iter().map(window_rule).collect();
+    let windows = windows.iter().map(window_rule).collect::<PyResult<Vec<WindowRule>>>()?;
+    let hashes = [("murmur3", EcmpHash::Murmur3), ("mixed", EcmpHash::Mixed)];
     let flows = flows.specs(&windows)?;
     let messages = messages.specs();
     let setup = Setup {
@@ -163,18 +174,21 @@ pub(crate) fn simulate_packets<'py>(
         policies: &policies,
         flows: &flows,
         patterns: &[],
-        hash: if options.hash == "murmur3" { EcmpHash::Murmur3 } else { EcmpHash::Mixed },
-        longest_rtt_for_all: options.longest_rtt_for_all,
         seed: options.seed,
+        reference: Reference {
+            hash: chosen("hash", &options.hash, hashes)?,
+            longest_rtt_for_all: options.longest_rtt_for_all,
+        },
     };
     let changes: Vec<LinkChange> = failures.into_iter().map(failure).collect();
-    let work = Workload { messages: &messages, changes: &changes, ..Workload::default() };
+    let work =
+        PacketWorkload { messages: &messages, changes: &changes, ..PacketWorkload::default() };
     let [rates, utilisation] = [options.record_rates, options.record_utilisation];
-    let options = Options {
+    let options = PacketOptions {
         until: options.until_ps.map(Time::from_ps),
         sample_every: options.sample_every_ps.map(Duration::from_ps),
         record: Record { rates, utilisation, ..Record::default() },
-        ..Options::default()
+        ..PacketOptions::default()
     };
     let run = |reporter: &mut Reporter| {
         py.detach(|| hocket_packetsim::run(&setup, &work, &options, reporter))
@@ -187,7 +201,7 @@ pub(crate) fn observed<'py>(
     py: Python<'py>,
     sink: Bound<'py, PyAny>,
     progress: Bound<'py, PyAny>,
-    run: impl FnOnce(&mut Reporter) -> Result<Outcome, RunError>,
+    run: impl FnOnce(&mut Reporter) -> Result<PacketOutcome, PacketRunError>,
 ) -> PyResult<PacketsRan<'py>> {
     let mut reporter = Reporter {
         sink: sink.unbind(),
@@ -210,9 +224,9 @@ pub(crate) fn observed<'py>(
         counters: counters(py, &outcome.counters)?,
         status: match outcome.status {
             _ if was_interrupted => "interrupted",
-            Status::Complete => "complete",
-            Status::Stopped => "stopped",
-            Status::Interrupted => "interrupted",
+            PacketStatus::Complete => "complete",
+            PacketStatus::Stopped => "stopped",
+            PacketStatus::Interrupted => "interrupted",
         },
         ended_ps: outcome.ended.as_ps(),
         run_s,
@@ -239,7 +253,7 @@ pub(crate) fn rocev2_frames(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     named.into_py_dict(py)
 }
 
-fn counters<'py>(py: Python<'py>, counters: &Counters) -> PyResult<Bound<'py, PyDict>> {
+fn counters<'py>(py: Python<'py>, counters: &PacketCounters) -> PyResult<Bound<'py, PyDict>> {
     let named = [
         ("packet_hops", counters.packet_hops),
         ("events", counters.events),
@@ -256,7 +270,7 @@ fn counters<'py>(py: Python<'py>, counters: &Counters) -> PyResult<Bound<'py, Py
     Ok(dict)
 }
 
-fn run_error(error: RunError) -> PyErr {
+fn run_error(error: PacketRunError) -> PyErr {
     if error.is_failed_check() {
         return SelfCheckError::new_err(error.to_string());
     }
@@ -270,12 +284,7 @@ fn failure((at_ps, link): (u64, u32)) -> LinkChange {
 
 impl ModelSpec {
     pub(crate) fn model(self) -> PyResult<Model> {
-        let marking = |(rate_bps, minimum, maximum, probability)| Marking {
-            rate: Rate::from_bps(rate_bps),
-            minimum: Bytes::new(minimum),
-            maximum: Bytes::new(maximum),
-            probability,
-        };
+        let arithmetics = [("exact", Arithmetic::Exact), ("reference", Arithmetic::Reference)];
         let model = Model {
             frames: Frames {
                 mtu: narrow("a packet's data", self.mtu_bytes)?,
@@ -308,30 +317,50 @@ impl ModelSpec {
             switching: Switching {
                 buffer: Bytes::new(self.buffer_bytes),
                 reserve: Bytes::new(self.reserve_bytes),
-                headroom: match self.headroom {
-                    HeadroomSpec::Bytes(bytes) => Headroom::Fixed(Bytes::new(bytes)),
-                    HeadroomSpec::Rule(rule) if rule == "three-delays" => Headroom::ThreeDelays,
-                    HeadroomSpec::Rule(_) => Headroom::Computed,
-                },
+                headroom: self.headroom.headroom()?,
                 dynamic_threshold: self.dynamic_threshold,
                 resume_offset: Bytes::new(self.resume_offset_bytes),
                 pfc: self.pfc,
-                marking: self.marking.into_iter().map(marking).collect(),
-                scheduling: match self.scheduling {
-                    SchedulingSpec::Weights(weights) => Scheduling::Weighted(weights),
-                    SchedulingSpec::Rule(rule) if rule == "strict" => Scheduling::Strict,
-                    SchedulingSpec::Rule(_) => Scheduling::RoundRobin,
-                },
+                marking: self.marking.into_iter().map(Marking::from).collect(),
+                scheduling: self.scheduling.scheduling()?,
                 cut_through: self.cut_through,
                 telemetry_unit: narrow("the telemetry unit", self.telemetry_unit)?,
                 pint_base: self.pint_base,
             },
-            arithmetic: match self.arithmetic.as_str() {
-                "reference" => Arithmetic::Reference,
-                _ => Arithmetic::Exact,
-            },
+            arithmetic: chosen("arithmetic", &self.arithmetic, arithmetics)?,
         };
         model.checked().map_err(value_error)
+    }
+}
+
+impl From<MarkingSpec> for Marking {
+    fn from(spec: MarkingSpec) -> Self {
+        Self {
+            rate: Rate::from_bps(spec.rate_bps),
+            minimum: Bytes::new(spec.minimum_bytes),
+            maximum: Bytes::new(spec.maximum_bytes),
+            probability: spec.probability,
+        }
+    }
+}
+
+impl HeadroomSpec {
+    fn headroom(self) -> PyResult<Headroom> {
+        let rules = [("computed", Headroom::Computed), ("three-delays", Headroom::ThreeDelays)];
+        match self {
+            Self::Bytes(bytes) => Ok(Headroom::Fixed(Bytes::new(bytes))),
+            Self::Rule(rule) => chosen("headroom", &rule, rules),
+        }
+    }
+}
+
+impl SchedulingSpec {
+    fn scheduling(self) -> PyResult<Scheduling> {
+        let rules = [("round-robin", Scheduling::RoundRobin), ("strict", Scheduling::Strict)];
+        match self {
+            Self::Weights(weights) => Ok(Scheduling::Weighted(weights)),
+            Self::Rule(rule) => chosen("scheduling", &rule, rules),
+        }
     }
 }
 
@@ -344,33 +373,44 @@ impl FlowColumns {
         let mut priority = integers(&self.priority);
         let mut policy = integers(&self.policy);
         let mut window = integers(&self.window);
-        let mut row = || -> Option<PyResult<FlowSpec>> {
-            let (from, to) = (from_node.next()?, to_node.next()?);
-            let labels = (label_forth.next()?, label_back.next()?);
-            let (priority, policy, window) = (priority.next()?, policy.next()?, window.next()?);
-            Some(flow_spec((from, to), labels, priority, policy as usize, windows[window as usize]))
+        let row = || {
+            Some(FlowRow {
+                from_node: from_node.next()?,
+                to_node: to_node.next()?,
+                label_forth: label_forth.next()?,
+                label_back: label_back.next()?,
+                priority: priority.next()?,
+                policy: policy.next()?,
+                window: window.next()?,
+            })
         };
-        std::iter::from_fn(&mut row).collect()
+        std::iter::from_fn(row).map(|row| row.spec(windows)).collect()
     }
 }
 
-fn flow_spec(
-    (from, to): (u64, u64),
-    labels: (u64, u64),
+/// One row of [`FlowColumns`].
+struct FlowRow {
+    from_node: u64,
+    to_node: u64,
+    label_forth: u64,
+    label_back: u64,
     priority: u64,
-    policy: usize,
-    window: WindowRule,
-) -> PyResult<FlowSpec> {
-    let (from, to) = (NodeId::new(narrow("a node", from)?), NodeId::new(narrow("a node", to)?));
-    Ok(FlowSpec {
-        from,
-        to,
-        labels,
-        priority: narrow("a priority", priority)?,
-        policy,
-        window,
-        path: PathChoice::Ecmp,
-    })
+    policy: u64,
+    window: u64,
+}
+
+impl FlowRow {
+    fn spec(&self, windows: &[WindowRule]) -> PyResult<FlowSpec> {
+        Ok(FlowSpec {
+            from: NodeId::new(narrow("a node", self.from_node)?),
+            to: NodeId::new(narrow("a node", self.to_node)?),
+            labels: (self.label_forth, self.label_back),
+            priority: narrow("a priority", self.priority)?,
+            policy: self.policy as usize,
+            window: windows[self.window as usize],
+            path: PathChoice::Ecmp,
+        })
+    }
 }
 
 impl MessageColumns {
@@ -405,7 +445,7 @@ impl Observer for Reporter {
         self.outside += started.elapsed();
     }
 
-    fn on_progress(&mut self, at: &Progress) -> ControlFlow<()> {
+    fn on_progress(&mut self, at: &PacketProgress) -> ControlFlow<()> {
         let started = Instant::now();
         let told = Python::attach(|py| {
             py.check_signals()?;

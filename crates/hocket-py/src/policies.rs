@@ -10,7 +10,8 @@ use hocket_transport::congestion::{
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict};
 
-use crate::convert::{narrow, value_error};
+use crate::choices::chosen;
+use crate::convert::narrow;
 
 #[derive(FromPyObject, IntoPyObject)]
 #[pyo3(from_item_all)]
@@ -65,32 +66,62 @@ struct HpccSpec {
     fast_react: bool,
 }
 
-/// A window by its name, and its bytes where it has a number of them.
-pub(crate) fn window_rule((kind, bytes): (String, u64)) -> WindowRule {
-    match kind.as_str() {
-        "path-full" => WindowRule::PathFull { scaled: false },
-        "path-full-scaled" => WindowRule::PathFull { scaled: true },
-        "bytes" => WindowRule::Bytes(bytes),
-        _ => WindowRule::Unlimited,
+/// The congestion controls that a plan can name.
+#[derive(Clone, Copy)]
+enum Control {
+    Dcqcn,
+    Dctcp,
+    Timely,
+    Hpcc,
+    HpccPint,
+    StaticWindow,
+    ReceiverDriven,
+    PfcOnly,
+}
+
+impl Control {
+    fn named(name: &str) -> PyResult<Self> {
+        let controls = [
+            ("dcqcn", Self::Dcqcn),
+            ("dctcp", Self::Dctcp),
+            ("timely", Self::Timely),
+            ("hpcc", Self::Hpcc),
+            ("hpcc-pint", Self::HpccPint),
+            ("static-window", Self::StaticWindow),
+            ("receiver-driven", Self::ReceiverDriven),
+            ("pfc-only", Self::PfcOnly),
+        ];
+        chosen("policy", name, controls)
     }
+}
+
+/// A window by its name, and its bytes where it has a number of them.
+pub(crate) fn window_rule((kind, bytes): &(String, u64)) -> PyResult<WindowRule> {
+    let rules = [
+        ("unlimited", WindowRule::Unlimited),
+        ("path-full", WindowRule::PathFull { scaled: false }),
+        ("path-full-scaled", WindowRule::PathFull { scaled: true }),
+        ("bytes", WindowRule::Bytes(*bytes)),
+    ];
+    chosen("window", kind, rules)
 }
 
 /// A policy by its name, with all its parameters.
 pub(crate) fn policy(plain: &Bound<'_, PyDict>) -> PyResult<Policy> {
     let name: String = plain.as_any().get_item("policy")?.extract()?;
-    Ok(match name.as_str() {
-        "dcqcn" => Policy::Dcqcn(plain.extract::<DcqcnSpec>()?.parameters()?),
-        "dctcp" => Policy::Dctcp(plain.extract::<DctcpSpec>()?.parameters()),
-        "timely" => Policy::Timely(plain.extract::<TimelySpec>()?.parameters()),
-        "hpcc" => Policy::Hpcc(plain.extract::<HpccSpec>()?.parameters()?),
-        "hpcc-pint" => Policy::Pint(pint::Parameters {
+    Ok(match Control::named(&name)? {
+        Control::Dcqcn => Policy::Dcqcn(plain.extract::<DcqcnSpec>()?.parameters()?),
+        Control::Dctcp => Policy::Dctcp(plain.extract::<DctcpSpec>()?.parameters()),
+        Control::Timely => Policy::Timely(plain.extract::<TimelySpec>()?.parameters()),
+        Control::Hpcc => Policy::Hpcc(plain.extract::<HpccSpec>()?.parameters()?),
+        Control::HpccPint => Policy::Pint(pint::Parameters {
             hpcc: plain.extract::<HpccSpec>()?.parameters()?,
             log_base: plain.as_any().get_item("log_base")?.extract()?,
         }),
-        "static-window" => Policy::StaticWindow(static_window::Parameters {
+        Control::StaticWindow => Policy::StaticWindow(static_window::Parameters {
             window: plain.as_any().get_item("window_bytes")?.extract()?,
         }),
-        "receiver-driven" => {
+        Control::ReceiverDriven => {
             let number = |key| plain.as_any().get_item(key)?.extract();
             Policy::ReceiverDriven(receiver_driven::Parameters {
                 unsolicited: number("unsolicited_bytes")?,
@@ -98,8 +129,7 @@ pub(crate) fn policy(plain: &Bound<'_, PyDict>) -> PyResult<Policy> {
                 outstanding: number("outstanding_bytes")?,
             })
         }
-        "pfc-only" => Policy::PfcOnly,
-        _ => return Err(value_error(format!("{name:?} is not a policy"))),
+        Control::PfcOnly => Policy::PfcOnly,
     })
 }
 
@@ -115,32 +145,38 @@ pub(crate) fn congestion_preset<'py>(
     path_bytes: u64,
 ) -> PyResult<Bound<'py, PyDict>> {
     let line_rate = Rate::from_bps(line_rate_bps);
-    let unknown = || value_error(format!("{policy} has no preset {preset:?}"));
-    match policy {
-        "dcqcn" => {
-            let parameters = match preset {
-                "recommended" => dcqcn::Parameters::recommended(line_rate),
-                "mlx5" => dcqcn::Parameters::mlx5(),
-                "sigcomm15" => dcqcn::Parameters::sigcomm15(),
+    let control = Control::named(policy)?;
+    let what = format!("preset of {policy}");
+    if !matches!(control, Control::Dcqcn) {
+        chosen(&what, preset, [("recommended", ())])?;
+    }
+    match control {
+        Control::Dcqcn => {
+            let presets = [
+                ("recommended", dcqcn::Parameters::recommended(line_rate)),
+                ("mlx5", dcqcn::Parameters::mlx5()),
+                ("sigcomm15", dcqcn::Parameters::sigcomm15()),
                 // HotNets'22 section 2: 125 µs unless a job is made aggressive.
-                "hotnets22" => dcqcn::Parameters::hotnets22(Duration::from_us(125)),
-                _ => return Err(unknown()),
-            };
-            DcqcnSpec::from(parameters).into_pyobject(py)
+                ("hotnets22", dcqcn::Parameters::hotnets22(Duration::from_us(125))),
+            ];
+            DcqcnSpec::from(chosen(&what, preset, presets)?).into_pyobject(py)
         }
-        _ if preset != "recommended" => Err(unknown()),
-        "dctcp" => DctcpSpec::from(dctcp::Parameters::recommended(line_rate)).into_pyobject(py),
-        "timely" => TimelySpec::from(timely::Parameters::recommended(line_rate)).into_pyobject(py),
-        "hpcc" => HpccSpec::from(hpcc::Parameters::recommended(line_rate)).into_pyobject(py),
-        "hpcc-pint" => {
+        Control::Dctcp => {
+            DctcpSpec::from(dctcp::Parameters::recommended(line_rate)).into_pyobject(py)
+        }
+        Control::Timely => {
+            TimelySpec::from(timely::Parameters::recommended(line_rate)).into_pyobject(py)
+        }
+        Control::Hpcc => HpccSpec::from(hpcc::Parameters::recommended(line_rate)).into_pyobject(py),
+        Control::HpccPint => {
             let pint = pint::Parameters::recommended(line_rate);
             let plain = HpccSpec::from(pint.hpcc).into_pyobject(py)?;
             plain.set_item("log_base", pint.log_base)?;
             Ok(plain)
         }
         // Without a window of its own, the engine takes the one that follows from the pattern of flows.
-        "static-window" => [("window_bytes", None::<u64>)].into_py_dict(py),
-        "receiver-driven" => {
+        Control::StaticWindow => [("window_bytes", None::<u64>)].into_py_dict(py),
+        Control::ReceiverDriven => {
             let parameters = receiver_driven::Parameters::recommended(path_bytes);
             let named = [
                 ("unsolicited_bytes", parameters.unsolicited),
@@ -149,8 +185,7 @@ pub(crate) fn congestion_preset<'py>(
             ];
             named.into_py_dict(py)
         }
-        "pfc-only" => Ok(PyDict::new(py)),
-        _ => Err(value_error(format!("{policy:?} is not a policy"))),
+        Control::PfcOnly => Ok(PyDict::new(py)),
     }
 }
 

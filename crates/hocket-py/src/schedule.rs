@@ -1,27 +1,49 @@
 //! The search of Pollux.
 
-use hocket_schedule::{Cell, Fitness, Job, Options, Problem, Round, Search, Worth};
+use hocket_schedule::{
+    Cell, Fitness, PolluxJob, PolluxProblem, PolluxSearch, Round, SearchOptions, Worth,
+};
 use pyo3::prelude::*;
 
-use crate::convert::value_error;
+use crate::error::value_error;
 
-/// As [`Job`], which documents the fields; sizes as (workers, worth on one node, worth across nodes).
+/// As [`PolluxJob`], which documents the fields.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct JobRow {
     key: u64,
-    sizes: Vec<(u32, f64, f64)>,
+    sizes: Vec<WorthRow>,
     cells: Vec<Cell>,
     restart_factor: f64,
     pinned: bool,
 }
 
-impl From<JobRow> for Job {
+/// As [`Worth`], which documents the fields.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct WorthRow {
+    workers: u32,
+    on_one_node: f64,
+    across_nodes: f64,
+}
+
+impl From<WorthRow> for Worth {
+    fn from(row: WorthRow) -> Self {
+        let WorthRow { workers, on_one_node, across_nodes } = row;
+        Self { workers, on_one_node, across_nodes }
+    }
+}
+
+impl From<JobRow> for PolluxJob {
     fn from(row: JobRow) -> Self {
-        let size =
-            |(workers, on_one_node, across_nodes)| Worth { workers, on_one_node, across_nodes };
         let JobRow { key, sizes, cells, restart_factor, pinned } = row;
-        Self { key, sizes: sizes.into_iter().map(size).collect(), cells, restart_factor, pinned }
+        Self {
+            key,
+            sizes: sizes.into_iter().map(Worth::from).collect(),
+            cells,
+            restart_factor,
+            pinned,
+        }
     }
 }
 
@@ -37,13 +59,13 @@ pub(crate) struct Found {
 
 /// A search, with what it keeps from round to round.
 #[pyclass(name = "PolluxSearch", module = "hocket._hocket")]
-pub(crate) struct PySearch(Search);
+pub(crate) struct PySearch(PolluxSearch);
 
 #[pymethods]
 impl PySearch {
     #[new]
     fn new(population: usize, generations: usize, seed: u64) -> Self {
-        Self(Search::new(Options { population, generations }, seed))
+        Self(PolluxSearch::new(SearchOptions { population, generations }, seed))
     }
 
     /// The best allocation found on nodes with so many GPUs; by the power mean with `exponent`, or by the sum without one.
@@ -55,8 +77,8 @@ impl PySearch {
         exponent: Option<f64>,
     ) -> PyResult<Found> {
         let fitness = exponent.map_or(Fitness::Sum, |exponent| Fitness::PowerMean { exponent });
-        let jobs = jobs.into_iter().map(Job::from).collect();
-        let problem = Problem::new(&gpus, jobs, fitness).map_err(value_error)?;
+        let jobs = jobs.into_iter().map(PolluxJob::from).collect();
+        let problem = PolluxProblem::new(&gpus, jobs, fitness).map_err(value_error)?;
         let Round { rows, worths, fitness, fitness_before, generations } =
             py.detach(|| self.0.round(&problem));
         Ok(Found { rows, worths, fitness, fitness_before, generations })

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::ops::ControlFlow;
 
 use hocket_des::{Duration, Rate, Time};
-use hocket_flowsim::{Options, Progress, Status};
+use hocket_flowsim::{FlowOptions, FlowProgress, FlowStatus};
 use hocket_packetsim::{Change, LinkChange, PathChoice, Skip, run_scenario};
 use hocket_scenario::{
     Job, JobFlow, LinkId, NodeId, Periodic, Scenario, Share, Stop, Transport, Weight, Work,
@@ -12,9 +12,9 @@ use hocket_scenario::{
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::convert::{
-    PlainCrossings, PlainProfile, PyFabric, columns, crossings, profile, value_error,
-};
+use crate::choices::{chosen, path};
+use crate::convert::{PlainCrossings, PlainProfile, PyFabric, columns, crossings, profile};
+use crate::error::value_error;
 use crate::packets::{ModelSpec, PacketsRan, Reporter, observed};
 use crate::policies::{policy, window_rule};
 use crate::trainings::TrainingDict;
@@ -61,17 +61,37 @@ pub(crate) struct RunSpec {
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct TransportSpec<'py> {
-    /// (from, to, label, way)
-    flows: Vec<(u32, u32, u64, WaySpec)>,
+    flows: Vec<FlowSpec>,
     policy: Bound<'py, PyDict>,
     window: (String, u64),
 }
 
 #[derive(FromPyObject)]
-enum WaySpec {
+#[pyo3(from_item_all)]
+struct FlowSpec {
+    from_node: u32,
+    to_node: u32,
+    label: u64,
+    path: PathSpec,
+}
+
+#[derive(FromPyObject)]
+enum PathSpec {
     Pinned(Vec<u32>),
     /// "ecmp" or "spray".
     Named(String),
+}
+
+/// Of a link, while the packet engine runs.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct ChangeSpec {
+    at_ps: u64,
+    link: u32,
+    /// "down", "up" or "rate".
+    kind: String,
+    /// Of the kind "rate".
+    rate_bps: u64,
 }
 
 #[derive(IntoPyObject)]
@@ -117,11 +137,12 @@ impl JobSpec {
 /// "fair", "weighted" or "adaptive", and the weight.
 pub(crate) fn share((kind, weight): &(String, f64)) -> PyResult<Share> {
     let weight = Weight::new(*weight).map_err(value_error)?;
-    Ok(match kind.as_str() {
-        "adaptive" => Share::Adaptive(weight),
-        "weighted" => Share::Weighted(weight),
-        _ => Share::Fair,
-    })
+    let shares = [
+        ("fair", Share::Fair),
+        ("weighted", Share::Weighted(weight)),
+        ("adaptive", Share::Adaptive(weight)),
+    ];
+    chosen("share", kind, shares)
 }
 
 impl RunSpec {
@@ -134,27 +155,46 @@ impl RunSpec {
 
 impl TransportSpec<'_> {
     fn give_to(self, job: &mut Job) -> PyResult<()> {
-        let flow = |(from, to, label, way)| JobFlow {
-            path: match way {
-                WaySpec::Pinned(links) => {
-                    PathChoice::Pinned(links.into_iter().map(LinkId::new).collect())
-                }
-                WaySpec::Named(name) if name == "spray" => PathChoice::Spray,
-                WaySpec::Named(_) => PathChoice::Ecmp,
-            },
-            ..JobFlow::new(NodeId::new(from), NodeId::new(to), label)
-        };
+        let flows: Vec<JobFlow> =
+            self.flows.into_iter().map(FlowSpec::flow).collect::<PyResult<_>>()?;
         if let Some(periodic) = job.periodic_mut() {
-            periodic.flows = self.flows.into_iter().map(flow).collect();
+            periodic.flows = flows;
         }
         job.transport =
-            Transport { policy: policy(&self.policy)?, window: window_rule(self.window) };
+            Transport { policy: policy(&self.policy)?, window: window_rule(&self.window)? };
         Ok(())
     }
 }
 
-/// The jobs and what governs each, packet by packet. `changes` are (time in ps, link, "down", "up" or "rate", rate in
-/// bits/s); `skip` is (tolerance, cycles). `sink` and `progress` as for `simulate_packets`; progress counts iterations.
+impl FlowSpec {
+    fn flow(self) -> PyResult<JobFlow> {
+        let path = match self.path {
+            PathSpec::Pinned(links) => {
+                PathChoice::Pinned(links.into_iter().map(LinkId::new).collect())
+            }
+            PathSpec::Named(name) => path(&name)?,
+        };
+        let (from, to) = (NodeId::new(self.from_node), NodeId::new(self.to_node));
+        Ok(JobFlow { path, ..JobFlow::new(from, to, self.label) })
+    }
+}
+
+impl ChangeSpec {
+    fn change(self) -> PyResult<LinkChange> {
+        let changes = [
+            ("down", Change::Down),
+            ("up", Change::Up),
+            ("rate", Change::Rate(Rate::from_bps(self.rate_bps))),
+        ];
+        Ok(LinkChange {
+            at: Time::from_ps(self.at_ps),
+            link: LinkId::new(self.link),
+            change: chosen("change", &self.kind, changes)?,
+        })
+    }
+}
+
+/// The jobs and what governs each, packet by packet. `skip` is (tolerance, cycles). `sink` and `progress` as for `simulate_packets`; progress counts iterations.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "each is a thing of its own")]
 pub(crate) fn simulate_jobs<'py>(
@@ -163,7 +203,7 @@ pub(crate) fn simulate_jobs<'py>(
     model: ModelSpec,
     jobs: Vec<JobSpec>,
     transports: Vec<TransportSpec<'py>>,
-    changes: Vec<(u64, u32, String, u64)>,
+    changes: Vec<ChangeSpec>,
     run: RunSpec,
     skip: Option<(f64, u32)>,
     sink: Bound<'py, PyAny>,
@@ -175,9 +215,10 @@ pub(crate) fn simulate_jobs<'py>(
     for (job, transport) in jobs.iter_mut().zip(transports) {
         transport.give_to(job)?;
     }
+    let changes: Vec<LinkChange> =
+        changes.into_iter().map(ChangeSpec::change).collect::<PyResult<_>>()?;
     let scenario = run.scenario(fabric.get(), jobs)?;
-    let changes: Vec<LinkChange> = changes.into_iter().map(link_change).collect();
-    let options = hocket_packetsim::Options {
+    let options = hocket_packetsim::PacketOptions {
         sample_every: run.sample_every_ps.map(Duration::from_ps),
         skip: skip.map(|(tolerance, cycles)| Skip { tolerance, cycles }),
         record: hocket_packetsim::Record {
@@ -185,21 +226,12 @@ pub(crate) fn simulate_jobs<'py>(
             messages: run.record_flows,
             ..hocket_packetsim::Record::default()
         },
-        ..hocket_packetsim::Options::default()
+        ..hocket_packetsim::PacketOptions::default()
     };
     let run = |reporter: &mut Reporter| {
         py.detach(|| run_scenario(&scenario, &model, &changes, &options, reporter))
     };
     observed(py, sink, progress, run)
-}
-
-fn link_change((at_ps, link, kind, rate_bps): (u64, u32, String, u64)) -> LinkChange {
-    let change = match kind.as_str() {
-        "down" => Change::Down,
-        "up" => Change::Up,
-        _ => Change::Rate(Rate::from_bps(rate_bps)),
-    };
-    LinkChange { at: Time::from_ps(at_ps), link: LinkId::new(link), change }
 }
 
 /// `progress` is called with (simulated ps,
@@ -214,16 +246,16 @@ pub(crate) fn simulate<'py>(
 ) -> PyResult<Ran<'py>> {
     let jobs = jobs.into_iter().enumerate().map(JobSpec::job).collect::<PyResult<Vec<Job>>>()?;
     let scenario = run.scenario(fabric.get(), jobs)?;
-    let options = Options {
+    let options = FlowOptions {
         rates_until: Time::from_ps(run.record_rates_until_ps),
         recorded_iterations: run.record_operations,
         sample_every: run.sample_every_ps.map(Duration::from_ps),
         progress_every: NonZeroU64::new(1 << 16).expect("65,536 is not zero"),
-        ..Options::default()
+        ..FlowOptions::default()
     };
     let progress = progress.unbind();
     let mut failure: Option<PyErr> = None;
-    let mut report = |at: &Progress| match tell(&progress, at) {
+    let mut report = |at: &FlowProgress| match tell(&progress, at) {
         Ok(()) => ControlFlow::Continue(()),
         Err(error) => {
             failure = Some(error);
@@ -251,12 +283,12 @@ pub(crate) fn simulate<'py>(
         tables,
         counters,
         jobs_per_queue: scenario.jobs_per_queue(),
-        interrupted: outcome.status == Status::Interrupted,
+        interrupted: outcome.status == FlowStatus::Interrupted,
         ended_ps: outcome.ended.as_ps(),
     })
 }
 
-fn tell(progress: &Py<PyAny>, at: &Progress) -> PyResult<()> {
+fn tell(progress: &Py<PyAny>, at: &FlowProgress) -> PyResult<()> {
     Python::attach(|py| {
         py.check_signals()?;
         progress.call1(py, (at.time.as_ps(), at.iterations_done, at.iterations_total))?;

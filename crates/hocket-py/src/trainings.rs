@@ -5,21 +5,45 @@ use std::collections::BTreeMap;
 use hocket_des::{Bytes, Duration, Rate};
 use hocket_scenario::workload::{Exchange, Operation, OperationKind, Rank, Workload};
 use hocket_scenario::{
-    Algorithm, CollectiveKind, Framing, NodeId, PathChoice, System, Training, TrainingError,
-    TrainingSpec, Transport,
+    Algorithm, CollectiveKind, Framing, NodeId, System, Training, TrainingError, TrainingSpec,
+    Transport,
 };
 use pyo3::prelude::*;
 
-use crate::convert::value_error;
+use crate::choices::{chosen, path};
+use crate::error::value_error;
 
-/// (name, kind, after, `duration_ps`, bytes, communicator, peer, tag)
-type OperationTuple = (String, String, Vec<u32>, u64, u64, u32, u32, u64);
+/// The numbers that its kind has no use for are 0.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct OperationSpec {
+    name: String,
+    /// "compute", "send", "recv", or the name of a collective.
+    kind: String,
+    /// By their places in the program.
+    after: Vec<u32>,
+    duration_ps: u64,
+    bytes: u64,
+    communicator: u32,
+    peer: u32,
+    tag: u64,
+}
+
+/// Bytes of payload, header and acknowledgement, and how many packets one of these is for.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct FramingSpec {
+    payload: u32,
+    header: u32,
+    ack: u32,
+    ack_every: u32,
+}
 
 /// What the ranks of a job do, where they are and how their collectives are done.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct TrainingDict {
-    programs: Vec<Vec<OperationTuple>>,
+    programs: Vec<Vec<OperationSpec>>,
     groups: Vec<Vec<u32>>,
     /// By rank: its program and its groups.
     ranks: Vec<(u32, Vec<u32>)>,
@@ -37,9 +61,8 @@ pub(crate) struct TrainingDict {
     stragglers: Vec<(u32, f64)>,
     /// "ecmp" or "spray".
     path: String,
-    /// Bytes of payload, header and acknowledgement, and how many packets one of these is for.
-    framing: (u32, u32, u32, u32),
-    scale_up_framing: (u32, u32, u32, u32),
+    framing: FramingSpec,
+    scale_up_framing: FramingSpec,
 }
 
 impl TrainingDict {
@@ -49,7 +72,8 @@ impl TrainingDict {
             value_error(format!("jobs[{number}].{key}: job {job:?}: {error}"))
         };
         let programs = self.programs.into_iter();
-        let programs = programs.map(|each| each.into_iter().map(operation).collect());
+        let programs =
+            programs.map(|each| each.into_iter().map(OperationSpec::operation).collect());
         let programs = programs.collect::<PyResult<Vec<Vec<_>>>>()?;
         let ranks = self.ranks.into_iter();
         let ranks = ranks.map(|(program, communicators)| Rank { program, communicators });
@@ -72,10 +96,10 @@ impl TrainingDict {
             localities: self.localities,
             system,
             stragglers: self.stragglers,
-            path: if self.path == "spray" { PathChoice::Spray } else { PathChoice::Ecmp },
+            path: path(&self.path)?,
             scale_up: Transport::default(),
-            framing: framing(self.framing),
-            scale_up_framing: framing(self.scale_up_framing),
+            framing: self.framing.into(),
+            scale_up_framing: self.scale_up_framing.into(),
         };
         Training::new(spec).map_err(|error| of_job(key(&error), &error))
     }
@@ -98,29 +122,34 @@ fn key(error: &TrainingError) -> &'static str {
     }
 }
 
-fn operation(plain: OperationTuple) -> PyResult<Operation> {
-    let (name, kind, after, duration_ps, bytes, communicator, peer, tag) = plain;
-    let bytes = Bytes::new(bytes);
-    let exchange = Exchange { communicator, peer, bytes, tag };
-    let kind = match kind.as_str() {
-        "compute" => OperationKind::Compute(Duration::from_ps(duration_ps)),
-        "send" => OperationKind::Send(exchange),
-        "recv" => OperationKind::Recv(exchange),
-        other => OperationKind::Collective { communicator, kind: collective(other)?, bytes },
-    };
-    Ok(Operation { name, kind, after })
+impl OperationSpec {
+    fn operation(self) -> PyResult<Operation> {
+        let Self { name, kind, after, duration_ps, bytes, communicator, peer, tag } = self;
+        let bytes = Bytes::new(bytes);
+        let exchange = Exchange { communicator, peer, bytes, tag };
+        let own = [
+            ("compute", OperationKind::Compute(Duration::from_ps(duration_ps))),
+            ("send", OperationKind::Send(exchange)),
+            ("recv", OperationKind::Recv(exchange)),
+        ];
+        let collectives = CollectiveKind::ALL
+            .map(|kind| (kind.name(), OperationKind::Collective { communicator, kind, bytes }));
+        let kind = chosen("kind of operation", &kind, own.into_iter().chain(collectives))?;
+        Ok(Operation { name, kind, after })
+    }
+}
+
+impl From<FramingSpec> for Framing {
+    fn from(spec: FramingSpec) -> Self {
+        let FramingSpec { payload, header, ack, ack_every } = spec;
+        Self { payload, header, ack, ack_every }
+    }
 }
 
 fn collective(name: &str) -> PyResult<CollectiveKind> {
-    let known = CollectiveKind::ALL.into_iter().find(|kind| kind.name() == name);
-    known.ok_or_else(|| value_error(format!("{name:?} is no kind of operation")))
+    chosen("collective", name, CollectiveKind::ALL.map(|kind| (kind.name(), kind)))
 }
 
 fn algorithm(name: &str) -> PyResult<Algorithm> {
-    let known = Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == name);
-    known.ok_or_else(|| value_error(format!("{name:?} is no algorithm of collectives")))
-}
-
-fn framing((payload, header, ack, ack_every): (u32, u32, u32, u32)) -> Framing {
-    Framing { payload, header, ack, ack_every }
+    chosen("algorithm", name, Algorithm::ALL.map(|algorithm| (algorithm.name(), algorithm)))
 }

@@ -3,20 +3,22 @@
 //! machine has no clock and is told `now`.
 
 mod checks;
+mod groups;
 mod iterations;
 mod rank;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use hocket_des::{Bytes, Duration, Stream, Time, stream};
 
 use crate::closed_loop::{TooLong, later, spread};
 use crate::training::Training;
-use crate::workload::{OperationKind, Workload};
-use crate::{CollectiveRow, Job, JobId, OperationRow, Records, Scenario};
+use crate::workload::{Channel, OperationKind, Workload};
+use crate::{CollectiveRow, Job, JobId, OperationRow, RankRow, Records, Scenario};
 
-use iterations::Tally;
+use groups::{GroupState, OpenCollective};
+use iterations::Tallies;
 use rank::{DONE, RankState};
 
 pub use checks::FailedCheck;
@@ -70,13 +72,11 @@ pub struct Execution<'a> {
     /// By rank, if computes vary.
     jitter: Vec<Stream>,
     groups: Vec<GroupState>,
-    /// By from, to, tag and turn.
-    mailboxes: BTreeMap<(u32, u32, u64, u32), Mailbox>,
+    /// By channel and turn.
+    mailboxes: BTreeMap<(Channel, u32), Mailbox>,
     messages: Vec<Message>,
     unused_messages: Vec<u32>,
-    /// Iterations that some rank is in or has finished and some other has not.
-    tallies: VecDeque<Tally>,
-    first_tally: u64,
+    tallies: Tallies,
     gone: usize,
     /// By group: what the links of one of its ranks carry at most.
     limits_bps: Vec<u64>,
@@ -86,24 +86,6 @@ pub struct Execution<'a> {
     finished: Vec<(u32, u32)>,
     /// Ranks that something was finished of.
     touched: Vec<u32>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct GroupState {
-    open: VecDeque<OpenCollective>,
-    first: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct OpenCollective {
-    start: Time,
-    iteration: u64,
-    program: u32,
-    operation: u32,
-    done: u32,
-    /// Over the ranks that came and those that are done: the sums of the times at which that was.
-    joined_ps: u128,
-    done_ps: u128,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -170,8 +152,7 @@ impl<'a> Execution<'a> {
             mailboxes: BTreeMap::new(),
             messages: Vec::new(),
             unused_messages: Vec::new(),
-            tallies: VecDeque::new(),
-            first_tally: 0,
+            tallies: Tallies::default(),
             gone: 0,
             limits_bps: checks::limits_bps(training, scenario.fabric()),
             too_fast: None,
@@ -192,7 +173,7 @@ impl<'a> Execution<'a> {
 
     /// Iterations that all ranks have finished.
     pub fn iterations_done(&self) -> u64 {
-        self.first_tally
+        self.tallies.done()
     }
 
     /// A wait that was commanded is over: a compute is done, or an iteration starts.
@@ -262,7 +243,8 @@ impl<'a> Execution<'a> {
         assert!(!its.is_delivered, "a message arrives once");
         its.is_delivered = true;
         let Message { from, operation, to, tag, .. } = *its;
-        let key = (from, to, tag, self.workload().turn(from, operation));
+        let turn = self.workload().turn(from, operation);
+        let key = (Channel { from, to, tag }, turn);
         match self.mailboxes.remove(&key) {
             Some(Mailbox::Awaited(receiver)) => {
                 let state = &mut self.ranks[to as usize];
@@ -303,6 +285,36 @@ impl<'a> Execution<'a> {
         self.settle(now, records, commands)
     }
 
+    /// With nothing left to happen: all ranks have left.
+    ///
+    /// # Errors
+    /// The first rank that has not.
+    pub fn check_nobody_waits(&self, time: Time) -> Result<(), FailedCheck> {
+        let has_left = |iteration| self.iterations == Some(iteration);
+        let mut ranks = (0_u32..).zip(&self.ranks);
+        let Some((rank, state)) = ranks.find(|(_, state)| !has_left(state.iteration)) else {
+            return Ok(());
+        };
+        let operations = self.workload().program(rank).operations();
+        // Between iterations nothing is left of the last one.
+        let operation = state.first_left().map_or("", |first| &operations[first as usize].name);
+        Err(FailedCheck::WaitsForEver {
+            job: self.job.name.clone(),
+            rank,
+            operation: operation.to_owned(),
+            iteration: state.iteration,
+            time,
+        })
+    }
+
+    /// No collective was faster than the links of its ranks, scale-up and NICs together, as long as these keep their rates.
+    ///
+    /// # Errors
+    /// The first one that was.
+    pub fn check_speeds(&self) -> Result<(), FailedCheck> {
+        self.too_fast.clone().map_or(Ok(()), Err)
+    }
+
     fn workload(&self) -> &'a Workload {
         self.training.workload()
     }
@@ -330,11 +342,7 @@ impl<'a> Execution<'a> {
         for communicator in &mut state.communicators {
             communicator.done = 0;
         }
-        let (delayed, number) = (state.delayed, (state.iteration - self.first_tally) as usize);
-        if number == self.tallies.len() {
-            let (compute_ps, done) = (0, 0);
-            self.tallies.push_back(Tally { start: now, delayed, end: now, compute_ps, done });
-        }
+        self.tallies.begin(state.iteration, now, state.delayed);
         for (operation, each) in (0_u32..).zip(operations) {
             if each.after.is_empty() {
                 self.make_ready(rank, operation, now, commands);
@@ -362,7 +370,8 @@ impl<'a> Execution<'a> {
             OperationKind::Recv(exchange) => {
                 state.mark_start(operation, now);
                 let from = self.workload().peer(rank, &exchange);
-                let key = (from, rank, exchange.tag, self.workload().turn(rank, operation));
+                let turn = self.workload().turn(rank, operation);
+                let key = (Channel { from, to: rank, tag: exchange.tag }, turn);
                 match self.mailboxes.remove(&key) {
                     Some(Mailbox::Arrived(messages)) => {
                         if messages > 1 {
@@ -460,7 +469,7 @@ impl<'a> Execution<'a> {
                     group,
                     start: done.start,
                     end: now,
-                    mean: mean_time(&done),
+                    mean: done.mean_time(),
                 });
             }
         }
@@ -519,6 +528,47 @@ impl<'a> Execution<'a> {
         }
     }
 
+    // Where an iteration of a rank ends and the next one begins.
+    fn end_iteration(
+        &mut self,
+        rank: u32,
+        now: Time,
+        records: &mut Records,
+        commands: &mut Vec<Command>,
+    ) -> Result<(), TooLong> {
+        let state = &mut self.ranks[rank as usize];
+        if !state.is_running {
+            return Ok(());
+        }
+        state.account(now);
+        state.is_running = false;
+        records.ranks.push(RankRow {
+            job: self.id,
+            iteration: state.iteration,
+            rank,
+            start: state.start,
+            end: now,
+            compute: state.compute,
+            exposed: state.exposed,
+        });
+        self.tallies.end(state.iteration, now, state.compute);
+        state.iteration += 1;
+        let (iteration, began) = (state.iteration, state.start);
+        self.tallies.record_finished(self.id, self.ranks.len(), records);
+        if self.iterations == Some(iteration) {
+            self.gone += 1;
+            return Ok(());
+        }
+        let start = match self.job.pad_to {
+            Some(pad_to) => later(self.job, began, pad_to)?.max(now),
+            None => now,
+        };
+        self.ranks[rank as usize].delayed = start.since(now);
+        // Also where nothing is waited for: an iteration of no time must not go on for ever without the engine.
+        commands.push(Command::Wake { rank, at: start });
+        Ok(())
+    }
+
     fn compute_next(
         &mut self,
         rank: u32,
@@ -558,9 +608,4 @@ impl<'a> Execution<'a> {
             Some(jitter) => spread(slowed, scaled(slowed, self.job.jitter), jitter),
         }
     }
-}
-
-fn mean_time(done: &OpenCollective) -> Duration {
-    let mean_ps = (done.done_ps - done.joined_ps) / u128::from(done.done);
-    Duration::from_ps(u64::try_from(mean_ps).expect("no rank takes longer than the run"))
 }

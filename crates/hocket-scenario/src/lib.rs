@@ -26,7 +26,7 @@ pub use routing::{EcmpHash, RouteError, Routing};
 pub use scenario::{Scenario, ScenarioError, Stop};
 pub use tables::{
     AdjustmentRow, CollectiveRow, Column, IterationRow, JobCounters, LinkRow, OperationRow,
-    PhaseRow, RankRow, RateRow, Records, Table, Tables,
+    PhaseRow, RankRow, RateRow, Records, Table, TableGroup, Tables,
 };
 pub use training::{Framing, System, Training, TrainingError, TrainingSpec};
 pub use transport::{JobFlow, PathChoice, Transfer, Transport, WindowRule};

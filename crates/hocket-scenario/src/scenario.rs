@@ -302,7 +302,7 @@ impl<'a> FlowCheck<'a> {
         for (from, to) in training.pairs() {
             let ends = [from, to].map(|rank| hosts[rank as usize]);
             let flow = training.flow(ends, 0, self.fabric);
-            self.check(&flow, training.transport(job, ends, self.fabric), whose)?;
+            self.check(&flow, training.transport(&job.transport, ends, self.fabric), whose)?;
         }
         Ok(())
     }

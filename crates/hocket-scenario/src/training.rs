@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::collective::{Algorithm, Collective, CollectiveError, CollectiveKind, Level};
 use crate::workload::{Operation, OperationKind, Workload};
-use crate::{Fabric, Job, JobFlow, JobId, NodeId, PathChoice, Transport};
+use crate::{Fabric, JobFlow, JobId, NodeId, PathChoice, Transport};
 
 /// What a training job is made of. Each rank has a host, its GPU, of its own.
 #[derive(Clone, Debug, PartialEq)]
@@ -204,15 +204,15 @@ impl Training {
         JobFlow { path, ..JobFlow::new(from, to, label) }
     }
 
-    /// What governs it.
+    /// What governs it: between servers the job's own transport, which is given.
     pub fn transport<'a>(
         &'a self,
-        job: &'a Job,
+        outside: &'a Transport,
         [from, to]: [NodeId; 2],
         fabric: &Fabric,
     ) -> &'a Transport {
         let is_inside = fabric.scale_up_between(from, to).is_some();
-        if is_inside { &self.spec.scale_up } else { &job.transport }
+        if is_inside { &self.spec.scale_up } else { outside }
     }
 
     /// A rank whose iterations would take no time: it neither computes nor communicates with another one.

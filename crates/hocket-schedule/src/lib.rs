@@ -2,9 +2,10 @@
 //! comes as a table; nothing here knows a model, a network or a clock.
 
 mod matrix;
-pub mod problem;
+mod problem;
 mod repair;
-pub mod search;
+mod search;
+mod tally;
 
-pub use problem::{Cell, Fitness, Job, Problem, ScheduleError, Worth};
-pub use search::{Options, Round, Search};
+pub use problem::{Cell, Fitness, PolluxJob, PolluxProblem, ScheduleError, Worth};
+pub use search::{PolluxSearch, Round, SearchOptions};

@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use crate::matrix::Matrix;
-use crate::repair::Tally;
+use crate::tally::Tally;
 
 /// Added to what each job's workers are worth, so that a job that waits (0) leaves a power mean with a negative
 /// exponent above 0. Source: the simulator that the authors of Pollux released with OSDI'21.
@@ -37,7 +37,7 @@ pub struct Worth {
 
 /// A job in the cluster.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Job {
+pub struct PolluxJob {
     /// What it is known by from round to round.
     pub key: u64,
     /// The numbers of workers that it runs on, ascending.
@@ -52,9 +52,9 @@ pub struct Job {
 
 /// Nodes and jobs, with what does not change during a search worked out.
 #[derive(Clone, Debug)]
-pub struct Problem {
+pub struct PolluxProblem {
     pub(crate) capacities: Vec<u8>,
-    pub(crate) jobs: Vec<Job>,
+    pub(crate) jobs: Vec<PolluxJob>,
     /// Where jobs run.
     pub(crate) base: Matrix,
     fitness: Fitness,
@@ -74,7 +74,7 @@ pub enum ScheduleError {
     Sizes { key: u64, sizes: Vec<u32> },
 }
 
-impl Problem {
+impl PolluxProblem {
     /// Jobs on nodes with so many GPUs each.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ impl Problem {
     /// job do not ascend from 1 or more.
     pub fn new(
         capacities: &[u32],
-        jobs: Vec<Job>,
+        jobs: Vec<PolluxJob>,
         fitness: Fitness,
     ) -> Result<Self, ScheduleError> {
         assert!(!capacities.is_empty(), "a cluster has a node");
@@ -138,12 +138,12 @@ impl Problem {
     /// What its workers are worth to a job.
     pub(crate) fn worth(&self, job: usize, matrix: &Matrix, tally: &Tally) -> f64 {
         let sizes = &self.jobs[job].sizes;
-        let workers = tally.workers(job);
+        let workers = tally.workers[job];
         let Ok(size) = sizes.binary_search_by_key(&workers, |size| size.workers) else {
             return 0.0;
         };
         let size = &sizes[size];
-        let worth = if tally.distributed(job) { size.across_nodes } else { size.on_one_node };
+        let worth = if tally.is_distributed(job) { size.across_nodes } else { size.on_one_node };
         let stays = matrix.row(job) == self.base.row(job);
         if stays { worth } else { worth * self.jobs[job].restart_factor }
     }
@@ -162,13 +162,13 @@ impl Problem {
     }
 }
 
-fn check_sizes(job: &Job) -> Result<(), ScheduleError> {
+fn check_sizes(job: &PolluxJob) -> Result<(), ScheduleError> {
     let sizes: Vec<u32> = job.sizes.iter().map(|size| size.workers).collect();
     let ascend = sizes.first() > Some(&0) && sizes.windows(2).all(|pair| pair[0] < pair[1]);
     if ascend { Ok(()) } else { Err(ScheduleError::Sizes { key: job.key, sizes }) }
 }
 
-fn base(capacities: &[u8], jobs: &[Job]) -> Result<Matrix, ScheduleError> {
+fn base(capacities: &[u8], jobs: &[PolluxJob]) -> Result<Matrix, ScheduleError> {
     let nodes = capacities.len();
     let mut loads = vec![0; nodes];
     for (node, workers) in jobs.iter().flat_map(|job| &job.cells) {

@@ -8,70 +8,12 @@ use hocket_des::Stream;
 use rand::RngExt;
 
 use crate::matrix::Matrix;
-use crate::problem::Problem;
-
-/// What is counted of an allocation, kept up to date while it is repaired.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Tally {
-    /// Workers by node.
-    loads: Vec<u32>,
-    /// Jobs by node, of which some may have left.
-    jobs: Vec<Vec<usize>>,
-    /// Distributed jobs, those on several nodes, by node.
-    distributed: Vec<u32>,
-    /// Workers by job.
-    workers: Vec<u32>,
-    /// Nodes by job.
-    spread: Vec<u32>,
-}
-
-impl Tally {
-    pub(crate) fn of(matrix: &Matrix) -> Self {
-        let mut tally = Self::default();
-        tally.count(matrix);
-        tally
-    }
-
-    /// How many workers a job has.
-    pub(crate) fn workers(&self, job: usize) -> u32 {
-        self.workers[job]
-    }
-
-    /// Whether a job is on several nodes.
-    pub(crate) fn distributed(&self, job: usize) -> bool {
-        self.spread[job] > 1
-    }
-
-    fn count(&mut self, matrix: &Matrix) {
-        let nodes = matrix.nodes();
-        self.loads.clear();
-        self.loads.resize(nodes, 0);
-        self.distributed.clear();
-        self.distributed.resize(nodes, 0);
-        self.jobs.resize_with(nodes, Vec::new);
-        self.jobs.iter_mut().for_each(Vec::clear);
-        self.workers.clear();
-        self.spread.clear();
-        for job in 0..matrix.jobs() {
-            let (mut workers, mut spread) = (0, 0);
-            for (node, here) in matrix.cells(job) {
-                self.loads[node] += here;
-                self.jobs[node].push(job);
-                workers += here;
-                spread += 1;
-            }
-            self.workers.push(workers);
-            self.spread.push(spread);
-            if spread > 1 {
-                matrix.cells(job).for_each(|(node, _)| self.distributed[node] += 1);
-            }
-        }
-    }
-}
+use crate::problem::PolluxProblem;
+use crate::tally::Tally;
 
 /// An allocation under repair, with its tally.
 pub(crate) struct Repair<'a> {
-    problem: &'a Problem,
+    problem: &'a PolluxProblem,
     matrix: &'a mut Matrix,
     /// A job that others make way for before it makes way for them.
     first: Option<usize>,
@@ -82,7 +24,7 @@ pub(crate) struct Repair<'a> {
 impl<'a> Repair<'a> {
     /// Counts `matrix`. `tally` is of use afterwards.
     pub(crate) fn new(
-        problem: &'a Problem,
+        problem: &'a PolluxProblem,
         matrix: &'a mut Matrix,
         first: Option<usize>,
         tally: &'a mut Tally,
@@ -151,7 +93,7 @@ impl<'a> Repair<'a> {
         }
         let here = self.tally.jobs[node].iter().copied();
         let distributed =
-            |job: &usize| self.matrix.row(*job)[node] > 0 && self.tally.spread[*job] > 1;
+            |job: &usize| self.matrix.row(*job)[node] > 0 && self.tally.is_distributed(*job);
         let here: Vec<usize> = here.filter(distributed).collect();
         let pinned = here.iter().find(|job| self.problem.jobs[**job].pinned);
         let first = here.iter().find(|job| Some(**job) == self.first);
@@ -194,7 +136,7 @@ impl<'a> Repair<'a> {
     fn grow(&mut self, job: usize, by: u32) -> bool {
         let capacities = &self.problem.capacities;
         let own: Vec<usize> = self.matrix.cells(job).map(|(node, _)| node).collect();
-        let spreads = self.tally.spread[job] > 1;
+        let spreads = self.tally.is_distributed(job);
         let shared = |node: usize| self.tally.distributed[node] > 0;
         let may_spread = spreads || !own.iter().any(|node| shared(*node));
         let start = self.draw.random_range(0..capacities.len());
@@ -238,7 +180,7 @@ impl<'a> Repair<'a> {
         self.tally.loads[node] -= u32::from(workers);
         self.tally.workers[job] -= u32::from(workers);
         if left {
-            if self.tally.spread[job] > 1 {
+            if self.tally.is_distributed(job) {
                 self.tally.distributed[node] -= 1;
             }
             self.tally.spread[job] -= 1;

@@ -7,12 +7,13 @@ use hocket_des::{Stream, stream};
 use rand::RngExt;
 
 use crate::matrix::Matrix;
-use crate::problem::{Cell, Problem};
-use crate::repair::{Repair, Tally};
+use crate::problem::{Cell, PolluxProblem};
+use crate::repair::Repair;
+use crate::tally::Tally;
 
 /// How a search goes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Options {
+pub struct SearchOptions {
     /// Allocations that live on from one generation to the next.
     pub population: usize,
     /// Generations of a round.
@@ -21,8 +22,8 @@ pub struct Options {
 
 /// A search, with what it keeps from round to round.
 #[derive(Clone, Debug)]
-pub struct Search {
-    options: Options,
+pub struct PolluxSearch {
+    options: SearchOptions,
     seed: u64,
     rounds: u64,
     /// Of the last round: keys of jobs, nodes, allocations.
@@ -52,16 +53,16 @@ struct Individual {
     fingerprint: u64,
 }
 
-impl Search {
+impl PolluxSearch {
     /// A search that starts from where jobs run. The same seed and rounds give the same answers.
-    pub fn new(options: Options, seed: u64) -> Self {
+    pub fn new(options: SearchOptions, seed: u64) -> Self {
         assert!(options.population > 0, "somebody must survive");
         Self { options, seed, rounds: 0, keys: Vec::new(), nodes: 0, population: Vec::new() }
     }
 
     /// The best allocation found from the last round's population and where jobs run now. Of equally good ones, the one
     /// that was found first, beginning with where jobs run.
-    pub fn round(&mut self, problem: &Problem) -> Round {
+    pub fn round(&mut self, problem: &PolluxProblem) -> Round {
         let mut draw = stream(self.seed, "placement", self.rounds);
         self.rounds += 1;
         let mut population = self.first_generation(problem, &mut draw);
@@ -79,7 +80,7 @@ impl Search {
         round
     }
 
-    fn first_generation(&self, problem: &Problem, draw: &mut Stream) -> Vec<Individual> {
+    fn first_generation(&self, problem: &PolluxProblem, draw: &mut Stream) -> Vec<Individual> {
         let mut first = vec![problem.base.clone()];
         if self.nodes == problem.capacities.len() {
             first.extend(self.carried_over(problem));
@@ -95,7 +96,7 @@ impl Search {
     }
 
     /// The allocations of the last round, for the jobs of this one: new and pinned jobs are where they run.
-    fn carried_over(&self, problem: &Problem) -> Vec<Matrix> {
+    fn carried_over(&self, problem: &PolluxProblem) -> Vec<Matrix> {
         let jobs = problem.jobs.iter().enumerate().filter(|(_, job)| !job.pinned);
         let last = |key: u64| self.keys.iter().position(|last| *last == key);
         let rows: Vec<(usize, usize)> =
@@ -112,7 +113,7 @@ impl Search {
 
     fn next_generation(
         &self,
-        problem: &Problem,
+        problem: &PolluxProblem,
         population: &mut Vec<Individual>,
         draw: &mut Stream,
     ) {
@@ -148,7 +149,7 @@ fn crossed(first: &Matrix, second: &Matrix, draw: &mut Stream) -> Matrix {
 /// The simulator that the authors of Pollux released with OSDI'21 resets rows, empties elements and raises elements on nodes
 /// with free GPUs, each in a tenth of all rows; a change or two in a child finds better allocations where jobs are
 /// many. A row is redrawn as a whole for the sake of jobs that run on some numbers of workers only.
-fn mutate(problem: &Problem, matrix: &mut Matrix, draw: &mut Stream) -> Option<usize> {
+fn mutate(problem: &PolluxProblem, matrix: &mut Matrix, draw: &mut Stream) -> Option<usize> {
     if let Some(job) = one_in_two(problem, draw) {
         matrix.row_mut(job).copy_from_slice(problem.base.row(job));
     }
@@ -165,13 +166,13 @@ fn mutate(problem: &Problem, matrix: &mut Matrix, draw: &mut Stream) -> Option<u
 }
 
 /// A random job that may move, half of the time.
-fn one_in_two(problem: &Problem, draw: &mut Stream) -> Option<usize> {
+fn one_in_two(problem: &PolluxProblem, draw: &mut Stream) -> Option<usize> {
     let job = draw.random_range(0..problem.jobs.len());
     (draw.random_bool(0.5) && !problem.jobs[job].pinned).then_some(job)
 }
 
 /// Gives a job as many workers as one of its sizes, on nodes in random order.
-fn redraw(problem: &Problem, matrix: &mut Matrix, job: usize, draw: &mut Stream) {
+fn redraw(problem: &PolluxProblem, matrix: &mut Matrix, job: usize, draw: &mut Stream) {
     let sizes = &problem.jobs[job].sizes;
     let mut left = sizes[draw.random_range(0..sizes.len())].workers;
     let row = matrix.row_mut(job);
@@ -185,7 +186,7 @@ fn redraw(problem: &Problem, matrix: &mut Matrix, job: usize, draw: &mut Stream)
     }
 }
 
-fn individual(problem: &Problem, matrix: Matrix, tally: &Tally) -> Individual {
+fn individual(problem: &PolluxProblem, matrix: Matrix, tally: &Tally) -> Individual {
     let (fitness, fingerprint) = (problem.fitness(&matrix, tally), matrix.fingerprint());
     Individual { matrix, fitness, fingerprint }
 }
@@ -206,7 +207,7 @@ fn thin_out(population: &mut Vec<Individual>, size: usize) {
     population.truncate(size);
 }
 
-fn round(problem: &Problem, best: &Individual, generations: usize) -> Round {
+fn round(problem: &PolluxProblem, best: &Individual, generations: usize) -> Round {
     let jobs = 0..problem.jobs.len();
     let tally = Tally::of(&best.matrix);
     Round {

@@ -1,19 +1,22 @@
 //! What a round of the search promises, and how good it is against trying all allocations.
 
-use hocket_schedule::{Cell, Fitness, Job, Options, Problem, Round, ScheduleError, Search, Worth};
+use hocket_schedule::{
+    Cell, Fitness, PolluxJob, PolluxProblem, PolluxSearch, Round, ScheduleError, SearchOptions,
+    Worth,
+};
 use proptest::prelude::*;
 
-const OPTIONS: Options = Options { population: 100, generations: 100 };
+const OPTIONS: SearchOptions = SearchOptions { population: 100, generations: 100 };
 const FAIR: Fitness = Fitness::PowerMean { exponent: -1.0 };
 
 /// A job that is worth `worths[n - 1]` on n workers, and a fifth more on one node.
-fn job(key: u64, worths: &[f64]) -> Job {
+fn job(key: u64, worths: &[f64]) -> PolluxJob {
     let size = |(more, worth): (usize, &f64)| Worth {
         workers: more as u32 + 1,
         on_one_node: 1.2 * worth,
         across_nodes: *worth,
     };
-    Job {
+    PolluxJob {
         key,
         sizes: worths.iter().enumerate().map(size).collect(),
         cells: Vec::new(),
@@ -22,16 +25,16 @@ fn job(key: u64, worths: &[f64]) -> Job {
     }
 }
 
-fn running(job: Job, cells: &[Cell]) -> Job {
-    Job { cells: cells.to_vec(), ..job }
+fn running(job: PolluxJob, cells: &[Cell]) -> PolluxJob {
+    PolluxJob { cells: cells.to_vec(), ..job }
 }
 
-fn problem(gpus: &[u32], jobs: &[Job], fitness: Fitness) -> Problem {
-    Problem::new(gpus, jobs.to_vec(), fitness).expect("jobs fit where they run")
+fn problem(gpus: &[u32], jobs: &[PolluxJob], fitness: Fitness) -> PolluxProblem {
+    PolluxProblem::new(gpus, jobs.to_vec(), fitness).expect("jobs fit where they run")
 }
 
-fn first_round(gpus: &[u32], jobs: &[Job], fitness: Fitness) -> Round {
-    Search::new(OPTIONS, 1).round(&problem(gpus, jobs, fitness))
+fn first_round(gpus: &[u32], jobs: &[PolluxJob], fitness: Fitness) -> Round {
+    PolluxSearch::new(OPTIONS, 1).round(&problem(gpus, jobs, fitness))
 }
 
 fn workers(row: &[Cell]) -> u32 {
@@ -39,14 +42,14 @@ fn workers(row: &[Cell]) -> u32 {
 }
 
 /// What a row is worth, worked out apart from the search.
-fn worth(job: &Job, row: &[Cell]) -> f64 {
+fn worth(job: &PolluxJob, row: &[Cell]) -> f64 {
     let size = job.sizes.iter().find(|size| size.workers == workers(row));
     let worth =
         size.map_or(0.0, |size| if row.len() > 1 { size.across_nodes } else { size.on_one_node });
     if row == job.cells { worth } else { worth * job.restart_factor }
 }
 
-fn fitness(jobs: &[Job], rows: &[Vec<Cell>], kind: Fitness) -> f64 {
+fn fitness(jobs: &[PolluxJob], rows: &[Vec<Cell>], kind: Fitness) -> f64 {
     let worths = jobs.iter().zip(rows).map(|(job, row)| worth(job, row));
     match kind {
         Fitness::Sum => worths.sum(),
@@ -58,7 +61,7 @@ fn fitness(jobs: &[Job], rows: &[Vec<Cell>], kind: Fitness) -> f64 {
 }
 
 /// Why an allocation is not allowed, if it is not.
-fn violation(gpus: &[u32], jobs: &[Job], rows: &[Vec<Cell>]) -> Option<String> {
+fn violation(gpus: &[u32], jobs: &[PolluxJob], rows: &[Vec<Cell>]) -> Option<String> {
     for (node, capacity) in gpus.iter().enumerate() {
         let here = |row: &&Vec<Cell>| row.iter().any(|(at, _)| *at == node);
         let used: u32 =
@@ -68,7 +71,7 @@ fn violation(gpus: &[u32], jobs: &[Job], rows: &[Vec<Cell>]) -> Option<String> {
             return Some(format!("node {node}: {used} workers, {distributed} distributed jobs"));
         }
     }
-    let odd = |(job, row): (&Job, &Vec<Cell>)| {
+    let odd = |(job, row): (&PolluxJob, &Vec<Cell>)| {
         let runs = row.is_empty() || job.sizes.iter().any(|size| size.workers == workers(row));
         (!runs).then(|| format!("job {}: {} workers", job.key, workers(row)))
     };
@@ -76,7 +79,7 @@ fn violation(gpus: &[u32], jobs: &[Job], rows: &[Vec<Cell>]) -> Option<String> {
 }
 
 /// The best fitness of all allowed allocations.
-fn best_of_all(gpus: &[u32], jobs: &[Job], kind: Fitness) -> f64 {
+fn best_of_all(gpus: &[u32], jobs: &[PolluxJob], kind: Fitness) -> f64 {
     let cells = jobs.len() * gpus.len();
     let mut counts = vec![0; cells];
     let mut best = f64::NEG_INFINITY;
@@ -126,7 +129,7 @@ fn a_job_takes_one_node_where_that_is_worth_more() {
 fn a_job_that_gains_less_than_a_restart_costs_stays() {
     let grows = |restart_factor| {
         let base = running(job(0, &[1.0, 1.5]), &[(1, 1)]);
-        first_round(&[1, 1], &[Job { restart_factor, ..base }], FAIR).rows[0].len() == 2
+        first_round(&[1, 1], &[PolluxJob { restart_factor, ..base }], FAIR).rows[0].len() == 2
     };
     assert!(
         grows(0.9) && !grows(0.7),
@@ -137,16 +140,19 @@ fn a_job_that_gains_less_than_a_restart_costs_stays() {
 #[test]
 fn a_round_ends_when_no_allocation_can_be_better() {
     let small = job(0, &[1.0, 1.1]);
-    let generations = |job: Job| first_round(&[1, 1], &[job], FAIR).generations;
-    assert_eq!(generations(Job { restart_factor: 0.5, ..running(small.clone(), &[(0, 1)]) }), 0);
-    assert_eq!(generations(Job { pinned: true, ..running(small.clone(), &[(0, 1)]) }), 0);
+    let generations = |job: PolluxJob| first_round(&[1, 1], &[job], FAIR).generations;
+    assert_eq!(
+        generations(PolluxJob { restart_factor: 0.5, ..running(small.clone(), &[(0, 1)]) }),
+        0
+    );
+    assert_eq!(generations(PolluxJob { pinned: true, ..running(small.clone(), &[(0, 1)]) }), 0);
     // One worker on one node is worth 1.2, which two nodes are not.
     assert!((1..100).contains(&generations(small)));
 }
 
 #[test]
 fn pinned_jobs_stay_and_others_take_what_is_left() {
-    let pinned = Job { pinned: true, ..running(job(0, &[1.0, 1.9]), &[(0, 1)]) };
+    let pinned = PolluxJob { pinned: true, ..running(job(0, &[1.0, 1.9]), &[(0, 1)]) };
     let round = first_round(&[2, 1], &[pinned, job(1, &[1.0, 1.9])], FAIR);
     assert_eq!(round.rows[0], [(0, 1)]);
     assert_eq!(round.rows[1], [(0, 1), (1, 1)]);
@@ -163,9 +169,9 @@ fn a_job_that_needs_many_workers_at_once_gets_them() {
 
 #[test]
 fn a_later_round_is_no_worse_than_what_is_in_force() {
-    let mut jobs: Vec<Job> =
+    let mut jobs: Vec<PolluxJob> =
         (0..6).map(|key| job(key, &[1.0, 1.6, 2.1, 2.5, 2.8 + key as f64 / 10.0])).collect();
-    let mut search = Search::new(Options { population: 20, generations: 5 }, 3);
+    let mut search = PolluxSearch::new(SearchOptions { population: 20, generations: 5 }, 3);
     for _ in 0..10 {
         let round = search.round(&problem(&[2; 8], &jobs, FAIR));
         assert!(round.fitness >= round.fitness_before);
@@ -175,8 +181,9 @@ fn a_later_round_is_no_worse_than_what_is_in_force() {
 
 #[test]
 fn what_does_not_fit_is_refused_with_its_node() {
-    let error =
-        |gpus: &[u32], job: Job| Problem::new(gpus, vec![job], FAIR).expect_err("is refused");
+    let error = |gpus: &[u32], job: PolluxJob| {
+        PolluxProblem::new(gpus, vec![job], FAIR).expect_err("is refused")
+    };
     let two = || job(7, &[1.0, 1.9]);
     assert_eq!(error(&[256], two()), ScheduleError::LargeNode { node: 0, workers: 256 });
     assert_eq!(
@@ -192,7 +199,7 @@ fn what_does_not_fit_is_refused_with_its_node() {
     assert_eq!(error(&[1], backwards), ScheduleError::Sizes { key: 7, sizes: vec![2, 1] });
 }
 
-fn any_job(key: u64, largest: usize) -> impl Strategy<Value = Job> {
+fn any_job(key: u64, largest: usize) -> impl Strategy<Value = PolluxJob> {
     // More workers may be worth less.
     let gains = prop::collection::vec(-0.4..1.0_f64, 1..=largest);
     (gains, prop::bool::weighted(0.3)).prop_map(move |(gains, only_even)| {
@@ -208,7 +215,10 @@ fn any_job(key: u64, largest: usize) -> impl Strategy<Value = Job> {
     })
 }
 
-fn jobs(count: std::ops::RangeInclusive<usize>, largest: usize) -> impl Strategy<Value = Vec<Job>> {
+fn jobs(
+    count: std::ops::RangeInclusive<usize>,
+    largest: usize,
+) -> impl Strategy<Value = Vec<PolluxJob>> {
     count.prop_flat_map(move |count| {
         (0..count).map(|key| any_job(key as u64, largest).boxed()).collect::<Vec<_>>()
     })
@@ -236,7 +246,7 @@ proptest! {
         changes in prop::collection::vec((0.0..1.0_f64, any::<bool>()), 7),
         seed in any::<u64>(),
     ) {
-        let mut search = Search::new(Options { population: 12, generations: 6 }, seed);
+        let mut search = PolluxSearch::new(SearchOptions { population: 12, generations: 6 }, seed);
         let mut jobs = jobs;
         for _ in 0..3 {
             let round = search.round(&problem(&gpus, &jobs, FAIR));
@@ -253,7 +263,7 @@ proptest! {
             // One job leaves and another of its kind arrives.
             jobs.rotate_left(1);
             if let Some(last) = jobs.last_mut() {
-                *last = Job { key: last.key + 10, cells: Vec::new(), pinned: false, ..last.clone() };
+                *last = PolluxJob { key: last.key + 10, cells: Vec::new(), pinned: false, ..last.clone() };
             }
         }
     }
@@ -261,7 +271,7 @@ proptest! {
     #[test]
     fn the_same_seed_and_rounds_give_the_same_answers(jobs in jobs(1..=5, 5), seed in any::<u64>()) {
         let rounds = || {
-            let mut search = Search::new(Options { population: 10, generations: 5 }, seed);
+            let mut search = PolluxSearch::new(SearchOptions { population: 10, generations: 5 }, seed);
             let problem = problem(&[2; 4], &jobs, FAIR);
             [search.round(&problem), search.round(&problem)]
         };

@@ -4,20 +4,21 @@
 //! somebody looks ([`Control::catch_up`]), so that an idle or paused flow costs nothing. Rates are whole
 //! bits per second: every product and quotient is cut to whole bits per second before it is used again.
 
-use std::fmt;
-
-use hocket_des::{Duration, Rate, Time};
-use thiserror::Error;
-
-use crate::telemetry::{Format, Hop};
+use hocket_des::{Rate, Time};
 
 pub mod dcqcn;
 pub mod dctcp;
 pub mod hpcc;
+mod limits;
 pub mod pint;
+mod rates;
 pub mod receiver_driven;
+mod signals;
 pub mod static_window;
 pub mod timely;
+
+pub use limits::ParameterError;
+pub use signals::{Ack, Path, PhaseProgress};
 
 /// What a flow is governed by: the algorithm and its parameters, shared by all flows of a job.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,61 +39,6 @@ pub enum Policy {
     StaticWindow(static_window::Parameters),
     /// Line rate against credit that the receiver grants.
     ReceiverDriven(receiver_driven::Parameters),
-}
-
-/// What does not change about the way of one flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Path {
-    /// The rate of the sender's NIC, where a flow starts and which it never exceeds.
-    pub line_rate: Rate,
-    /// Round-trip time of an idle network.
-    pub base_rtt: Duration,
-    /// Bytes that fill the path: line rate of the slowest link × `base_rtt`.
-    pub window: u64,
-}
-
-/// What one acknowledgement says.
-#[derive(Clone, Copy, Debug)]
-pub struct Ack<'a> {
-    /// When it arrived.
-    pub now: Time,
-    /// Bytes of the flow acknowledged so far, this one included.
-    pub acknowledged: u64,
-    /// Bytes of the flow sent so far.
-    pub sent: u64,
-    /// Whether the acknowledged packet was marked by ECN.
-    pub marked: bool,
-    /// When the acknowledged packet was sent.
-    pub stamp: Time,
-    /// What the switches on the way wrote (HPCC); empty otherwise.
-    pub telemetry: &'a [Hop],
-    /// How `telemetry` reads in this fabric.
-    pub format: &'a Format,
-    /// What the switches on the way wrote (PINT); 0 otherwise.
-    pub load: u16,
-}
-
-/// How far the flow's present communication phase is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Bytes sent.
-    pub sent: u64,
-    /// Bytes to send in all.
-    pub total: u64,
-}
-
-/// A parameter out of its range.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{policy}: {parameter} is {value}; it must be {limit}")]
-pub struct ParameterError {
-    /// Whose parameter.
-    pub policy: &'static str,
-    /// Its name, as in the algorithm's `Parameters`.
-    pub parameter: &'static str,
-    /// The value that was given.
-    pub value: String,
-    /// What it may be.
-    pub limit: String,
 }
 
 impl Policy {
@@ -170,7 +116,7 @@ impl Control {
     /// at, up to and including `now`. Only DCQCN has timers; for it this must come before every other call with the
     /// same `now`. `progress` is what its adaptive form reads; others may be given the default.
     #[inline]
-    pub fn catch_up(&mut self, policy: &Policy, path: &Path, now: Time, progress: Progress) {
+    pub fn catch_up(&mut self, policy: &Policy, path: &Path, now: Time, progress: PhaseProgress) {
         if let (Self::Dcqcn(state), Policy::Dcqcn(parameters)) = (self, policy) {
             state.catch_up(parameters, path, now, progress);
         }
@@ -201,7 +147,13 @@ impl Control {
 
     /// A packet of `wire_bytes` bytes left: DCQCN's byte counter.
     #[inline]
-    pub fn on_sent(&mut self, policy: &Policy, path: &Path, wire_bytes: u64, progress: Progress) {
+    pub fn on_sent(
+        &mut self,
+        policy: &Policy,
+        path: &Path,
+        wire_bytes: u64,
+        progress: PhaseProgress,
+    ) {
         if let (Self::Dcqcn(state), Policy::Dcqcn(parameters)) = (self, policy) {
             state.on_sent(parameters, path, wire_bytes, progress);
         }
@@ -227,74 +179,12 @@ impl Control {
     }
 }
 
-/// `rate × factor` in whole bits per second, rounded down; nothing if the factor is negative.
-#[inline]
-fn times(rate: u64, factor: f64) -> u64 {
-    (rate as f64 * factor) as u64
-}
-
-/// Refuses `value` of `parameter` unless `holds`.
-fn require(
-    holds: bool,
-    policy: &'static str,
-    parameter: &'static str,
-    value: &dyn fmt::Display,
-    limit: &dyn fmt::Display,
-) -> Result<(), ParameterError> {
-    if holds {
-        return Ok(());
-    }
-    Err(ParameterError { policy, parameter, value: value.to_string(), limit: limit.to_string() })
-}
-
-/// A gain or factor that must lie above 0 and at most at 1.
-fn require_fraction(
-    policy: &'static str,
-    parameter: &'static str,
-    value: f64,
-) -> Result<(), ParameterError> {
-    require(value > 0.0 && value <= 1.0, policy, parameter, &value, &"above 0 and at most 1")
-}
-
-/// A rate that must be above zero and no more than the NIC's.
-fn require_rate(
-    policy: &'static str,
-    parameter: &'static str,
-    rate: Rate,
-    line_rate: Rate,
-) -> Result<(), ParameterError> {
-    require(
-        !rate.is_zero() && rate <= line_rate,
-        policy,
-        parameter,
-        &rate,
-        &format_args!("above 0 bps and at most the NIC's rate, {line_rate}"),
-    )
-}
-
-/// A time that must not be zero.
-fn require_positive(
-    policy: &'static str,
-    parameter: &'static str,
-    value: Duration,
-) -> Result<(), ParameterError> {
-    require(!value.is_zero(), policy, parameter, &value, &"above 0 ps")
-}
-
-/// A step of `bps_per_gbps` bits per second for each 10⁹ bits per second of `line_rate`.
-fn step(line_rate: Rate, bps_per_gbps: u64) -> Rate {
-    let bps = u128::from(line_rate.as_bps()) * u128::from(bps_per_gbps) / 1_000_000_000;
-    Rate::from_bps(u64::try_from(bps).expect("a step is a small part of the line rate"))
-}
-
-/// The least rate of HPCC's scripts: 1 Gb/s, or the line rate where that is lower.
-fn recommended_min_rate(line_rate: Rate) -> Rate {
-    line_rate.min(Rate::from_gbps(1))
-}
-
 #[cfg(test)]
 mod tests {
+    use hocket_des::Duration;
+
     use super::*;
+    use crate::telemetry::Format;
 
     pub(super) const LINE: Rate = Rate::from_gbps(200);
 

@@ -7,6 +7,6 @@ mod receiver;
 mod sender;
 pub mod telemetry;
 
-pub use congestion::{Ack, Control, Path, Policy, Progress};
+pub use congestion::{Ack, Control, Path, PhaseProgress, Policy};
 pub use receiver::{Answer, Answering, Receiver};
 pub use sender::{Rounding, Sender, Window};

@@ -3,7 +3,7 @@
 use hocket_des::{Duration, Rate, Time};
 use hocket_transport::congestion::{dcqcn, dctcp, hpcc, pint, timely};
 use hocket_transport::telemetry::{Format, Hop};
-use hocket_transport::{Ack, Control, Path, Policy, Progress};
+use hocket_transport::{Ack, Control, Path, PhaseProgress, Policy};
 use proptest::prelude::*;
 
 const LINE: Rate = Rate::from_gbps(50);
@@ -93,12 +93,12 @@ proptest! {
                     format: &format,
                     load: answer.load,
                 };
-                control.catch_up(&policy, &PATH, now, Progress { sent: 1, total: 3 });
+                control.catch_up(&policy, &PATH, now, PhaseProgress { sent: 1, total: 3 });
                 if answer.marked {
                     control.on_cnp(&policy, &PATH, now);
                 }
                 control.on_ack(&policy, &PATH, &ack);
-                control.on_sent(&policy, &PATH, answer.packets * 1_036, Progress::default());
+                control.on_sent(&policy, &PATH, answer.packets * 1_036, PhaseProgress::default());
                 let rate = control.rate_bps();
                 prop_assert!(
                     (least.as_bps()..=LINE.as_bps()).contains(&rate),

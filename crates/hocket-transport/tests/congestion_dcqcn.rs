@@ -3,7 +3,7 @@
 
 use hocket_des::{Duration, EventQueue, Rate, Time};
 use hocket_transport::congestion::dcqcn::{Cut, Parameters};
-use hocket_transport::{Control, Path, Policy, Progress};
+use hocket_transport::{Control, Path, PhaseProgress, Policy};
 use proptest::prelude::*;
 
 const LINE: Rate = Rate::from_gbps(200);
@@ -199,7 +199,7 @@ fn largest_difference(
     let mut largest = 0;
     for &(gap_ns, step) in steps {
         now += Duration::from_ns(gap_ns);
-        lazy.catch_up(&policy, &PATH, now, Progress::default());
+        lazy.catch_up(&policy, &PATH, now, PhaseProgress::default());
         eager.run_to(now);
         match step {
             Step::Look => {}
@@ -208,7 +208,7 @@ fn largest_difference(
                 eager.notify(now);
             }
             Step::Send(bytes) => {
-                lazy.on_sent(&policy, &PATH, bytes, Progress::default());
+                lazy.on_sent(&policy, &PATH, bytes, PhaseProgress::default());
                 eager.send(bytes);
             }
         }

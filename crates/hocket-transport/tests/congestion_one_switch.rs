@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use hocket_des::{Duration, EventQueue, Rate, Time};
 use hocket_transport::congestion::{hpcc, timely};
 use hocket_transport::telemetry::{Format, Hop, RateCode};
-use hocket_transport::{Ack, Control, Path, Policy, Progress};
+use hocket_transport::{Ack, Control, Path, PhaseProgress, Policy};
 
 const MESSAGE: u64 = 10_000_000;
 const PAYLOAD: u64 = 1_000;
@@ -232,7 +232,7 @@ impl Run {
             format: &self.format,
             load: 0,
         };
-        sender.control.catch_up(&self.policy, &self.path, self.now, Progress::default());
+        sender.control.catch_up(&self.policy, &self.path, self.now, PhaseProgress::default());
         sender.control.on_ack(&self.policy, &self.path, &ack);
         let after = sender.control.rate_bps();
         if before != after && Control::moves_next_send(&self.policy) {

@@ -1,18 +1,5 @@
-"""The agent in a training job: applies its time-shift, measures its iterations, and tells `hocket serve`.
+"""Passes on `hocket_agent`, the agent in a training job, and holds the command that runs a job with it."""
 
-Pure standard library, as it runs inside other people's training containers: it needs nothing else of Hocket.
-
-    from hocket.agent import Agent
-
-    agent = Agent.from_environment()
-    agent.attach(model)
-    for batch in batches:
-        with agent.iteration():
-            loss(model(batch)).backward()
-            optimizer.step()
-"""
-
-from hocket.agent.agent import Agent
-from hocket.agent.settings import Settings
+from hocket_agent import Agent, Settings
 
 __all__ = ["Agent", "Settings"]

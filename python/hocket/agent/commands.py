@@ -1,12 +1,11 @@
 """The command `hocket agent`: runs a training script with the environment that its agent reads."""
 
 import os
-from collections.abc import Callable
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from hocket import options
 from hocket.errors import InputError
 
 
@@ -14,15 +13,11 @@ def agent_command(
     command: Annotated[
         list[str], typer.Argument(metavar="COMMAND", help="After --: what to run, such as python train.py.")
     ],
-    service: Annotated[
-        str | None, typer.Option("--service", metavar="URL", help="The service; HOCKET_SERVICE if not given.")
-    ] = None,
+    service: Annotated[str | None, options.service("The service; HOCKET_SERVICE if not given.")] = None,
     job: Annotated[
         str | None, typer.Option("--job", metavar="NAME", help="The job; HOCKET_JOB if not given.")
     ] = None,
-    token_file: Annotated[
-        Path | None, typer.Option("--token-file", help="A file with the token; HOCKET_TOKEN if not given.")
-    ] = None,
+    token_file: options.TokenFile = None,
     log: Annotated[
         str | None,
         typer.Option("--log", metavar="FILE", help="Append iterations as JSON lines; {rank} is replaced."),
@@ -33,10 +28,10 @@ def agent_command(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only measure: delay nothing.")] = False,
 ) -> None:
-    """Run a training script whose agent follows a service; the script has to use hocket.agent."""
-    from hocket.agent.client import client_of
-    from hocket.agent.settings import settings_of
+    """Run a training script whose agent follows a service; the script has to use hocket_agent."""
     from hocket.service.tokens import read_token
+    from hocket_agent.client import client_of
+    from hocket_agent.settings import settings_of
 
     given = {
         "HOCKET_SERVICE": service,
@@ -52,7 +47,3 @@ def agent_command(
         os.execvpe(command[0], command, environment)
     except OSError as error:
         raise InputError(f"{command[0]}: cannot be run: {error.strerror}") from None
-
-
-COMMANDS: dict[str, Callable[..., Any]] = {"agent": agent_command}
-"""By name."""

@@ -5,18 +5,25 @@ Draws come from streams of the trace's seed and their own name, so that a higher
 and more.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
 from random import Random
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field, StrictInt, StrictStr
 
 from hocket.cluster.submission import Submission, sizes_of
-from hocket.errors import InputError
-from hocket.schema import Count, Name, Number, Table, default, one_or_several
+from hocket.errors import InputError, check_choice
+from hocket.plan.schema import (
+    Count,
+    Name,
+    Number,
+    Table,
+    default,
+    one_or_several,
+)
 from hocket.units import (
     LARGEST,
     DurationPs,
@@ -24,7 +31,8 @@ from hocket.units import (
     format_duration,
     parse_duration,
 )
-from hocket.workloads import CATALOGUE, MOST_WORKERS, Model, find_model
+from hocket.workloads import CATALOGUE, Model, find_model
+from hocket.workloads.strategies import MOST_WORKERS
 
 MAX_JOBS = 100_000
 """The most jobs of a trace: fifty times those of a week on 1,024 GPUs."""
@@ -54,8 +62,8 @@ def _rising(value: tuple[int, int]) -> tuple[int, int]:
     return value
 
 
-def models_in(names: Sequence[str]) -> tuple[Model, ...]:
-    """The models that `names` stand for, each a model or one of `CLASSES`: each model once, in their order.
+def models_in(names: Sequence[str], models: Mapping[str, Model] = CATALOGUE) -> tuple[Model, ...]:
+    """What `names` stand for, each one of `models` or of `CLASSES`: each model once, in their order.
 
     Raises `InputError` for a name that is neither.
 
@@ -64,23 +72,18 @@ def models_in(names: Sequence[str]) -> tuple[Model, ...]:
     """
     found: dict[str, Model] = {}
     for name in names:
-        for model in CLASSES.get(name) or (find_model(name),):
-            found.setdefault(model.name, model)
+        of_class = CLASSES.get(name)
+        for each in [find_model(name, models).name] if of_class is None else [each.name for each in of_class]:
+            found.setdefault(each, models[each])
     return tuple(found.values())
-
-
-def _known_models(names: tuple[str, ...]) -> tuple[str, ...]:
-    models_in(names)
-    return names
 
 
 Models = Annotated[
     tuple[StrictStr, ...],
     Field(min_length=1, max_length=100),
-    AfterValidator(_known_models),
     *one_or_several(),
 ]
-WorkerRange = Annotated[tuple[Count, Count], AfterValidator(_rising)]
+CountRange = Annotated[tuple[Count, Count], AfterValidator(_rising)]
 Iterations = Annotated[StrictInt, Field(ge=1, le=MAX_ITERATIONS)]
 IterationRange = Annotated[tuple[Iterations, Iterations], AfterValidator(_rising)]
 DurationRange = Annotated[tuple[PositiveDurationPs, PositiveDurationPs], AfterValidator(_rising)]
@@ -103,7 +106,7 @@ def batch_sizes_field() -> Any:
 class Mix(Table):
     """What of a job is drawn, and from what; all draws are uniform."""
 
-    workers: WorkerRange = default((1, _MOST_ELASTIC), "NSDI'24 §5.1: from 1 to 12 GPUs at random")
+    workers: CountRange = default((1, _MOST_ELASTIC), "NSDI'24 §5.1: from 1 to 12 GPUs at random")
     max_workers: Annotated[StrictInt, Field(ge=1, le=MOST_WORKERS.value)] = default(_MOST_ELASTIC, _ELASTIC)
     """What a job that asked for less may grow to, in the sizes that its strategy has."""
     iterations: IterationRange = default((200, 1000), "NSDI'24 §5.1: from 200 to 1,000 iterations at random")
@@ -138,7 +141,11 @@ class Mix(Table):
 
 
 def drawn_batch_size(random: Random, model: Model, how: BatchSizes) -> int:
-    """A batch size of `model`: any of Table 3's range, or the one that the catalogue shows."""
+    """A batch size of `model`: any of Table 3's range, or the one that the catalogue shows.
+
+    Raises `InputError` where `how` is neither of the two.
+    """
+    check_choice("batch_sizes", how, get_args(BatchSizes))
     return random.randint(*model.batch_sizes.value) if how == "uniform" else model.reference[0]
 
 
@@ -167,12 +174,12 @@ class Poisson(Mix):
     duration_ps: PositiveDurationPs | None = Field(default=None, alias="duration")
     jobs: Annotated[StrictInt, Field(ge=1, le=MAX_JOBS)] | None = None
 
-    def submissions(self, seed: int, gpus: int) -> list[Submission]:
-        """In order of arrival, on a cluster of so many GPUs.
+    def submissions(self, seed: int, gpus: int, models: Mapping[str, Model]) -> list[Submission]:
+        """In order of arrival, on a cluster of so many GPUs; they train some of `models`.
 
         Raises `InputError` if they were more than `MAX_JOBS`, or came later than `LATEST_PS`.
         """
-        jobs = self._jobs(Random(f"{seed} poisson jobs"), gpus)
+        jobs = self._jobs(Random(f"{seed} poisson jobs"), gpus, models)
         served = Fraction(self.load) * gpus
         if self.duration_ps is None:
             drawn = list(islice(jobs, self.jobs))
@@ -189,9 +196,9 @@ class Poisson(Mix):
         times_ps = sorted(int(random.random() * duration_ps) for _ in drawn)
         return [replace(job, arrival_ps=time_ps) for job, time_ps in zip(drawn, times_ps, strict=True)]
 
-    def _jobs(self, random: Random, gpus: int) -> Iterator[Submission]:
+    def _jobs(self, random: Random, gpus: int, models: Mapping[str, Model]) -> Iterator[Submission]:
         """One after another without end, all at time 0."""
-        offered = [(model, self.sizes(model, gpus)) for model in models_in(self.models)]
+        offered = [(model, self.sizes(model, gpus)) for model in models_in(self.models, models)]
         while True:
             model, sizes = random.choice(offered)
             yield self.draw(random, model, random.choice(sizes))
@@ -233,16 +240,18 @@ class Dynamic(Mix):
         parse_duration("2 min"), "Hocket: NSDI'24 §5.3 does not say when; by then the others run", "arrival"
     )
 
-    def submissions(self, seed: int, gpus: int) -> Iterator[Submission]:
+    def submissions(self, seed: int, gpus: int, models: Mapping[str, Model]) -> Iterator[Submission]:
         """Those present at the start, then those that arrive, as they are written."""
         random = Random(f"{seed} dynamic")
         for jobs, arrival_ps in ((self.running, 0), (self.arriving, self.arrival_ps)):
             for job in jobs:
                 for _ in range(job.count):
-                    yield self._submission(job, random, arrival_ps, gpus)
+                    model = find_model(job.model, models)
+                    yield self._submission(job, model, random, arrival_ps, gpus)
 
-    def _submission(self, job: DynamicJob, random: Random, arrival_ps: int, gpus: int) -> Submission:
-        model = find_model(job.model)
+    def _submission(
+        self, job: DynamicJob, model: Model, random: Random, arrival_ps: int, gpus: int
+    ) -> Submission:
         workers = random.choice(self.sizes(model, gpus)) if job.workers is None else job.workers
         drawn = self.draw(random, model, workers, job.batch_size)
         iterations = job.iterations or drawn.iterations

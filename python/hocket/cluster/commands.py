@@ -1,23 +1,25 @@
 """The commands for clusters over time: `hocket cluster`, `explain`, `replay` and `trace`."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import TaskID
 
-from hocket.console import err, print_json, progress_bar
-from hocket.errors import InputError, SelfCheckError, located
-from hocket.exits import end_interrupted
-from hocket.results import Run
+from hocket import options
+from hocket.console import print_json, print_warnings, progress_bar, word_on_ctrl_c
+from hocket.errors import InputError, located
 from hocket.units import format_duration, parse_duration
+
+if TYPE_CHECKING:
+    from hocket.results import Run
+
+_KEPT = "finishing the step and writing what was finished"
 
 
 def cluster_command(
-    trace: Annotated[Path, typer.Argument(help="A trace of jobs and their cluster, as TOML or JSON.")],
+    trace: Annotated[Path, options.file("A trace of jobs and their cluster, as TOML or JSON")],
     schedulers: Annotated[
         list[str],
         typer.Option(
@@ -28,41 +30,36 @@ def cluster_command(
         ),
     ],
     directory: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Where to write; hocket-runs if not given."),
+        Path | None, options.out_directory("Where to write; hocket-runs if not given.")
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A value instead of the one in the file."),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option("--seed", metavar="N", help="The seed instead of the one in the file.", min=0),
-    ] = None,
-    figure: Annotated[
-        Path | None,
-        typer.Option("--figure", metavar="FILE.svg|png", help="Draw how long iterations take, as CDFs."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
+    force: options.Force = False,
+    settings: options.Settings = None,
+    seed: options.Seed = None,
+    figure: Annotated[Path | None, options.figure("Draw slowdowns, over time and as a CDF.")] = None,
+    as_json: options.AsJson = False,
+    wide: options.Wide = False,
 ) -> None:
     """Run a trace of jobs under schedulers; write the tables of each and put them side by side."""
     from hocket.cluster import report
-    from hocket.cluster.simulation import simulate as simulate_cluster
+    from hocket.cluster.policies import load_policy
+    from hocket.cluster.simulation import simulate_cluster
     from hocket.cluster.trace import load_trace
-    from hocket.schedulers.loading import load_policy
+    from hocket.results import check_replaceable
+    from hocket.results.report import end_interrupted
 
-    if figure is not None:
-        from hocket.figures import check_format
-
-        check_format(figure)
     given = [*(settings or []), *([] if seed is None else [f"seed={seed}"])]
     checked = load_trace(trace, given)
+    print_warnings(checked.warnings)
     policies = [load_policy(title, checked) for title in dict.fromkeys(schedulers)]
+    directories = [(directory or Path("hocket-runs")) / f"{trace.stem}-{each.title}" for each in policies]
+    for where, title in zip(directories, dict.fromkeys(schedulers), strict=True):
+        # What is in the files of a foreign trace or of a scheduler is not in the manifest.
+        comparable = not checked.file.imports and ".py:" not in title
+        check_replaceable(where, force, **({"plan": checked.resolved()} if comparable else {}))
     runs: dict[Path, Run] = {}
     try:
         with progress_bar() as progress:
-            for policy in policies:
-                where = (directory or Path("hocket-runs")) / f"{trace.stem}-{policy.title}"
+            for policy, where in zip(policies, directories, strict=True):
                 task = progress.add_task(policy.title, total=len(checked.jobs))
 
                 def tell(
@@ -71,7 +68,7 @@ def cluster_command(
                     text = f"{title}: simulated {time_s:,.0f} s"
                     progress.update(task, completed=done, description=text)
 
-                with _kept_in(where):
+                with word_on_ctrl_c(_KEPT):
                     runs[where] = simulate_cluster(checked, policy, directory=where, progress=tell)
                 end_interrupted(runs[where])
     finally:
@@ -81,23 +78,10 @@ def cluster_command(
         elif runs:
             report.print_runs(checked.name, runs)
     if figure is not None:
-        from hocket.figures import save
-        from hocket.figures.cluster import distribution_figure
+        from hocket.figures.cluster import schedulers_figure
 
         tables = {run.manifest["scheduler"]: run.tables["iterations"] for run in runs.values()}
-        save(distribution_figure(tables, "iteration"), figure)
-        err.print(f"figure: {figure}")
-
-
-@contextmanager
-def _kept_in(directory: Path) -> Iterator[None]:
-    """Says of a run that fails where its tables are, if it came so far."""
-    try:
-        yield
-    except (InputError, SelfCheckError) as error:
-        if (directory / "manifest.json").exists():
-            raise type(error)(f"{error}; its tables until then are in {directory}") from error
-        raise
+        options.save_figure(schedulers_figure(tables, checked.name or trace.stem), figure)
 
 
 def explain_command(
@@ -106,23 +90,19 @@ def explain_command(
         str | None,
         typer.Option("--at", metavar="TIME", help='The decision in force then, such as "72 min".'),
     ] = None,
-    figure: Annotated[
-        Path | None, typer.Option("--figure", metavar="FILE.svg|png", help="With --at: draw a link's circle.")
-    ] = None,
+    figure: Annotated[Path | None, options.figure("With --at: draw a link's circle.")] = None,
     link: Annotated[
         str | None,
         typer.Option("--link", metavar="NAME", help="The link to draw; if not given, the lowest score's."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: options.AsJson = False,
+    wide: options.Wide = False,
 ) -> None:
     """List the decisions of a cluster run, or explain one: scores, candidates, who slows whom, how much."""
     from hocket.cluster import report
-    from hocket.cluster.explain import circle_of, decisions_of, explain
+    from hocket.cluster.explain import circles_of, decisions_of, explain
+    from hocket.results import Run
 
-    if figure is not None:
-        from hocket.figures import check_format
-
-        check_format(figure)
     run = Run.read(directory)
     if at is None:
         if figure is not None or link is not None:
@@ -140,32 +120,35 @@ def explain_command(
     else:
         report.print_explanation(run, explanation)
     if figure is not None:
-        from hocket.figures import save
+        from hocket.figures.cluster import link_circle_figure
 
-        save(circle_of(run, explanation, link), figure)
-        err.print(f"figure: {figure}")
+        circles = circles_of(run, explanation)
+        title = f"{run.manifest['plan'].get('name') or directory.name} at {at}"
+        drawn = link_circle_figure(circles.cassini, circles.profiles, circles.rates_bps, link, title)
+        options.save_figure(drawn, figure)
 
 
 def replay_command(
     directory: Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a cluster run.")],
     at: Annotated[str, typer.Option("--at", metavar="TIME", help='When it starts, such as "72 min".')],
     length: Annotated[str, typer.Option("--for", metavar="TIME", help='How long it is, such as "2 s".')],
-    engine: Annotated[Literal["flow", "packet"], typer.Option("--engine", help="What runs it.")] = "packet",
+    engine: options.Engine = None,
     scheduler: Annotated[
         str | None,
         typer.Option("--scheduler", metavar="FILE.py:Class", help="Of a run under a class of one's own."),
     ] = None,
     out_directory: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="DIR", help="Where to write plan and run; RUN/replay-TIME if not given."
-        ),
+        Path | None, options.out_directory("Where to write plan and run; RUN/replay-TIME if not given.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
+    wide: options.Wide = False,
 ) -> None:
     """Run a window of a cluster run packet by packet, from the state that it was in; compare the two."""
     from hocket.cluster import report
     from hocket.cluster.replay import replay
+    from hocket.results import Run, check_replaceable
+    from hocket.results.report import end_interrupted
 
     times_ps = []
     for option, text in (("--at", at), ("--for", length)):
@@ -175,18 +158,19 @@ def replay_command(
         raise InputError(f"--for: a window must be longer than 0: got {length!r}")
     run = Run.read(directory)
     where = out_directory or directory / f"replay-{format_duration(times_ps[0]).replace(' ', '-')}"
+    check_replaceable(where, force)
     with progress_bar() as progress:
         task = progress.add_task("replaying", total=None)
 
         def tell(time_s: float, _: int, __: int | None) -> None:
             progress.update(task, description=f"replayed {time_s:,.3f} s")
 
-        with located(directory):
+        with located(directory), word_on_ctrl_c(_KEPT):
             replayed = replay(
                 run,
-                times_ps[0],
-                times_ps[1],
-                engine=engine,
+                times_ps[0] / 1e12,
+                times_ps[1] / 1e12,
+                engine=engine or "packet",
                 scheduler=scheduler,
                 directory=where,
                 progress=tell,
@@ -199,28 +183,18 @@ def replay_command(
 
 
 def trace_command(
-    trace: Annotated[Path, typer.Argument(help="A trace of jobs and their cluster, as TOML or JSON.")],
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A value instead of the one in the file."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    trace: Annotated[Path, options.file("A trace of jobs and their cluster, as TOML or JSON")],
+    settings: options.Settings = None,
+    as_json: options.AsJson = False,
+    wide: options.Wide = False,
 ) -> None:
     """Show what a trace holds: jobs by model, and the load that they bring over time."""
     from hocket.cluster import report
     from hocket.cluster.trace import load_trace
 
     checked = load_trace(trace, settings or [])
+    print_warnings(checked.warnings)
     if as_json:
         print_json(report.trace_as_json(checked))
     else:
         report.print_trace(checked)
-
-
-COMMANDS: dict[str, Callable[..., Any]] = {
-    "trace": trace_command,
-    "cluster": cluster_command,
-    "explain": explain_command,
-    "replay": replay_command,
-}
-"""By name."""

@@ -9,8 +9,8 @@ from itertools import pairwise
 import polars as pl
 
 from hocket.cluster.trace import Trace
-from hocket.schedulers import Job
-from hocket.workloads import PS_PER_S
+from hocket.profiles import PS_PER_S
+from hocket.schedulers import ClusterJob
 
 _S_PER_H = 3_600
 
@@ -41,7 +41,7 @@ def load_over_time(trace: Trace, parts: int = 10) -> pl.DataFrame:
     """
     jobs = jobs_frame(trace)
     last_s = max((jobs["arrival_s"] + jobs["run_time_s"]).to_list())
-    end_s = last_s if trace.until_ps is None else trace.until_ps / PS_PER_S
+    end_s = last_s if trace.until_s is None else trace.until_s
     edges = [end_s * part / parts for part in range(parts + 1)]
     return pl.DataFrame(
         [_part(jobs, start_s, stop_s, len(trace.cluster.gpus)) for start_s, stop_s in pairwise(edges)]
@@ -69,7 +69,7 @@ def _counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def _row(job: Job) -> dict[str, str | int | float | None]:
+def _row(job: ClusterJob) -> dict[str, str | int | float | None]:
     iterations = job.iterations(job.samples, job.requested)
     iteration_s = job.profile(job.requested).period_ps / PS_PER_S
     return {

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
-from matplotlib.figure import Figure
 
+from hocket.cluster.trace import parse_trace
 from hocket.errors import InputError
-from hocket.figures.cluster import link_circle_figure
+from hocket.profiles import WorkloadProfile
 from hocket.results import Run
-from hocket.workloads import WorkloadProfile, profile
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ class Explanation:
     """A decision, and what came of it."""
 
     decision: int
-    time_s: float
+    at_s: float
     until_s: float
     """The next decision, or the end of the run."""
     reason: str
@@ -112,18 +111,18 @@ def explain(run: Run, at_s: float) -> Explanation:
     ended_s = run.manifest["simulated_s"]
     if at_s > ended_s:
         raise InputError(f"explain: the run ended at {ended_s:g} s: got {at_s:g} s")
-    number = bisect_right(decisions["time_s"].to_list(), at_s) - 1
+    number = bisect_right(decisions["at_s"].to_list(), at_s) - 1
     if number < 0:
         raise InputError(f"explain: nothing was decided before {at_s:g} s")
     row = decisions.row(number, named=True)
-    until_s = decisions["time_s"][number + 1] if number + 1 < decisions.height else ended_s
+    until_s = decisions["at_s"][number + 1] if number + 1 < decisions.height else ended_s
     why = json.loads(row["why"])
     cassini = why["cassini"] or {"candidates": [], "components": [], "slots": {}}
-    stints = _in_force(run.tables["placements"], row["time_s"], until_s)
-    running = tuple(_running(run, stints, row["time_s"], until_s, cassini["slots"]))
+    stints = _in_force(run.tables["placements"], row["at_s"], until_s)
+    running = tuple(_running(run, stints, row["at_s"], until_s, cassini["slots"]))
     return Explanation(
         decision=number,
-        time_s=row["time_s"],
+        at_s=row["at_s"],
         until_s=until_s,
         reason=row["reason"],
         candidates=row["candidates"],
@@ -136,7 +135,7 @@ def explain(run: Run, at_s: float) -> Explanation:
             if each["discarded"] is not None
         ),
         moved=tuple(row["moved"]),
-        waiting=tuple(_waiting(run, running, row["time_s"])),
+        waiting=tuple(_waiting(run, running, row["at_s"])),
         links=tuple(_links(run, stints, number)),
         sharing=tuple(
             SharingJobs(tuple(each["jobs"]), each["score"], each["gain"], each["why_none"])
@@ -148,42 +147,53 @@ def explain(run: Run, at_s: float) -> Explanation:
     )
 
 
-def circle_of(run: Run, explanation: Explanation, link: str | None = None) -> Figure:
-    """The circle of `link` under a decision, or of the shared link with the lowest score.
+@dataclass(frozen=True)
+class SharedCircles:
+    """What the circles of shared links under a decision are drawn from."""
 
-    Raises `InputError` if CASSINI did not choose, or no link or not this one is shared by jobs on a circle.
-    """
+    cassini: Mapping[str, Any]
+    """What CASSINI noted of the decision."""
+    profiles: Mapping[str, WorkloadProfile]
+    """By job, an iteration of it while the decision held."""
+    rates_bps: Mapping[str, int]
+    """By link."""
+
+
+def circles_of(run: Run, explanation: Explanation) -> SharedCircles:
+    """The circles of links under a decision. Raises `InputError` if CASSINI did not choose."""
     cassini = json.loads(decisions_of(run)["why"][explanation.decision])["cassini"]
     if cassini is None:
         raise InputError("a figure: the run is without CASSINI, which finds the circles of links")
     rates_bps = run.tables["links"].select("link", "rate_bps").unique()
-    return link_circle_figure(cassini, dict(_profiles(run, explanation)), dict(rates_bps.rows()), link)
+    return SharedCircles(cassini, dict(_profiles(run, explanation)), dict(rates_bps.rows()))
 
 
 def _profiles(run: Run, explanation: Explanation) -> Iterator[tuple[str, WorkloadProfile]]:
     """What each job does in an iteration while the decision holds."""
-    stints = _in_force(run.tables["placements"], explanation.time_s, explanation.until_s)
+    stints = _in_force(run.tables["placements"], explanation.at_s, explanation.until_s)
     jobs = run.tables["jobs"].select("job", "model", "strategy")
+    models = parse_trace(run.manifest["plan"]["given"], source="the trace in its manifest").file.models
     for row in stints.join(jobs, on="job", maintain_order="left").to_dicts():
-        yield row["job"], profile(row["model"], row["batch_size"], row["workers"], row["strategy"])
+        model = models[row["model"]]
+        yield row["job"], model.profile(row["batch_size"], row["workers"], row["strategy"])
 
 
-def _in_force(placements: pl.DataFrame, time_s: float, until_s: float) -> pl.DataFrame:
+def _in_force(placements: pl.DataFrame, at_s: float, until_s: float) -> pl.DataFrame:
     """The last stint of each job that had GPUs between two times, in order of jobs."""
-    overlaps = (pl.col("given_s") < until_s) & (pl.col("until_s") > time_s)
+    overlaps = (pl.col("given_s") < until_s) & (pl.col("until_s") > at_s)
     found = placements.filter(overlaps).sort("given_s", maintain_order=True)
     return found.unique("job", keep="last", maintain_order=True).sort("job")
 
 
 def _running(
-    run: Run, stints: pl.DataFrame, time_s: float, until_s: float, slots: Mapping[str, Mapping[str, int]]
+    run: Run, stints: pl.DataFrame, at_s: float, until_s: float, slots: Mapping[str, Mapping[str, int]]
 ) -> Iterator[RunningJob]:
-    begun = pl.max_horizontal("start_s", pl.lit(time_s))
+    begun = pl.max_horizontal("start_s", pl.lit(at_s))
     ended = pl.min_horizontal("end_s", pl.lit(until_s))
     part = pl.col("count") * (ended - begun) / (pl.col("end_s") - pl.col("start_s"))
     done = (
         run.tables["iterations"]
-        .filter((pl.col("end_s") > time_s) & (pl.col("start_s") < until_s))
+        .filter((pl.col("end_s") > at_s) & (pl.col("start_s") < until_s))
         .group_by("job")
         .agg(
             did=part.sum(),
@@ -214,12 +224,12 @@ def _delays(run: Run, running: Iterable[RunningJob], decision: int) -> Iterator[
     yield from sorted(found, key=lambda each: (-each.per_iteration_s, each.link, each.job, each.other))
 
 
-def _waiting(run: Run, running: Iterable[RunningJob], time_s: float) -> Iterator[str]:
+def _waiting(run: Run, running: Iterable[RunningJob], at_s: float) -> Iterator[str]:
     """Jobs that are in the cluster without GPUs."""
     have = {each.job for each in running}
     for row in run.tables["jobs"].select("job", "arrival_s", "end_s").to_dicts():
-        gone = row["end_s"] is not None and row["end_s"] <= time_s
-        if row["arrival_s"] <= time_s and not gone and row["job"] not in have:
+        gone = row["end_s"] is not None and row["end_s"] <= at_s
+        if row["arrival_s"] <= at_s and not gone and row["job"] not in have:
             yield row["job"]
 
 

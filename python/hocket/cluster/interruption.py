@@ -2,6 +2,7 @@
 
 import signal
 import threading
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Self
 
@@ -31,3 +32,7 @@ class Interruption:
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.came = True
         signal.signal(signal.SIGINT, self._before)
+        # Whoever waits for it may say so at once.
+        if callable(self._before):
+            with suppress(KeyboardInterrupt):
+                self._before(number, frame)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hocket import _hocket
-from hocket.network import Network
+from hocket.engines.network import Network
 
 RATE_BPS = 50 * 10**9
 """NSDI'24 §5.1: NICs of 50 Gbps, and links as fast between the switches."""

@@ -6,21 +6,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import polars as pl
 import tomli_w
 
 from hocket import _hocket
 from hocket.cluster.marks import CONGESTION, SWITCH, marks_for
+from hocket.cluster.policies import Policy, load_policy
 from hocket.cluster.simulation import reached
 from hocket.cluster.trace import Trace, parse_trace
 from hocket.cluster.transitions import Stint, Transitions
-from hocket.errors import InputError
+from hocket.engines.run import Progress, simulate
+from hocket.engines.specs import plain
+from hocket.errors import InputError, check_choice
 from hocket.plan import Engine
 from hocket.results import Run, frame
-from hocket.runner import Progress, plain, simulate
-from hocket.schedulers.loading import Policy, load_policy
 from hocket.units import format_duration, format_rate
 
 PLAN = "plan.toml"
@@ -37,10 +38,10 @@ _PS_PER_S = 10**12
 
 @dataclass(frozen=True)
 class Window:
-    """What a cluster is at `at_ps`, and what it does until `until_ps`."""
+    """What a cluster is at `at_s`, and what it does until `until_s`."""
 
-    at_ps: int
-    until_ps: int
+    at_s: float
+    until_s: float
     ended_early: bool
     """By a decision of the scheduler: what it decides is not in the plan."""
     plan: Mapping[str, Any]
@@ -85,15 +86,15 @@ class Replay:
 
 def replay(
     run: Run,
-    at_ps: int,
-    for_ps: int,
+    at_s: float,
+    for_s: float,
     *,
     engine: Engine = "packet",
     scheduler: str | None = None,
     directory: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Replay:
-    """Replays `for_ps` of a cluster run from `at_ps` on; with a `directory`, plan and run are written there.
+    """Replays `for_s` of a cluster run from `at_s` on; with a `directory`, plan and run are written there.
 
     Jobs run where they ran, on the same ways, each with the rest of the iteration that it was in, and in its
     slots. Jitter is drawn anew. Where the scheduler decides within the window, it ends there. `scheduler`
@@ -101,20 +102,22 @@ def replay(
 
     Raises `InputError` as `window` does and as `hocket.simulate` does.
     """
-    found = window(run, at_ps, for_ps, scheduler=scheduler)
+    check_choice("engine", engine, get_args(Engine))
+    found = window(run, at_s, for_s, scheduler=scheduler)
     ran = simulate(found.plan, engine=engine, directory=directory, progress=progress)
     if directory is not None:
         found.write(directory)
     return Replay(found, ran)
 
 
-def window(run: Run, at_ps: int, for_ps: int, *, scheduler: str | None = None) -> Window:
-    """What a cluster run was at `at_ps`, as a plan, and what it did in the `for_ps` after that.
+def window(run: Run, at_s: float, for_s: float, *, scheduler: str | None = None) -> Window:
+    """What a cluster run was at `at_s`, as a plan, and what it did in the `for_s` after that.
 
     Raises `InputError` if it is not of a cluster, was made by another version, was over by then, or had no
     job that ran, if its jobs shared no network or it was under another policy than `scheduler`, and as
     `load_policy` does.
     """
+    at_ps, for_ps = round(at_s * _PS_PER_S), round(for_s * _PS_PER_S)
     trace = _trace_of(run)
     policy = _sharing(_policy_of(run, scheduler, trace))
     ended_ps = round(run.manifest["simulated_s"] * _PS_PER_S)
@@ -133,7 +136,7 @@ def window(run: Run, at_ps: int, for_ps: int, *, scheduler: str | None = None) -
     means = _means_until(transitions.engine, stints, at_ps, until_ps)
     if not _counts_marks(trace):
         means = means.with_columns(marks=pl.lit(None, dtype=pl.Float64))
-    return Window(at_ps, until_ps, until_ps < asked_ps, plan, means)
+    return Window(at_ps / _PS_PER_S, until_ps / _PS_PER_S, until_ps < asked_ps, plan, means)
 
 
 def means_of(run: Run) -> pl.DataFrame:
@@ -145,7 +148,7 @@ def means_of(run: Run) -> pl.DataFrame:
         its = whole.filter(pl.col("job") == job)
         marks = None
         if flows is not None and its.height > 0:
-            sent = pl.col("start_ps").is_between(its["start_ps"].min(), its["end_ps"].max(), closed="left")
+            sent = pl.col("start_s").is_between(its["start_s"].min(), its["end_s"].max(), closed="left")
             marks = float(flows.filter((pl.col("job") == job) & sent)["marks"].sum())
         rows.append(_means(job, its.height, float(its["iteration_s"].sum()), marks))
     return pl.DataFrame(rows, schema=MEANS, orient="row")
@@ -196,7 +199,7 @@ def _sharing(policy: Policy) -> Policy:
 
 def _decisions_ps(run: Run) -> Iterator[int]:
     """When the scheduler was asked, ascending."""
-    return (round(time_s * _PS_PER_S) for time_s in run.tables["decisions"]["time_s"])
+    return (round(at_s * _PS_PER_S) for at_s in run.tables["decisions"]["at_s"])
 
 
 def _counts_marks(trace: Trace) -> bool:
@@ -240,26 +243,25 @@ def _job(stint: Stint, rest: "_hocket._Rest", at_ps: int) -> dict[str, Any]:
         # The rest of a wait counts as an iteration, but is none of those that are left.
         job["iterations"] += rest["waits"]
     if rest["slots"] is not None:
-        origin_ps, period_ps, readjusts = rest["slots"]
-        shift_ps = (origin_ps - at_ps) % period_ps
+        period_ps = rest["slots"]["period_ps"]
+        shift_ps = (rest["slots"]["origin_ps"] - at_ps) % period_ps
         # A plan has no slots shorter than an iteration, and a shift delays an iteration that begins now.
-        if period_ps >= profile[0] and (rest["rest"] is not None or shift_ps == 0):
+        if period_ps >= profile["period_ps"] and (rest["rest"] is not None or shift_ps == 0):
             slots = {"time_shift": format_duration(shift_ps), "pad_to": format_duration(period_ps)}
-            job |= {**slots, "readjust": readjusts}
+            job |= {**slots, "readjust": rest["slots"]["readjusts"]}
     return job
 
 
 def _written(profile: "_hocket._Profile") -> dict[str, Any]:
-    period_ps, phases = profile
     up = [
         {
-            "start": format_duration(start_ps),
-            "duration": format_duration(duration_ps),
-            "rate": format_rate(rate_bps),
+            "start": format_duration(phase["start_ps"]),
+            "duration": format_duration(phase["duration_ps"]),
+            "rate": format_rate(phase["rate_bps"]),
         }
-        for start_ps, duration_ps, rate_bps in phases
+        for phase in profile["phases"]
     ]
-    return {"period": format_duration(period_ps), "up": up}
+    return {"period": format_duration(profile["period_ps"]), "up": up}
 
 
 def _means_until(

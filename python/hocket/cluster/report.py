@@ -1,6 +1,5 @@
 """What `hocket trace`, `hocket cluster`, `hocket explain` and `hocket replay` print."""
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,8 @@ from hocket.cluster.explain import Explanation
 from hocket.cluster.overview import overviews
 from hocket.cluster.replay import PLAN, Replay
 from hocket.cluster.trace import Trace
-from hocket.console import count, milliseconds, out, print_table
+from hocket.compat.answer import written_score
+from hocket.console import Column, count, milliseconds, out, print_table
 from hocket.results import Run
 from hocket.units import format_duration
 
@@ -33,25 +33,17 @@ def print_runs(title: str, runs: Mapping[Path, Run]) -> None:
     out.print(f"[bold]{escape(title)}[/bold]")
     rows = overviews(runs.values()).to_dicts()
     header = (
-        "scheduler",
-        "jobs done",
-        "÷ idle",
-        "p99 ÷ idle",
-        "mean (ms)",
-        "faster",
-        "p99 (ms)",
-        "faster",
-        "completion (s)",
-        "restarts",
-        "marks/iteration",
-        "adjustments/min",
+        *("scheduler", Column("jobs done", spare=3), "÷ idle", "p99 ÷ idle"),
+        *("mean (ms)", Column("faster", spare=2), Column("p99 (ms)", spare=1), Column("faster", spare=2)),
+        *(Column("completion (s)", spare=1), Column("restarts", spare=4)),
+        *(Column("marks/iteration", spare=5), Column("adjustments/min", spare=6)),
     )
     print_table(header, map(_overview_row, rows))
     for note in (*_not_alike(rows), *_left_waiting(runs.values())):
         out.print(f"note: {escape(note)}")
     out.print()
     for directory, run in runs.items():
-        tables = ", ".join(f"{name} ({table.height:,})" for name, table in run.tables.items())
+        tables = ", ".join(f"{name} ({run.height(name):,})" for name in run.tables)
         took = f"simulated {run.manifest['simulated_s']:,.3f} s in {run.manifest['run_s']:.3f} s"
         out.print(f"{escape(run.manifest['scheduler'])}: {took}")
         out.print(f"written to {escape(str(directory))}: manifest.json and Parquet tables {tables}")
@@ -116,7 +108,10 @@ def print_trace(trace: Trace) -> None:
         )
         for row in by_model(trace).to_dicts()
     )
-    header = ("model", "jobs", "workers", "iterations", "idle (ms)", "alone (min)", "GPU-hours")
+    header = (
+        *("model", "jobs", "workers", Column("iterations", spare=1)),
+        *("idle (ms)", Column("alone (min)", spare=2), "GPU-hours"),
+    )
     print_table(header, models)
     out.print()
     over_time = load_over_time(trace).to_dicts()
@@ -151,7 +146,7 @@ def print_decisions(decisions: pl.DataFrame) -> None:
     rows = (
         (
             str(row["decision"]),
-            f"{row['time_s']:,.1f}",
+            f"{row['at_s']:,.1f}",
             _cut(row["reason"]),
             str(row["jobs"]),
             str(row["waiting"]),
@@ -164,16 +159,20 @@ def print_decisions(decisions: pl.DataFrame) -> None:
         )
         for row in decisions.to_dicts()
     )
-    header = ("decision", "time (s)", "asked on", "jobs", "waiting", "candidates", "discarded", "chosen")
-    print_table((*header, "own score", "score", "moved"), rows, left=0)
+    header = (
+        *("decision", "time (s)", Column("asked on", text=True), "jobs", Column("waiting", spare=1)),
+        *(Column("candidates", spare=4), Column("discarded", spare=5), Column("chosen", spare=3)),
+        *(Column("own score", spare=2), "score", "moved"),
+    )
+    print_table(header, rows, left=0)
 
 
 def print_explanation(run: Run, explanation: Explanation) -> None:
     """One decision: what was chosen and why, and how jobs fared while it held."""
     each = explanation
     out.print(
-        f"[bold]{escape(run.manifest['scheduler'])}[/bold]: decision {each.decision} at {each.time_s:,.3f} s "
-        f"({each.time_s / 60:,.1f} min), in force until {each.until_s:,.3f} s"
+        f"[bold]{escape(run.manifest['scheduler'])}[/bold]: decision {each.decision} at {each.at_s:,.3f} s "
+        f"({each.at_s / 60:,.1f} min), in force until {each.until_s:,.3f} s"
     )
     out.print(f"asked on {escape(each.reason)}")
     out.print(_choice(each))
@@ -191,9 +190,9 @@ def print_explanation(run: Run, explanation: Explanation) -> None:
 def print_replay(replay: Replay, directory: Path) -> None:
     """A window of a cluster run beside its replay, job by job."""
     window, engine = replay.window, replay.run.manifest["engine"]
-    for_s = (window.until_ps - window.at_ps) / 1e12
+    for_s = window.until_s - window.at_s
     cut = "; the scheduler decides then, and the window ends" if window.ended_early else ""
-    out.print(f"[bold]{for_s:,.3f} s from {format_duration(window.at_ps)} on[/bold]{cut}")
+    out.print(f"[bold]{for_s:,.3f} s from {format_duration(round(window.at_s * 1e12))} on[/bold]{cut}")
     rows = (
         (
             row["job"],
@@ -207,13 +206,9 @@ def print_replay(replay: Replay, directory: Path) -> None:
         for row in replay.comparison().to_dicts()
     )
     header = (
-        "job",
-        "iterations",
-        f"{engine}s",
-        "mean (ms)",
-        f"{engine}s",
-        "marks/iteration",
-        f"{engine}s",
+        *("job", Column("iterations", spare=2), Column(f"{engine}s", spare=2)),
+        *("mean (ms)", f"{engine}s"),
+        *(Column("marks/iteration", spare=1), Column(f"{engine}s", spare=1)),
     )
     print_table(header, rows)
     out.print(f"PAUSE frames: {count(replay.pauses)}")
@@ -224,8 +219,8 @@ def replay_as_json(replay: Replay) -> dict[str, Any]:
     """The same for programs."""
     window = replay.window
     return {
-        "at_s": window.at_ps / 1e12,
-        "until_s": window.until_ps / 1e12,
+        "at_s": window.at_s,
+        "until_s": window.until_s,
         "ended_early": window.ended_early,
         "engine": replay.run.manifest["engine"],
         "jobs": replay.comparison().to_dicts(),
@@ -293,7 +288,10 @@ def _print_jobs(each: Explanation) -> None:
         )
         for job in each.jobs
     )
-    header = ("job", "workers", "iterations", "mean (ms)", "idle (ms)", "slower", "slot (ms)")
+    header = (
+        *("job", Column("workers", spare=1), Column("iterations", spare=2)),
+        *("mean (ms)", "idle (ms)", "slower", "slot (ms)"),
+    )
     out.print()
     print_table(header, rows)
 
@@ -373,8 +371,7 @@ def _factor(value: float | None) -> str:
 
 
 def _score(value: float | None) -> str:
-    """Three decimals, rounded down: 0.9996 is not full compatibility."""
-    return "–" if value is None else f"{math.floor(1000 * value + 1e-9) / 1000:.3f}"
+    return "–" if value is None else written_score(value)
 
 
 def _number(value: float | None, decimals: int) -> str:

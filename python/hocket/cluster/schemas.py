@@ -43,7 +43,7 @@ PLACEMENTS = pl.Schema(
 DECISIONS = pl.Schema(
     {
         "decision": pl.Int64(),
-        "time_s": pl.Float64(),
+        "at_s": pl.Float64(),
         "reason": pl.String(),
         "jobs": pl.Int64(),
         "waiting": pl.Int64(),
@@ -86,7 +86,7 @@ DELAYS = pl.Schema(
 it sent more slowly than on an idle network. What it lost is shared out by what the others sent."""
 
 ADJUSTMENTS = pl.Schema(
-    {"job": pl.String, "time_s": pl.Float64, "deviation_s": pl.Float64, "delay_s": pl.Float64}
+    {"job": pl.String, "at_s": pl.Float64, "deviation_s": pl.Float64, "delay_s": pl.Float64}
 )
 """A row per time that a job that had drifted was brought back to its slot."""
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, StrictBool, StrictInt
 
-from hocket.schema import Number, Table, default
+from hocket.plan.schema import Number, Table, default, size_within
 from hocket.units import DurationPs, parse_duration
 
 
@@ -15,6 +15,8 @@ class Settings(Table):
         1, "NSDI'24 §5.1: servers of one GPU and one NIC"
     )
     """GPUs that share each NIC of the fabric."""
+    gpu_memory_bytes: Annotated[int, *size_within(1, 10**15)] | None = Field(default=None, alias="gpu_memory")
+    """Of a GPU: no model of `[[models]]` may need more."""
     start_cost_ps: DurationPs = default(
         parse_duration("5 s"), "Hocket: a container starts and loads its model", "start_cost"
     )

@@ -5,22 +5,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from hocket import _hocket
 from hocket.cluster.interruption import Interruption
 from hocket.cluster.marks import marks_for
+from hocket.cluster.policies import Policy, load_policy
 from hocket.cluster.tables import Tables, Verdict
-from hocket.cluster.trace import Trace
+from hocket.cluster.trace import Trace, TraceLike, as_trace
 from hocket.cluster.transitions import Costs, Transitions
 from hocket.errors import InputError, SelfCheckError
-from hocket.packets import Memory, Sink
 from hocket.results import Run, RunWriter, peak_rss_mb
-from hocket.schedulers import Decision, State
+from hocket.results.run import MANIFEST
+from hocket.results.sink import Memory, Sink
+from hocket.schedulers import Decision, Scheduler, State
 from hocket.schedulers.cassini import Cassini, Chosen
 from hocket.schedulers.checks import checked
 from hocket.schedulers.crossings import Routes
-from hocket.schedulers.loading import Policy, load_policy
+from hocket.units import shown
 
 Progress = Callable[[float, int, int], object]
 """Called now and then with simulated seconds, jobs done, and jobs in total."""
@@ -32,38 +34,118 @@ _NEVER_PS = 2**63 - 1
 _MOST_IN_VAIN = 1_000
 
 
-def simulate(
-    trace: Trace,
-    policy: Policy | str,
+SchedulerLike = str | Policy | Scheduler
+"""A scheduler: its name as `load_policy` takes it, an object, or one of these with CASSINI as a `Policy`."""
+
+_Scheduler = TypeVar("_Scheduler", bound=SchedulerLike)
+
+
+@overload
+def simulate_cluster(
+    trace: TraceLike,
+    scheduler: SchedulerLike,
     *,
     directory: str | Path | None = None,
     progress: Progress | None = None,
-) -> Run:
-    """Simulates the jobs of `trace` on the flow engine, where `policy`, or the one of this name, puts them.
+) -> Run: ...
 
-    Names are those that `load_policy` takes. The same trace and policy give the same tables, which
-    `hocket.cluster.schemas` describes. With a `directory` the run is written there while it goes on, so that
-    its tables need not fit into memory. Ctrl-C ends the run early: what was finished by then comes back,
-    marked as interrupted.
 
-    Raises `InputError` for an unknown name, and for a scheduler that raises or answers what cannot be carried
-    out, and `SelfCheckError` where the engine proves itself wrong: what was recorded until then is in the
-    directory, with the status `failed`.
+@overload
+def simulate_cluster(
+    trace: TraceLike,
+    scheduler: list[_Scheduler],
+    *,
+    directory: str | Path | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Run]: ...
+
+
+def simulate_cluster(
+    trace: TraceLike,
+    scheduler: SchedulerLike | list[_Scheduler],
+    *,
+    directory: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Run | dict[str, Run]:
+    """Simulate the jobs of a trace on the flow engine, where a scheduler places them.
+
+    `trace` is a `Trace`, a path, or its tables. A scheduler is a name that `hocket cluster --scheduler`
+    takes, such as "themis+cassini"; an object with `schedule(state, candidates)`; or a
+    `hocket.cluster.policies.Policy` of such an object. For one, the answer is its run; for a list, the runs
+    by the schedulers' names, in the order of the list.
+
+    The same trace and scheduler give the same tables, which `hocket.cluster.schemas` describes. With a
+    `directory` the run is written there while it goes on, so that its tables need not fit into memory; of a
+    list, each into a directory of its name in it. `progress` is called now and then with simulated seconds,
+    jobs done and jobs in total. Ctrl-C ends the run early, and a list with it: what was finished by then
+    comes back, marked as interrupted.
+
+    Raises:
+        hocket.errors.InputError: The trace is wrong, a scheduler's name is unknown or given twice, or a
+            scheduler raises or answers what cannot be carried out; what was recorded until then is in the
+            directory, with the status `failed`.
+        hocket.errors.SelfCheckError: A check of the engine failed; likewise.
+
+    >>> run = simulate_cluster({
+    ...     "fabric": {"testbed": "cassini"},
+    ...     "jobs": [{"model": "VGG16", "name": "a", "batch_size": 1400, "workers": 4, "iterations": 100}],
+    ... }, "themis")
+    >>> run.tables["jobs"].select("job", "status").rows()
+    [('a', 'done')]
     """
-    if isinstance(policy, str):
-        policy = load_policy(policy, trace)
-    with RunWriter(directory) if directory is not None else Memory() as sink:
-        return _Simulation(trace, policy, trace.until_ps, sink, progress).run()
+    trace = as_trace(trace)
+    if not isinstance(scheduler, list):
+        return _simulated(trace, _as_policy(scheduler, trace), directory, progress)
+    policies = [_as_policy(each, trace) for each in scheduler]
+    titles = [policy.title for policy in policies]
+    for title in titles:
+        if titles.count(title) > 1:
+            raise InputError(
+                f"scheduler {shown(title)}: is given {titles.count(title)} times; names are unique"
+            )
+    runs = {}
+    for policy in policies:
+        where = None if directory is None else Path(directory) / policy.title
+        runs[policy.title] = run = _simulated(trace, policy, where, progress)
+        if run.interrupted:
+            break
+    return runs
+
+
+def _as_policy(scheduler: SchedulerLike, trace: Trace) -> Policy:
+    """The scheduler under its name. Raises `InputError` for an unknown one."""
+    match scheduler:
+        case str():
+            return load_policy(scheduler, trace)
+        case Policy():
+            return scheduler
+        case _ if callable(getattr(scheduler, "schedule", None)):
+            return Policy(type(scheduler).__name__, scheduler)
+        case _:
+            raise InputError(
+                f"scheduler: must be a name, or have a method schedule(state, candidates): got {scheduler!r}"
+            )
+
+
+def _simulated(trace: Trace, policy: Policy, directory: str | Path | None, progress: Progress | None) -> Run:
+    """One run. An error says where the tables are, if any were written."""
+    try:
+        with RunWriter(directory) if directory is not None else Memory() as sink:
+            return _Simulation(trace, policy, trace.file.until_ps, sink, progress).run()
+    except (InputError, SelfCheckError) as error:
+        if directory is not None and (Path(directory) / MANIFEST).exists():
+            raise type(error)(f"{error}; its tables until then are in {directory}") from error
+        raise
 
 
 def reached(trace: Trace, policy: Policy | str, at_ps: int) -> Transitions:
     """Jobs, GPUs and engine of such a run at `at_ps`, or at its end if that comes before.
 
-    Raises `InputError` as `simulate` does.
+    Raises `InputError` as `simulate_cluster` does.
     """
     if isinstance(policy, str):
         policy = load_policy(policy, trace)
-    simulation = _Simulation(trace, policy, min(at_ps, trace.until_ps or at_ps), Memory(), None)
+    simulation = _Simulation(trace, policy, min(at_ps, trace.file.until_ps or at_ps), Memory(), None)
     while simulation.goes_on():
         simulation.step()
     return simulation.transitions
@@ -168,7 +250,7 @@ class _Simulation:
             done = len(self.transitions.done)
             self._progress(self._engine.now_ps / 1e12, done, len(self._trace.jobs))
 
-    def _advanced(self) -> list[tuple[int, str]]:
+    def _advanced(self) -> Sequence[tuple[int, str]]:
         """Lets the engine go on; returns the jobs whose stints ended."""
         try:
             return self._engine.advance(self._next_ps())

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from string import ascii_uppercase
 
 from hocket.errors import InputError
-from hocket.schedulers import Job
+from hocket.profiles import WorkloadProfile
+from hocket.schedulers import ClusterJob
 from hocket.units import shown
-from hocket.workloads import Model, WorkloadProfile
+from hocket.workloads import Model
 
 
 @dataclass(frozen=True)
@@ -33,18 +34,18 @@ class Submission:
     @property
     def profile(self) -> WorkloadProfile:
         """An iteration as submitted, on an idle network."""
-        return self.model.strategy_for(self.workers, self.strategy).profile(self.batch_size, self.workers)
+        return self.model.profile(self.batch_size, self.workers, self.strategy)
 
     @property
     def gpu_ps(self) -> int:
         """Its work, alone and as submitted: GPUs × picoseconds."""
         return self.workers * self.iterations * self.profile.period_ps
 
-    def job(self, name: str, gpus: int) -> Job:
+    def job(self, name: str, gpus: int) -> ClusterJob:
         """The job called `name` on a cluster of so many GPUs; it never changes its strategy."""
         strategy = self.model.strategy_for(self.workers, self.strategy)
         most = min(self.most, gpus)
-        return Job(
+        return ClusterJob(
             name=name,
             model=self.model.name,
             batch_size=self.batch_size,
@@ -53,6 +54,7 @@ class Submission:
             requested=self.workers,
             sizes=tuple(count for count in strategy.workers.value if self.fewest <= count <= most),
             samples=self.iterations * self.workers * self.batch_size,
+            trained=self.model,
         )
 
 
@@ -70,7 +72,7 @@ def check_cluster(model: Model, workers: int, gpus: int) -> None:
         )
 
 
-def named(submissions: Sequence[Submission], gpus: int) -> tuple[Job, ...]:
+def named(submissions: Sequence[Submission], gpus: int) -> tuple[ClusterJob, ...]:
     """The jobs of `submissions` in order of arrival, those of the same time in the given order.
 
     Jobs without a name have that of their model; of several alike, with the suffixes -A, -B, … in order of

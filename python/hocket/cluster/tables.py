@@ -24,9 +24,9 @@ from hocket.cluster.schemas import (
 )
 from hocket.cluster.trace import Trace
 from hocket.cluster.transitions import Member, Stint
-from hocket.network import Network
-from hocket.packets import Sink
+from hocket.engines.network import Network
 from hocket.results import frame
+from hocket.results.sink import Sink
 from hocket.schedulers import Decision
 from hocket.schedulers.cassini import Chosen
 
@@ -140,7 +140,7 @@ class Tables:
         """Those of several decisions as one table, which is quicker than a table for each."""
         if not self._delays:
             return pl.DataFrame(schema=DELAYS)
-        counts = [len(columns["delay_s"][1]) // _BYTES_PER_DELAY for _, columns in self._delays]
+        counts = [len(columns["delay_s"]["buffer"]) // _BYTES_PER_DELAY for _, columns in self._delays]
         decisions = np.repeat([held for held, _ in self._delays], counts)
         rows = self._frame(_joined([columns for _, columns in self._delays]))
         return rows.with_columns(decision=decisions).select(DELAYS.names()).cast(DELAYS)
@@ -154,8 +154,10 @@ class Tables:
 
     def _named(self, name: str, column: "_hocket._Column") -> "_hocket._Column":
         if name in ("job", "other"):
-            return (*column[:2], self._jobs)
-        return (*column[:2], [self._shown[link] for link in column[2]]) if len(column) == 3 else column
+            return {**column, "dictionary": self._jobs}
+        if column["dictionary"] is None:
+            return column
+        return {**column, "dictionary": [self._shown[link] for link in column["dictionary"]]}
 
     def _add(self, name: str, rows: pl.DataFrame) -> None:
         self._rows[name] += rows.height
@@ -169,15 +171,17 @@ def _joined(tables: Sequence[_Columns]) -> _Columns:
 
 def _joined_column(columns: Sequence["_hocket._Column"]) -> "_hocket._Column":
     """Each column of text has a dictionary of its own, which its codes count from."""
-    dtype = columns[0][0]
+    dtype = columns[0]["dtype"]
     words: list[str] = []
     parts = []
     for column in columns:
-        parts.append(np.frombuffer(column[1], dtype) + np.dtype(dtype).type(len(words)))
-        if len(column) == 3:
-            words.extend(column[2])
-    joined = dtype, np.concatenate(parts).tobytes()
-    return (*joined, words) if len(columns[0]) == 3 else joined
+        parts.append(np.frombuffer(column["buffer"], dtype) + np.dtype(dtype).type(len(words)))
+        words.extend(column["dictionary"] or ())
+    return {
+        "dtype": dtype,
+        "buffer": np.concatenate(parts).tobytes(),
+        "dictionary": None if columns[0]["dictionary"] is None else words,
+    }
 
 
 def _seconds(column: str) -> pl.Expr:
@@ -232,7 +236,7 @@ def _iterations(rows: pl.DataFrame) -> pl.DataFrame:
 def _adjustments(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.select(
         "job",
-        _seconds("time_ps").alias("time_s"),
+        _seconds("time_ps").alias("at_s"),
         _seconds("deviation_ps").alias("deviation_s"),
         _seconds("delay_ps").alias("delay_s"),
     ).cast(ADJUSTMENTS)
@@ -264,7 +268,7 @@ def _decisions(verdicts: Iterable[Verdict], first: int) -> pl.DataFrame:
         rows.append(
             {
                 "decision": number,
-                "time_s": verdict.time_ps / 1e12,
+                "at_s": verdict.time_ps / 1e12,
                 "reason": verdict.reason,
                 "jobs": verdict.jobs,
                 "waiting": verdict.waiting,

@@ -11,33 +11,42 @@ from hocket.cluster.file import TraceFile
 from hocket.cluster.importers import Report, imported
 from hocket.cluster.settings import Settings
 from hocket.cluster.submission import Submission, check_names, named
+from hocket.display import brief, counted, on_one_line
+from hocket.engines.network import Network, network_of
 from hocket.errors import InputError, located
-from hocket.network import Network, network_of
+from hocket.plan.kinds import check_kind
+from hocket.plan.lines import Lines
 from hocket.plan.plan import defaults_in
 from hocket.plan.reading import parse_as, read_tables, schema_of
-from hocket.schedulers import Cluster, Gpus, Job
-from hocket.schedulers.cassini import Options as CassiniOptions
-from hocket.schedulers.pollux import Options as PolluxOptions
-from hocket.schedulers.themis import Options as ThemisOptions
+from hocket.schedulers import Cluster, ClusterJob, Gpus
+from hocket.schedulers.cassini import CassiniOptions
+from hocket.schedulers.pollux import PolluxOptions
+from hocket.schedulers.themis import ThemisOptions
 from hocket.sweeps.axes import parse_axis, with_setting
 from hocket.units import format_rate, shown
 
+_PS_PER_S = 10**12
 _HOLDS = "a trace has at least a [fabric] and one of [[jobs]], [poisson], [dynamic] and [[import]]"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Trace:
     """A cluster and its jobs; valid by construction, and the same for the same file and seed."""
 
     name: str
     file: TraceFile
     """What it was made from, with the options of schedulers."""
-    jobs: tuple[Job, ...]
+    jobs: tuple[ClusterJob, ...]
     """In order of arrival."""
     placement: Mapping[str, Gpus]
     """Of jobs that run at the start already: where."""
     imports: tuple[Report, ...]
     """What became of the jobs in each foreign trace."""
+
+    def __repr__(self) -> str:
+        jobs, gpus = counted(len(self.jobs), "job"), counted(len(self.cluster.gpus), "GPU")
+        end = "until all are done" if self.until_s is None else f"until {self.until_s:,.6g} s"
+        return on_one_line(f"Trace {brief(self.name)}: {jobs} on {gpus}, {end}, seed {self.seed}")
 
     @property
     def seed(self) -> int:
@@ -45,9 +54,20 @@ class Trace:
         return self.file.seed
 
     @property
-    def until_ps(self) -> int | None:
+    def until_s(self) -> float | None:
         """When the run ends; `None` if when all jobs are done."""
-        return self.file.until_ps
+        return None if self.file.until_ps is None else self.file.until_ps / _PS_PER_S
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know of its models before a run is believed."""
+        nic = format_rate(self.file.nic_bps)
+        return tuple(
+            f"models: {shown(each.name)} keeps the rates that were measured, whatever NICs of {nic} can "
+            "send; its key nic says which NIC it was measured with"
+            for each in self.file.own_models
+            if each.training is None and each.nic_bps is None
+        )
 
     @property
     def settings(self) -> Settings:
@@ -96,27 +116,50 @@ class Trace:
             **self.file.model_dump(mode="json", by_alias=True, exclude_unset=True),
             "name": self.name,
         }
+        if self.file.own_models:
+            directory = self.file.directory
+            written["given"]["models"] = [each.inlined(directory) for each in self.file.own_models]
         written["defaults"] = list(defaults_in((), self.file))
         written["imported"] = [report.to_dict() for report in self.imports]
         return written
 
 
+TraceLike = Trace | Mapping[str, object] | str | Path
+"""A trace, its tables, or the file that it is in."""
+
+
+def as_trace(trace: TraceLike) -> Trace:
+    """The checked trace. Raises `InputError`, as `load_trace` and `parse_trace` do."""
+    match trace:
+        case Trace():
+            return trace
+        case str() | Path():
+            return load_trace(trace)
+        case _:
+            return parse_trace(trace)
+
+
 def load_trace(path: str | Path, settings: Sequence[str] = ()) -> Trace:
-    """The trace in the file at `path`: JSON if its name ends in `.json`, TOML otherwise.
+    """The trace in the file at `path`: JSON or TOML, as `hocket.plan.read_tables` reads it.
 
     Each of `settings` is KEY=VALUE, as `hocket run --set` takes it, and goes before what the file says.
 
-    Raises `InputError`, one line per mistake, each naming file, key, value and limit.
+    Raises `InputError`, one line per mistake, each naming file, line, key, value and limit.
     """
-    path = Path(path)
-    tables = read_tables(path, _HOLDS)
+    file = read_tables(path, _HOLDS)
+    tables = file.tables
     for text in settings:
-        tables = _with(tables, text, str(path))
-    return parse_trace(tables, source=str(path), directory=path.parent)
+        tables = _with(tables, text, file.source)
+    # With other values, a mistake may be in one of them and not in the file.
+    lines = None if settings else file.lines
+    return parse_trace(tables, file.source, file.directory, lines)
 
 
-def parse_trace(tables: object, source: str = "trace", directory: str | Path = "") -> Trace:
-    """The trace in `tables`, as TOML or JSON readers return them; `source` names it in errors.
+def parse_trace(
+    tables: object, source: str = "trace", directory: str | Path = "", lines: Lines | None = None
+) -> Trace:
+    """The trace in `tables`, as TOML or JSON readers return them; `source` names it in errors, and `lines`
+    the line of each key.
 
     Relative paths in it start from `directory`: from where the program runs, if that is not given.
 
@@ -129,7 +172,8 @@ def parse_trace(tables: object, source: str = "trace", directory: str | Path = "
     >>> trace.jobs[0].samples, len(trace.cluster.gpus)
     (560000, 24)
     """
-    file = parse_as(TraceFile, tables, source, directory)
+    check_kind(tables, "trace", source)
+    file = parse_as(TraceFile, tables, source, directory, lines)
     with located(source):
         submissions, reports = _submissions(file)
         jobs = named(submissions, len(file.gpus.gpus))
@@ -160,16 +204,17 @@ def _submissions(file: TraceFile) -> tuple[list[Submission], list[Report]]:
     Raises `InputError` for foreign traces that cannot be read, names that two jobs have, and too many jobs.
     """
     gpus = len(file.gpus.gpus)
-    found = [job.submission() for job in file.jobs]
+    models = file.models
+    found = [job.submission(models) for job in file.jobs]
     reports: list[Report] = []
     if file.poisson is not None:
         with located("poisson"):
-            found += file.poisson.submissions(file.seed, gpus)
+            found += file.poisson.submissions(file.seed, gpus, models)
     if file.dynamic is not None:
-        found += file.dynamic.submissions(file.seed, gpus)
+        found += file.dynamic.submissions(file.seed, gpus, models)
     for index, table in enumerate(file.imports):
         with located(f"import[{index}]"):
-            foreign = imported(table, file.directory, f"{file.seed} import {index}", gpus)
+            foreign = imported(table, file.directory, f"{file.seed} import {index}", gpus, models)
         found += foreign.submissions
         reports.append(foreign.report)
     if len(found) > MAX_JOBS:
@@ -178,7 +223,7 @@ def _submissions(file: TraceFile) -> tuple[list[Submission], list[Report]]:
     return found, reports
 
 
-def _check_rates(jobs: Sequence[Job], file: TraceFile) -> None:
+def _check_rates(jobs: Sequence[ClusterJob], file: TraceFile) -> None:
     """Raises `InputError` for the first job that asks a NIC for more than it has."""
     nics = file.fabric.nic_rates_bps()
     slowest = min(nics, key=lambda host: nics[host])

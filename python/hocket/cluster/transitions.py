@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hocket import _hocket
-from hocket.network import Crossings
-from hocket.runner import plain
-from hocket.schedulers import Candidate, Cluster, Gpus, Job, JobState, State
+from hocket.engines.network import Crossings
+from hocket.engines.specs import plain
+from hocket.schedulers import Candidate, Cluster, ClusterJob, Gpus, JobState, State
 from hocket.schedulers.cassini import Slot
 from hocket.schedulers.crossings import Routes
 
@@ -29,7 +29,7 @@ class Costs:
 class Stint:
     """A job on the same GPUs with the same batch size."""
 
-    job: Job
+    job: ClusterJob
     gpus: Gpus
     batch_size: int
     crossings: Crossings
@@ -54,7 +54,7 @@ class Stint:
 class Member:
     """A job that has arrived, and what became of it so far."""
 
-    job: Job
+    job: ClusterJob
     number: int
     """In the engine."""
     batch_size: int
@@ -103,7 +103,7 @@ class Transitions:
         self._users: list[str | None] = [None] * count
         self._by_number: dict[int, Member] = {}
 
-    def arrive(self, job: Job) -> None:
+    def arrive(self, job: ClusterJob) -> None:
         """Takes in a job; it waits."""
         member = Member(job, self.engine.add(job.name), job.batch_size)
         self.active[job.name] = member

@@ -10,7 +10,7 @@ import polars as pl
 from hocket.compare.differences import Difference, differences
 from hocket.errors import InputError
 from hocket.results import Run
-from hocket.summary import (
+from hocket.results.summary import (
     COLLECTIVE_COLUMNS,
     JOB_COLUMNS,
     NETWORK_COLUMNS,

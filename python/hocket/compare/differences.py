@@ -8,7 +8,7 @@ from typing import Any
 from hocket.results import Run
 
 # Of a manifest, what says which run was asked for besides the plan.
-_ASKED = ("hocket_version", "engine", "scheduler", "study", "profile", "candidate", "seed")
+_ASKED = ("hocket_version", "engine", "scheduler", "study", "fidelity", "candidate", "seed")
 # Of a resolved plan: what another command reads; names, which place things; where defaults are from, which
 # changes nothing; and profiles, which follow from a job's model and batch size or repeat its Up phases.
 _NOT_COMPARED = ("compat", "name", "defaults", "profiles")

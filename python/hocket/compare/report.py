@@ -10,6 +10,7 @@ from rich.markup import escape
 from hocket.compare.comparison import Comparison
 from hocket.compare.differences import Difference
 from hocket.console import (
+    Column,
     count,
     gigabytes_per_s,
     microseconds,
@@ -45,7 +46,11 @@ def _print_jobs(comparison: Comparison) -> None:
         return
     training = jobs["training"].all()
     communication = ("exposed", "exposed %") if training else ("communication", "comm. %")
-    header = ("job", "run", "policy", "iterations", "mean (ms)", "ratio", "p99", "compute", *communication)
+    header: tuple[str | Column, ...] = (
+        *("job", "run", Column("policy", spare=2, text=True), Column("iterations", spare=4)),
+        *("mean (ms)", "ratio", "p99", Column("compute", spare=3)),
+        *(Column(title, spare=1) for title in communication),
+    )
     by_packets = jobs["marks"].null_count() < jobs.height
     signals = ("marks", "CNPs", "acted") if by_packets else ("acted",)
     rows = (
@@ -65,7 +70,7 @@ def _print_jobs(comparison: Comparison) -> None:
         )
         for row in jobs.to_dicts()
     )
-    print_table((*header, *signals), _said_once(rows), left=3)
+    print_table((*header, *(Column(title, spare=5) for title in signals)), _said_once(rows), left=2)
     out.print()
 
 
@@ -90,8 +95,11 @@ def _print_collectives(comparison: Comparison) -> None:
         )
         for row in shown.to_dicts()
     )
-    header = ("job", "collective", "run", "algorithm", "count", "time (µs)", "ratio", "algbw (GB/s)", "busbw")
-    print_table(header, _said_once(rows, 2), left=4)
+    header = (
+        *("job", "collective", "run", Column("algorithm", spare=1, text=True), Column("count", spare=3)),
+        *("time (µs)", "ratio", Column("algbw (GB/s)", spare=2), "busbw"),
+    )
+    print_table(header, _said_once(rows, 2), left=3)
     if each.height > _MOST_COLLECTIVES:
         more = each.height - _MOST_COLLECTIVES
         out.print(f"and {more:,} more that take less time; --out FILE.csv has all")
@@ -101,8 +109,12 @@ def _print_collectives(comparison: Comparison) -> None:
 def _print_network(comparison: Comparison) -> None:
     runs = comparison.runs
     by_flows = comparison.jobs.height == 0
-    header = ["run", "engine", "status", "simulated (ms)", "PAUSE frames", "paused (ms)", "marks", "CNPs"]
-    header += ["lost", "longest queue (kB)", *(("flows", "mean FCT (µs)", "p99") if by_flows else ())]
+    header = (
+        *("run", Column("engine", spare=3, text=True), Column("status", spare=4, text=True)),
+        *(Column("simulated (ms)", spare=1), "PAUSE frames", Column("paused (ms)", spare=2)),
+        *("marks", Column("CNPs", spare=2), "lost", "longest queue (kB)"),
+        *(("flows", "mean FCT (µs)", "p99") if by_flows else ()),
+    )
     rows = (
         (
             row["run"],
@@ -123,7 +135,7 @@ def _print_network(comparison: Comparison) -> None:
         )
         for row in runs.to_dicts()
     )
-    print_table(header, rows, left=3)
+    print_table(header, rows)
     out.print()
 
 

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from hocket.engines.network import build_network
 from hocket.errors import InputError
-from hocket.network import build_network
-from hocket.plan import Plan
-from hocket.runner import PlanLike, as_plan
+from hocket.plan import Plan, PlanLike, as_plan
 from hocket.units import shown
 
 DEFAULT_CLASSES = (4, 3)

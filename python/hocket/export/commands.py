@@ -1,25 +1,23 @@
 """The command for remedies without shifts: `hocket export`."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 from rich.markup import escape
 
+from hocket import options
 from hocket.console import out, print_json
 from hocket.errors import InputError, located
 
 
 def export_command(
-    plan: Annotated[Path, typer.Argument(help="Jobs and their link or fabric, as TOML or JSON.")],
+    plan: Annotated[Path, options.file("Jobs and their link or fabric, as TOML or JSON")],
     part: Annotated[
         Literal["nccl", "switch", "dcqcn", "all"],
-        typer.Option("--for", help="Only what jobs, switches, or NICs are told."),
+        typer.Option("--part", help="Only what jobs, switches, or NICs are told."),
     ] = "all",
-    candidate: Annotated[
-        str | None, typer.Option("--candidate", metavar="NAME", help="Place jobs as this candidate does.")
-    ] = None,
+    candidate: options.Candidate = None,
     classes: Annotated[
         str | None,
         typer.Option(
@@ -30,20 +28,20 @@ def export_command(
         str | None,
         typer.Option("--ports", metavar="P1,P2,…", help="Ports of a SONiC switch; adds switch-sonic.json."),
     ] = None,
-    directory: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Write environments and scripts.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    directory: Annotated[Path | None, options.out_directory("Write environments and scripts.")] = None,
+    as_json: options.AsJson = False,
+    wide: options.Wide = False,
 ) -> None:
     """Print a plan's priorities and DCQCN as settings of NCCL, switches and NICs, and how to undo them."""
+    from hocket.engines.specs import placement_of
     from hocket.export import files, report
     from hocket.export.classes import DEFAULT_CLASSES, job_classes, parse_classes
     from hocket.export.nics import governed_jobs
     from hocket.export.switches import parse_ports
-    from hocket.runner import as_plan, placement_of
+    from hocket.plan import as_plan
 
     if ports is not None and part not in ("switch", "all"):
-        raise InputError(f"--ports: is for switches: got --for {part}")
+        raise InputError(f"--ports: is for switches: got --part {part}")
     of_switch = () if ports is None else parse_ports(ports)
     lossless = DEFAULT_CLASSES if classes is None else parse_classes(classes)
     checked = as_plan(plan)
@@ -74,6 +72,3 @@ def export_command(
         report.print_nics(governed, directory)
     if directory is not None:
         out.print(escape(f"\nwritten to {directory}: {', '.join(written) or 'nothing, as nothing changes'}"))
-
-
-COMMANDS: dict[str, Callable[..., None]] = {"export": export_command}

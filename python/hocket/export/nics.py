@@ -1,26 +1,27 @@
 """DCQCN of a plan's jobs in the units of NVIDIA's NICs: what to write into the mlx5 driver's `cc_params/`.
 
-Names and width of a value: Linux `drivers/infiniband/hw/mlx5/cong.c`. Units, limits and what NICs are shipped
-with: NVIDIA, "DCQCN CC parameters" (DOCA 3.4, November 2026).
+Names, units and limits are those declared with DCQCN's parameters in `hocket.plan.congestion`. What NICs are
+shipped with: NVIDIA, "DCQCN CC parameters" (DOCA 3.4, November 2026), the preset "mlx5".
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
-from hocket.congestion import Congestion
+from hocket.engines.packet import Sent
 from hocket.errors import InputError
-from hocket.hardware import Host
-from hocket.packets import Sent
-from hocket.parameters import Parameter, values
-from hocket.plan import Job, Plan
-from hocket.runner import PlanLike, as_plan
+from hocket.plan import Job, Plan, PlanLike, as_plan
+from hocket.plan.congestion import Congestion, Dcqcn
+from hocket.plan.hardware import Host
+from hocket.plan.names import NicFile, names_of, nic_microseconds
+from hocket.plan.parameters import Parameter, values
+from hocket.profiles import PhaseSpec, WorkloadProfile
 from hocket.units import format_duration
-from hocket.workloads import PhaseSpec
 
-# What the driver takes: `kstrtou32_from_user`.
-_U32 = 2**32 - 1
+Profiles: TypeAlias = Callable[[], tuple[WorkloadProfile, ...]]
+"""What iterations of a job may be, as `Plan.profiles_of` says."""
+
 # HotNets'22 §2: with T of 100 and 125 µs the aggressive job got 30 Gbps and the other 15, a weight of 2.
 _T_OF_WEIGHT = {2.0: "100 us", 1.0: "125 us"}
 # The preset "mlx5" depends on neither the line rate nor the path.
@@ -30,55 +31,15 @@ _PATH_BYTES = 10**5
 _LEAST_DOWN_PS = 40 * 10**9
 # Hocket: less than this part of the rate of a phase is what is sent between phases.
 _QUIET_PART = 100
-_PS_PER_US = 10**6
-_BPS_PER_MBPS = 10**6
 
 
-@dataclass(frozen=True)
-class _Setting:
-    """A file of `cc_params/`: the engine's parameter that it holds, in which unit, within which limits."""
-
-    parameter: str
-    unit: str
-    in_units: Callable[[Any], float]
-    least: int = 0
-    most: int = _U32
-
-
-def _us(value: int) -> float:
-    return value / _PS_PER_US
-
-
-def _mbps(value: int) -> float:
-    return value / _BPS_PER_MBPS
-
-
-def _or_zero(convert: Callable[[int], float]) -> Callable[[int | None], float]:
-    return lambda value: 0 if value is None else convert(value)
-
-
-SETTINGS: Mapping[str, _Setting] = {
-    "rp_time_reset": _Setting("increase_timer_ps", "us", _us, 1),
-    "rp_byte_reset": _Setting("byte_counter", "64 B", _or_zero(lambda value: value / 64)),
-    "rp_threshold": _Setting("fast_recovery_steps", "", float),
-    "rp_ai_rate": _Setting("additive_increase_bps", "Mbps", _mbps, 1),
-    "rp_hai_rate": _Setting("hyper_increase_bps", "Mbps", _mbps, 1),
-    "rp_dce_tcp_g": _Setting("gain", "1 - g, of 1024", lambda value: 1024 * (1 - value), 0, 1023),
-    "rp_dce_tcp_rtt": _Setting("alpha_timer_ps", "us", _us, 1, 131_071),
-    "rp_initial_alpha_value": _Setting("initial_alpha", "of 1023", lambda value: 1023 * value, 1, 1023),
-    "rp_rate_reduce_monitor_period": _Setting("cut_check_ps", "us", _or_zero(_us), 1),
-    "rp_gd": _Setting("cut_divisor", "10 + log2", lambda value: 10 + math.log2(value), 10, 11),
-    "rp_min_dec_fac": _Setting("least_kept", "%", lambda value: 100 * value, 0, 100),
-    "rp_clamp_tgt_rate": _Setting("clamp_target_rate", "", float, 0, 1),
-    "rp_clamp_tgt_rate_ati": _Setting("clamp_target_after_timer", "", float, 0, 1),
-    "rp_min_rate": _Setting("min_rate_bps", "Mbps", _mbps, 1),
-    "rp_rate_to_set_on_first_cnp": _Setting("rate_on_first_cnp_bps", "Mbps", _or_zero(_mbps)),
+SETTINGS: Mapping[str, NicFile] = {
+    name: names.nic for name, names in names_of(Dcqcn).items() if names.nic is not None
 }
-"""By the name of the file; limits are NVIDIA's, or where it gives none, what the driver takes."""
+"""By the engine's name of a parameter, the file that holds it."""
 
 # Of the receiver, which answers marks.
-_CNP_INTERVAL = "np_min_time_between_cnps"
-_CNP_SETTING = _Setting("cnp_interval_ps", "us", _us)
+_CNP_INTERVAL = nic_microseconds("np_min_time_between_cnps", least=0)
 
 
 @dataclass(frozen=True)
@@ -134,7 +95,9 @@ def governed_jobs(
     silent = [job for job in plan.jobs if job.congestion is None]
     weights = {job.share.weight for job in silent if job.share.kind != "adaptive"}
     found = tuple(
-        _with_cnp_interval(plan, _governed(job, parameters, weights))
+        _with_cnp_interval(
+            plan, _governed(job, parameters, weights, partial(plan.profiles_of, job, placement))
+        )
         for job, parameters in zip(plan.jobs, Sent(plan, placement).congestion, strict=True)
     )
     _check_hosts(plan, placement, found)
@@ -145,24 +108,25 @@ def _with_cnp_interval(plan: Plan, governed: Governed) -> Governed:
     """With the plan's interval between CNPs, if it gives one, for a NIC that is told something at all."""
     if not governed.writes or "cnp_interval_ps" not in plan.host.model_fields_set:
         return governed
-    interval = _in_units(governed.job, _CNP_INTERVAL, _CNP_SETTING, plan.host.cnp_interval_ps)
-    shipped = _in_units(governed.job, _CNP_INTERVAL, _CNP_SETTING, Host().cnp_interval_ps)
-    return replace(
-        governed, writes=(*governed.writes, Write(_CNP_INTERVAL, interval, shipped, _CNP_SETTING.unit))
+    interval, shipped = (
+        _in_units(governed.job, "cnp_interval", _CNP_INTERVAL, host.cnp_interval_ps)
+        for host in (plan.host, Host())
     )
+    write = Write(_CNP_INTERVAL.name, interval, shipped, _CNP_INTERVAL.unit)
+    return replace(governed, writes=(*governed.writes, write))
 
 
-def _governed(job: Job, parameters: Sequence[Parameter], weights: set[float]) -> Governed:
+def _governed(job: Job, parameters: Sequence[Parameter], weights: set[float], profiles: Profiles) -> Governed:
     if job.congestion is not None:
         if job.congestion.policy != "dcqcn":
             return Governed(job.name, reason=f"{job.congestion.policy} is not what cc_params/ governs")
         wants_adaptive = bool(values(parameters)["adaptive"])
-        return _adapting(job, _writes(job.name, parameters), wants_adaptive)
+        return _adapting(job, profiles, _writes(job.name, parameters), wants_adaptive)
     if job.share.kind == "adaptive":
         if job.share.weight != 1:
             why = f"an adaptive weight of {job.share.weight:g} has no counterpart in a NIC, only one of 1 has"
             return Governed(job.name, reason=why)
-        return _adapting(job, (), True)
+        return _adapting(job, profiles, (), True)
     if weights == {1.0}:
         return Governed(job.name, reason="says nothing of congestion: its NICs stay as they are")
     if not weights <= set(_T_OF_WEIGHT):
@@ -180,38 +144,39 @@ def _writes(job: str, parameters: Sequence[Parameter]) -> tuple[Write, ...]:
     shipped = values(as_shipped.parameters(_LINE_RATE_BPS, _PATH_BYTES))
     by_name = {each.name: each for each in parameters}
     found = []
-    for name, setting in SETTINGS.items():
-        parameter = by_name[setting.parameter]
-        if parameter.source == "plan" or parameter.value != shipped[setting.parameter]:
+    for name, file in SETTINGS.items():
+        parameter = by_name[name]
+        if parameter.source == "plan" or parameter.value != shipped[name]:
+            key = Dcqcn.model_fields[name].alias or name
             found.append(
                 Write(
-                    name,
-                    _in_units(job, name, setting, parameter.value),
-                    _in_units(job, name, setting, shipped[setting.parameter]),
-                    setting.unit,
+                    file.name,
+                    _in_units(job, key, file, parameter.value),
+                    _in_units(job, key, file, shipped[name]),
+                    file.unit,
                 )
             )
     return tuple(found)
 
 
-def _in_units(job: str, name: str, setting: _Setting, value: Any) -> int:
-    exact = setting.in_units(value)
+def _in_units(job: str, key: str, file: NicFile, value: Any) -> int:
+    exact = file.write(value)
     nearest = round(exact)
-    if abs(exact - nearest) > 1e-9 * max(1.0, abs(exact)) or not setting.least <= nearest <= setting.most:
-        unit = f" ({setting.unit})" if setting.unit else ""
+    if abs(exact - nearest) > 1e-9 * max(1.0, abs(exact)) or not file.least <= nearest <= file.most:
+        unit = f" ({file.unit})" if file.unit else ""
         raise InputError(
-            f"job {job!r}: {setting.parameter.removesuffix('_ps').removesuffix('_bps')}: a NIC holds whole "
-            f"numbers from {setting.least} to {setting.most} in {name}{unit}: got {exact:.6g}"
+            f"job {job!r}: {key}: a NIC holds whole numbers from {file.least} to {file.most} in "
+            f"{file.name}{unit}: got {exact:.6g}"
         )
     return nearest
 
 
-def _adapting(job: Job, writes: tuple[Write, ...], wanted: bool) -> Governed:
+def _adapting(job: Job, given: Profiles, writes: tuple[Write, ...], wanted: bool) -> Governed:
     if not wanted:
         return Governed(job.name, writes)
     if job.training is not None:
         return Governed(job.name, writes, reason="adaptive needs the bytes of a phase: give period and up")
-    profiles = job.profiles()
+    profiles = given()
     totals = {_bytes(phase) for profile in profiles for phase in profile.phases}
     if len(totals) != 1:
         why = f"adaptive needs phases of one size: this job's have {len(totals)} different ones"
@@ -259,7 +224,7 @@ def _check_hosts(
 def _difference(one: Governed, other: Governed) -> str | None:
     """In what the two want a NIC set up differently, the first thing of several."""
     wanted = [{write.name: write.value for write in each.writes} for each in (one, other)]
-    for name in (*SETTINGS, _CNP_INTERVAL):
+    for name in (*(file.name for file in SETTINGS.values()), _CNP_INTERVAL.name):
         values = [str(each.get(name, "as it is")) for each in wanted]
         if values[0] != values[1]:
             return f"{name} {values[0]} and {values[1]}"

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.markup import escape
 
-from hocket.console import out, print_table
+from hocket.console import Column, out, print_table
 from hocket.export.classes import CNP_CLASS, CNP_DSCP, Classes, dscp_of
 from hocket.export.files import directory_names, nccl_environment
 from hocket.export.nics import Governed
@@ -79,7 +79,8 @@ def _print_map(classes: Classes) -> None:
         )
         for place, each in enumerate(classes.used, 2)
     ]
-    print_table(("DSCP", "class and queue", "served", "lossless", "jobs"), [cnps, *rows], left=5)
+    header = ("DSCP", "class and queue", Column("served", spare=1, text=True), "lossless", "jobs")
+    print_table(header, [cnps, *rows], left=5)
 
 
 def print_nics(governed: Sequence[Governed], directory: Path | None) -> None:
@@ -91,7 +92,7 @@ def print_nics(governed: Sequence[Governed], directory: Path | None) -> None:
         for write in each.writes
     ]
     if rows:
-        print_table(("job", "cc_params/", "write", "as shipped", "unit"), rows, left=2)
+        print_table(("job", "cc_params/", "write", Column("as shipped", spare=1), "unit"), rows, left=2)
     for each in governed:
         if each.reason is not None:
             out.print(escape(f"{each.job}: {each.reason}"))

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.markup import escape
 
-from hocket.console import out, print_table
+from hocket.console import Column, out, print_table
 from hocket.errors import InputError
 from hocket.fabrics.tiers import rates_text, tiers_of
 from hocket.fabrics.topology import Topology, server_of
@@ -25,6 +25,14 @@ def placed(plan: Plan) -> tuple[Topology, dict[str, tuple[str, ...]]]:
         raise InputError("fabric: the plan has one [link] that all jobs share, and no [fabric]")
     fixed = [job for job in plan.jobs if job.placement is not None or job.training is not None]
     return plan.fabric.topology, {job.name: plan.hosts_of(job) for job in fixed}
+
+
+def placed_by_candidate(plan: Plan) -> dict[str, dict[str, tuple[str, ...]]]:
+    """The hosts of each job under each candidate of `plan`, by name."""
+    return {
+        each.name: {job.name: plan.hosts_of(job, each.placement) for job in plan.jobs}
+        for each in plan.candidates
+    }
 
 
 def as_json(plan: Plan) -> dict[str, Any]:
@@ -60,7 +68,10 @@ def print_fabric(title: str, plan: Plan) -> None:
     assert plan.fabric is not None, "it has been placed"
     out.print(f"[bold]{escape(title)}[/bold]: {_servers(topology)}{_scale_up(plan.fabric)}")
     print_table(
-        ("tier", "switches", "below each", "above each", "number", "over-subscription"),
+        (
+            *("tier", "switches", Column("below each", spare=2, text=True)),
+            *(Column("above each", spare=1, text=True), "number", "over-subscription"),
+        ),
         (
             (
                 str(tier.number),

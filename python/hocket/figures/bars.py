@@ -10,13 +10,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from hocket.figures.style import JOB_COLOURS, LINE_COLOUR, TOTAL_COLOUR, label, new_figure
+from hocket.figures.palette import styles
+from hocket.figures.style import label, new_figure
 
 _WIDTH_IN = 4.8
 _BAR_IN = 0.2
 _MARGINS_IN = 0.8
 # Between groups, in bars.
 _ROOM = 1.0
+# The begin of a logarithmic axis of counts, so that 1 has a bar.
+_LEAST_COUNT = 0.5
 # Beyond the longest bar, for its number, relative to it.
 _ROOM_FOR_NUMBERS = 0.18
 
@@ -25,7 +28,8 @@ _ROOM_FOR_NUMBERS = 0.18
 class GroupedBars:
     """A panel of bars in groups: in each of `groups` one bar per series, of `values[series][k]` in group `k`.
 
-    None stands for what was not measured. A logarithmic axis is for counts. Where there is but one group,
+    None stands for what was not measured. A logarithmic axis is for counts; it begins below 1, and a count of
+    0 has no bar. Where there is but one group,
     without a name, its bars have the names of their series instead.
     """
 
@@ -63,8 +67,8 @@ def bars_figure(panels: Sequence[Panel], title: str = "", columns: int = 2) -> F
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
     heights = [max(map(_height_in, panels[row * columns : (row + 1) * columns])) for row in range(rows)]
-    series = _colours(panels, GroupedBars, JOB_COLOURS)
-    parts = _colours(panels, StackedBars, (TOTAL_COLOUR, LINE_COLOUR, *JOB_COLOURS))
+    series = _colours(panels, GroupedBars)
+    parts = _colours(panels, StackedBars)
     figure = new_figure(_WIDTH_IN * columns, sum(heights) + (0.8 if title else 0.5))
     if title:
         figure.suptitle(title)
@@ -95,9 +99,9 @@ def bars_figure(panels: Sequence[Panel], title: str = "", columns: int = 2) -> F
     return figure
 
 
-def _colours(panels: Sequence[Panel], kind: type[Panel], palette: Sequence[str]) -> dict[str, str]:
-    names = dict.fromkeys(name for panel in panels if isinstance(panel, kind) for name in panel.values)
-    return dict(zip(names, itertools.cycle(palette), strict=False))
+def _colours(panels: Sequence[Panel], kind: type[Panel]) -> dict[str, str]:
+    names = (name for panel in panels if isinstance(panel, kind) for name in panel.values)
+    return {name: style.colour for name, style in styles(names).items()}
 
 
 def _height_in(panel: Panel) -> float:
@@ -117,18 +121,23 @@ def _draw_groups(axes: Axes, panel: GroupedBars, colours: Mapping[str, str]) -> 
         ticks.extend(rows)
         lengths = [math.nan if value is None else value for value in values]
         axes.barh(rows, lengths, 0.9 * height, color=colours[name])
+        least = _LEAST_COUNT if panel.log else 0.0
         for row, value in zip(rows, values, strict=True):
-            _write(axes, 0.0 if value is None else value, row, "–" if value is None else _number(value))
+            at = least if value is None else max(value, least)
+            _write(axes, at, row, "–" if value is None else _number(value))
     if panel.names_its_bars:
         axes.set_yticks(ticks, panel.values)
     else:
         axes.set_yticks(middles, panel.groups)
     axes.set_ylim(-0.5, len(panel.groups) - 0.5)
-    if panel.log:
-        # Counts: zero has its place, and what is below one does not occur.
-        axes.set_xscale("symlog", linthresh=1.0, linscale=0.6)
-    axes.margins(x=_ROOM_FOR_NUMBERS)
-    axes.set_xlim(0, None if any(filter(None, itertools.chain(*panel.values.values()))) else 1)
+    longest = max(filter(None, itertools.chain(*panel.values.values())), default=0.0)
+    if longest == 0:
+        axes.set_xlim(0, 1)
+    elif panel.log:
+        axes.set_xscale("log")
+        axes.set_xlim(_LEAST_COUNT, longest * (longest / _LEAST_COUNT) ** _ROOM_FOR_NUMBERS)
+    else:
+        axes.set_xlim(0, longest * (1 + _ROOM_FOR_NUMBERS))
 
 
 def _draw_stacks(axes: Axes, panel: StackedBars, colours: Mapping[str, str]) -> None:

@@ -1,28 +1,23 @@
-"""Jobs on their unified circle before and after rotation, with the demand that exceeds the link.
+"""Jobs on their unified circle without shifts and with them, and the demand that exceeds the link.
 
-Time runs counter-clockwise from the x-axis, as in HotNets'22 Fig 3 and NSDI'24 Fig 3; once around is the
-least common multiple of the periods.
+Time runs as on a clock, clockwise from 12; HotNets'22 Fig 3 and NSDI'24 Fig 3, whose circles these are, count
+from the x-axis against the clock. Once around is the least common multiple of the periods.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import cos, degrees, pi, sin
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
 from matplotlib.projections.polar import PolarAxes
 
-from hocket.compat import CircleJob, Compatibility
+from hocket.compat import Compatibility
+from hocket.compat.answer import CircleJob, printed_score, written_score
 from hocket.errors import InputError
-from hocket.figures.style import (
-    BPS_PER_GBPS,
-    EXCESS_COLOUR,
-    LINE_COLOUR,
-    PS_PER_MS,
-    TOTAL_COLOUR,
-    job_colour,
-    new_figure,
-)
+from hocket.figures.palette import EXCESS_COLOUR, LINE_COLOUR, TOTAL_COLOUR, job_colour
+from hocket.figures.style import BPS_PER_GBPS, PS_PER_MS, legend_below, new_figure, round_step, short
 
 Floats = npt.NDArray[np.float64]
 
@@ -31,8 +26,9 @@ _HOLE = 0.9
 _RING_GAP = 0.25
 # Straight lines between points a degree apart look round.
 _POINTS_PER_TURN = 360
-_TIME_LABELS = 8
-_MOST_NAMED_SHIFTS = 4
+_MOST_TICKS = 12
+_TICK_POINTS = 4
+_PANEL_IN = 4.6
 
 
 @dataclass(frozen=True)
@@ -47,7 +43,7 @@ class Demand:
 
 
 def demand(jobs: Sequence[CircleJob], *, shifted: bool) -> Demand:
-    """What `jobs` ask for around their circle, each delayed by its time-shift if `shifted` (Equation 3)."""
+    """The demand of `jobs` around their circle, each delayed by its time-shift if `shifted` (Equation 3)."""
     perimeter_ps = jobs[0].profile.period_ps * jobs[0].rounds
     arcs = [_arcs(job, perimeter_ps, job.time_shift_ps if shifted else 0) for job in jobs]
     edges = {0, perimeter_ps} | {edge for each in arcs for begin, end, _ in each for edge in (begin, end)}
@@ -60,39 +56,61 @@ def demand(jobs: Sequence[CircleJob], *, shifted: bool) -> Demand:
     return Demand(edges_ps, rates_bps)
 
 
-def compatibility_figure(result: Compatibility) -> Figure:
-    """The circles of `result` as the jobs are, and rotated by the time-shifts found.
+def compatibility_figure(result: Compatibility, title: str = "") -> Figure:
+    """The circles of `result` without shifts, and with those that were found; `title` names the plan.
 
     From inside to outside: one ring per job whose Up phases are as high as their rates, then the sum of all
-    with the capacity as a dashed circle; what is above it is the excess that the score counts. On a fabric,
-    that is the shared link with the lowest score. Raises `InputError` if jobs share no link.
+    with the capacity as a dashed circle; what is above it is the excess that the score counts. An arrow along
+    a job's ring is its time-shift. Where no job is shifted, or nothing exceeds the link without
+    shifts, there is one panel. On a fabric, that is the
+    shared link with the lowest score. Raises `InputError` if jobs share no link.
     """
     if not result.links:
         raise InputError("no link is shared: there is no circle to draw")
     if result.candidates:
+        colours = {job.name: job_colour(index) for index, job in enumerate(result.jobs)}
         result = result.on_link(min(result.links, key=lambda link: link.score))
-    return circles_figure(result.jobs, result.capacity_bps, _title(result))
+        return circles_figure(result.jobs, result.capacity_bps, _title(result, title), colours)
+    return circles_figure(result.jobs, result.capacity_bps, _title(result, title))
 
 
-def circles_figure(jobs: Sequence[CircleJob], capacity_bps: int, title: str) -> Figure:
-    """The circles of `jobs` on a link as `compatibility_figure` has them."""
-    figure = new_figure(10.5, 6.8)
-    axes = [figure.add_subplot(1, 2, column, projection="polar") for column in (1, 2)]
-    outcomes = [demand(jobs, shifted=shifted) for shifted in (False, True)]
+def circles_figure(
+    jobs: Sequence[CircleJob], capacity_bps: int, title: str, colours: Mapping[str, str] | None = None
+) -> Figure:
+    """The circles of `jobs` on a link as `compatibility_figure` has them; `colours` are by job, those of the
+    first jobs of a plan if not given.
+    """
+    colours = colours or {job.name: job_colour(index) for index, job in enumerate(jobs)}
+    perimeter_ps = jobs[0].profile.period_ps * jobs[0].rounds
+    moved = any(job.time_shift_ps % job.profile.period_ps for job in jobs)
+    outcomes = [demand(jobs, shifted=shifted) for shifted in ((False, True) if moved else (False,))]
+    if _mean_excess(outcomes[0], capacity_bps) == 0:
+        outcomes = outcomes[:1]
+    panels = {"sharing": False, "shifted": True} if len(outcomes) > 1 else {"without shifts": False}
     highest_bps = max(int(each.rates_bps.sum(axis=0).max()) for each in outcomes)
-    for polar, each, which in zip(axes, outcomes, ("as they are", "rotated"), strict=True):
+    named = {job.name: (colours[job.name], _named(job, shifted=len(outcomes) > 1)) for job in jobs}
+    columns = 1 if max(len(text) for _, text in named.values()) > 36 else 2
+    lines = -(-(len(jobs) + 3) // (columns * len(panels)))
+    width_in = max(_PANEL_IN * len(panels), 6.0)
+    figure = new_figure(width_in, _PANEL_IN + 0.8 + 0.19 * lines)
+    for column, (name, each) in enumerate(zip(panels, outcomes, strict=True), start=1):
+        polar = figure.add_subplot(1, len(panels), column, projection="polar")
         assert isinstance(polar, PolarAxes), "the projection asked for is polar"
-        _draw(polar, each, jobs, capacity_bps, highest_bps)
-        polar.set_title(f"{which}: mean excess {_mean_excess(each, capacity_bps):.1%} of the link", pad=14)
+        _draw(polar, each, list(named.values()), capacity_bps, highest_bps)
+        if panels[name]:
+            _draw_shifts(polar, each, jobs, capacity_bps, perimeter_ps)
+        excess = f"mean excess {_mean_excess(each, capacity_bps):.1%} of the link"
+        polar.set_title(f"{name}: {excess}", pad=24, fontsize="medium")
     figure.suptitle(title)
-    handles, labels = axes[0].get_legend_handles_labels()
-    # An excess may show on one side only, and is explained once.
-    for handle, text in zip(*axes[1].get_legend_handles_labels(), strict=True):
-        if text not in labels:
-            handles.append(handle)
-            labels.append(text)
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+    # An excess may show on one side only.
+    legend_below(figure, columns * len(panels))
     return figure
+
+
+def _named(job: CircleJob, *, shifted: bool) -> str:
+    """The job with its period and, if `shifted`, its time-shift, in ms."""
+    shift = f", shifted by {job.time_shift_ps / PS_PER_MS:.4g} ms" if shifted and job.time_shift_ps else ""
+    return f"{short(job.name)}: {job.profile.period_ps / PS_PER_MS:.6g} ms{shift}"
 
 
 def _arcs(job: CircleJob, perimeter_ps: int, shift_ps: int) -> list[tuple[int, int, int]]:
@@ -109,48 +127,99 @@ def _arcs(job: CircleJob, perimeter_ps: int, shift_ps: int) -> list[tuple[int, i
 
 
 def _mean_excess(each: Demand, capacity_bps: int) -> float:
-    """What the demand form takes off a score of 1 (NSDI'24 Equation 2), as a share of the capacity."""
+    """What the demand form takes off a score of 1 (NSDI'24 Equation 2), as a share of the capacity; it and
+    the score, as both are printed, make 1.
+    """
     excess_bps = np.maximum(each.rates_bps.sum(axis=0) - capacity_bps, 0)
     steps_ps = np.diff(each.edges_ps)
-    return float(np.average(excess_bps, weights=steps_ps)) / capacity_bps
+    return 1 - printed_score(1 - float(np.average(excess_bps, weights=steps_ps)) / capacity_bps)
 
 
-def _title(result: Compatibility) -> str:
-    shifts = [f"{name} {shift_s * 1e3:.4g} ms" for name, shift_s in result.time_shifts_s.items()]
-    shown = ", ".join(shifts[:_MOST_NAMED_SHIFTS])
-    more = f" and {len(shifts) - _MOST_NAMED_SHIFTS} more" if len(shifts) > _MOST_NAMED_SHIFTS else ""
-    where = "" if result.links[0].name == "link" else f"{result.links[0].name}, "
-    return (
-        f"Compatibility score {result.score:.3f} on {where}{result.capacity_bps / BPS_PER_GBPS:g} Gbps, "
-        f"circle of {result.perimeter_s * 1e3:.6g} ms\ntime-shifts: {shown}{more}"
+def _title(result: Compatibility, name: str) -> str:
+    where = "" if result.links[0].name == "link" else f" on {result.links[0].name}"
+    said = (
+        f"score {written_score(result.score)}{where}, capacity {result.capacity_bps / BPS_PER_GBPS:g} Gbps, "
+        f"circle of {result.perimeter_s * 1e3:.6g} ms"
     )
+    return f"{name}\n{said}" if name else said
 
 
 def _draw(
-    axes: PolarAxes, each: Demand, jobs: Sequence[CircleJob], capacity_bps: int, highest_bps: int
+    axes: PolarAxes,
+    each: Demand,
+    rings: Sequence[tuple[str, str]],
+    capacity_bps: int,
+    highest_bps: int,
 ) -> None:
+    """`rings` are colours and labels of the jobs."""
     perimeter_ps = int(each.edges_ps[-1])
-    base = _HOLE
-    for index, job in enumerate(jobs):
-        rates = each.rates_bps[index] / capacity_bps
-        label = f"{job.name}: {job.profile.period_ps / PS_PER_MS:.6g} ms"
-        _fill(axes, each.edges_ps, base, rates, job_colour(index), label)
+    axes.set_theta_zero_location("N")
+    axes.set_theta_direction(-1)
+    bases = _bases(each, capacity_bps)
+    for base, rates_bps, (colour, text) in zip(bases, each.rates_bps, rings, strict=False):
+        _fill(axes, each.edges_ps, base, rates_bps / capacity_bps, colour, text)
         _circle(axes, base, LINE_COLOUR, 0.8)
-        base += max(float(rates.max(initial=0.0)), 0.2) + _RING_GAP
+    outer = bases[-1]
     total = each.rates_bps.sum(axis=0) / capacity_bps
-    _fill(axes, each.edges_ps, base, np.minimum(total, 1.0), TOTAL_COLOUR, "sum of all jobs")
+    _fill(axes, each.edges_ps, outer, np.minimum(total, 1.0), TOTAL_COLOUR, "sum of all jobs")
     if total.max() > 1.0:
-        _fill(axes, each.edges_ps, base, total, EXCESS_COLOUR, "above the capacity", 1.0)
-    _circle(axes, base, LINE_COLOUR, 0.8)
-    _circle(axes, base + 1.0, LINE_COLOUR, 1.2, "--", f"capacity {capacity_bps / BPS_PER_GBPS:g} Gbps")
-    axes.set_ylim(0, base + max(1.0, highest_bps / capacity_bps) + 0.15)
+        _fill(axes, each.edges_ps, outer, total, EXCESS_COLOUR, "above the capacity", 1.0)
+    _circle(axes, outer, LINE_COLOUR, 0.8)
+    _circle(axes, outer + 1.0, LINE_COLOUR, 1.2, "--", f"capacity {capacity_bps / BPS_PER_GBPS:g} Gbps")
+    rim = outer + max(1.0, highest_bps / capacity_bps) + 0.1
+    axes.set_ylim(0, rim)
     axes.set_yticks([])
+    axes.set_xticks([])
     axes.grid(False)
     axes.spines["polar"].set_visible(False)
-    angles = np.arange(_TIME_LABELS) * 2 * np.pi / _TIME_LABELS
-    times_ms = np.arange(_TIME_LABELS) * perimeter_ps / _TIME_LABELS / PS_PER_MS
-    axes.set_xticks(angles, [f"{time_ms:.4g} ms" for time_ms in times_ms])
-    axes.tick_params(axis="x", pad=12, labelsize="small")
+    _draw_ticks(axes, rim, perimeter_ps / PS_PER_MS)
+
+
+def _bases(each: Demand, capacity_bps: int) -> list[float]:
+    """The radius on which each job's ring stands, and that of their sum."""
+    bases = [_HOLE]
+    for rates_bps in each.rates_bps:
+        bases.append(bases[-1] + max(float(rates_bps.max(initial=0)) / capacity_bps, 0.2) + _RING_GAP)
+    return bases
+
+
+def _draw_ticks(axes: PolarAxes, rim: float, perimeter_ms: float) -> None:
+    """Round times around the rim, in ms, as on the face of a clock."""
+    step_ms = round_step(perimeter_ms, _MOST_TICKS)
+    for number in range(int(perimeter_ms / step_ms - 0.5) + 1):
+        angle = 2 * pi * number * step_ms / perimeter_ms
+        across, up = sin(angle), cos(angle)
+        place = (angle, rim)
+        axes.annotate(
+            "",
+            place,
+            xytext=(_TICK_POINTS * across, _TICK_POINTS * up),
+            textcoords="offset points",
+            arrowprops={"arrowstyle": "-", "linewidth": 0.8, "shrinkA": 0, "shrinkB": 0},
+        )
+        axes.annotate(
+            f"{number * step_ms:g}" if number else "0 ms",
+            place,
+            xytext=(2 * _TICK_POINTS * across, 2 * _TICK_POINTS * up),
+            textcoords="offset points",
+            ha="center" if abs(across) < 0.15 else "left" if across > 0 else "right",
+            va="bottom" if up > 0.85 else "top" if up < -0.85 else "center",
+            fontsize="small",
+        )
+
+
+def _draw_shifts(
+    axes: PolarAxes, each: Demand, jobs: Sequence[CircleJob], capacity_bps: int, perimeter_ps: int
+) -> None:
+    """An arrow inside each job's ring, from the start to its time-shift."""
+    for base, job in zip(_bases(each, capacity_bps), jobs, strict=False):
+        angle = 2 * pi * job.time_shift_ps / perimeter_ps
+        if angle == 0:
+            continue
+        angles = np.linspace(0, angle, max(2, round(_POINTS_PER_TURN * angle / (2 * pi))))
+        axes.plot(angles, np.full(angles.size, base - 0.1), color=LINE_COLOUR, linewidth=1.0)
+        head = (3, 0, -90 - degrees(angle))
+        axes.plot([angle], [base - 0.1], marker=head, color=LINE_COLOUR, markersize=5)
 
 
 def _fill(
@@ -171,9 +240,10 @@ def _fill(
     steps = np.clip(np.searchsorted(edges_ps, middles_ps, side="right") - 1, 0, heights.size - 1)
     outline = np.maximum(heights[steps], above)
     angles = 2 * np.pi * np.stack([points_ps[:-1], points_ps[1:]], axis=1).ravel() / perimeter_ps
-    axes.fill_between(
-        angles, base + above, base + np.repeat(outline, 2), color=colour, linewidth=0, label=label
-    )
+    radii = base + np.repeat(outline, 2)
+    # Where the height stays, a span ends at the point where the next begins.
+    moves = np.append(True, (np.diff(angles) != 0) | (np.diff(radii) != 0))
+    axes.fill_between(angles[moves], base + above, radii[moves], color=colour, linewidth=0, label=label)
 
 
 def _circle(

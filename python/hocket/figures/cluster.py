@@ -5,26 +5,51 @@ circle of a link that jobs share there.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hocket.compat import CircleJob
-from hocket.errors import InputError
+from hocket.compat.answer import CircleJob
+from hocket.compat.solving import on_circle
+from hocket.errors import InputError, check_choice
 from hocket.figures.circles import circles_figure
-from hocket.figures.style import BPS_PER_GBPS, PS_PER_MS, job_colour, label, new_figure
-from hocket.solving import on_circle
-from hocket.workloads import WorkloadProfile
+from hocket.figures.palette import Style, styles
+from hocket.figures.style import BPS_PER_GBPS, label, legend_below, new_figure
+from hocket.profiles import WorkloadProfile
 
-Quantity = Literal["iteration", "marks"]
-"""The time of an iteration with the wait before it, or the packets of it that links marked."""
+Quantity = Literal["slowdown", "iteration", "marks"]
+"""The time of an iteration with the wait before it, over that of the same iteration on an idle network or by
+itself, or the packets of it that links marked. Jobs of several models only compare by their slowdown.
+"""
 
-_LABELS: Mapping[Quantity, str] = {"iteration": "iteration time (ms)", "marks": "ECN marks per iteration"}
-_LINES = ("-", "--", ":", "-.")
+_LABELS: Mapping[Quantity, str] = {
+    "slowdown": "slowdown (iteration ÷ ideal)",
+    "iteration": "iteration time (ms)",
+    "marks": "ECN marks per iteration",
+}
 # As many names of schedulers as fit below a panel, beside each other.
-_NAMES_BELOW_PANEL = 2
+_NAMES_BELOW_PANEL = 3
+
+
+def schedulers_figure(runs: Mapping[str, pl.DataFrame], title: str = "") -> Figure:
+    """How much longer than ideal iterations take under each scheduler: the mean of each minute, and the share
+    of iterations up to each slowdown.
+
+    `runs` are tables of iterations by scheduler. Raises `InputError` if there is no iteration.
+    """
+    figure = new_figure(9.6, 3.9)
+    if title:
+        figure.suptitle(title)
+    tables = {run: _with_value(run, table, "slowdown") for run, table in runs.items() if table.height}
+    if not tables:
+        raise InputError("a figure: no run has an iteration of any job")
+    over_time, distribution = figure.subplots(1, 2)
+    _draw_over_time(over_time, tables, styles(runs), "slowdown", 60.0, "mean of each minute")
+    _draw_distribution(distribution, tables, styles(runs), "slowdown", "all iterations")
+    legend_below(figure, _NAMES_BELOW_PANEL * len(figure.axes))
+    return figure
 
 
 def over_time_figure(
@@ -37,28 +62,13 @@ def over_time_figure(
     """The mean over all iterations that begin in each `every_s` seconds, of each run by its name.
 
     `runs` are tables of iterations. Each of `models` has a panel of its own; without, all jobs share one.
-    Raises `InputError` for a model of which no run has an iteration, and for marks that a run did not count.
+    Raises `InputError` for an unknown quantity, a model of which no run has an iteration, and for marks that
+    a run did not count.
     """
     figure, panels = _panels(runs, quantity, models, title)
-    names = list(runs)
     for axes, tables, name in panels:
-        for run, rows in tables.items():
-            index = names.index(run)
-            means = (
-                rows.group_by((pl.col("start_s") / every_s).floor().alias("window"))
-                .agg((pl.col("value") * pl.col("count")).sum() / pl.col("count").sum())
-                .sort("window")
-            )
-            axes.plot(
-                (means["window"] + 0.5) * every_s / 60,
-                means["value"],
-                label=run,
-                color=job_colour(index),
-                linestyle=_LINES[index % len(_LINES)],
-            )
-        label(axes, "time (min)", _LABELS[quantity], name)
-        axes.set_ylim(bottom=0)
-    _legend_below(figure)
+        _draw_over_time(axes, tables, styles(runs), quantity, every_s, name)
+    legend_below(figure, _NAMES_BELOW_PANEL * len(figure.axes))
     return figure
 
 
@@ -67,22 +77,62 @@ def distribution_figure(
 ) -> Figure:
     """The share of iterations up to each value, of each run by its name; otherwise as `over_time_figure`."""
     figure, panels = _panels(runs, quantity, models, title)
-    names = list(runs)
     for axes, tables, name in panels:
-        for run, rows in tables.items():
-            index = names.index(run)
-            axes.ecdf(
-                rows["value"].to_numpy(),
-                weights=rows["count"].to_numpy().astype(float),
-                label=run,
-                color=job_colour(index),
-                linestyle=_LINES[index % len(_LINES)],
-                linewidth=1.8,
-            )
-        label(axes, _LABELS[quantity], "share of iterations", name)
-        axes.set_ylim(0, 1.02)
-    _legend_below(figure)
+        _draw_distribution(axes, tables, styles(runs), quantity, name)
+    legend_below(figure, _NAMES_BELOW_PANEL * len(figure.axes))
     return figure
+
+
+def _draw_over_time(
+    axes: Axes,
+    tables: Mapping[str, pl.DataFrame],
+    drawn: Mapping[str, Style],
+    quantity: Quantity,
+    every_s: float,
+    title: str,
+) -> None:
+    for run, rows in tables.items():
+        means = (
+            rows.group_by((pl.col("start_s") / every_s).floor().alias("window"))
+            .agg((pl.col("value") * pl.col("count")).sum() / pl.col("count").sum())
+            .sort("window")
+        )
+        axes.plot(
+            (means["window"] + 0.5) * every_s / 60,
+            means["value"],
+            label=run,
+            color=drawn[run].colour,
+            linestyle=drawn[run].line,
+        )
+    label(axes, "time (min)", _LABELS[quantity], title)
+    axes.set_xlim(left=0)
+    if quantity != "slowdown":
+        axes.set_ylim(bottom=0)
+    axes.grid(True, alpha=0.25)
+
+
+def _draw_distribution(
+    axes: Axes,
+    tables: Mapping[str, pl.DataFrame],
+    drawn: Mapping[str, Style],
+    quantity: Quantity,
+    title: str,
+) -> None:
+    for run, rows in tables.items():
+        axes.ecdf(
+            rows["value"].to_numpy(),
+            weights=rows["count"].to_numpy().astype(float),
+            label=run,
+            color=drawn[run].colour,
+            linestyle=drawn[run].line,
+            linewidth=1.8,
+        )
+    label(axes, _LABELS[quantity], "share of iterations", title)
+    # Jitter makes an iteration shorter than ideal too.
+    least = min(rows["value"].to_numpy().min() for rows in tables.values())
+    axes.set_xlim(left=min(1.0, least) if quantity == "slowdown" else 0)
+    axes.set_ylim(0, 1.02)
+    axes.grid(True, alpha=0.25)
 
 
 def link_circle_figure(
@@ -90,8 +140,10 @@ def link_circle_figure(
     profiles: Mapping[str, WorkloadProfile],
     capacities_bps: Mapping[str, int],
     link: str | None = None,
+    title: str = "",
 ) -> Figure:
-    """The circle of a link under a decision, without shifts and with the best that were found.
+    """The circle of a link under a decision, without shifts and with the best that were found; `title` names
+    the run.
 
     `why` is that of `hocket.schedulers.cassini.Chosen`, `profiles` are those of one flow of each job, and
     links go by their names. Without a `link`, the one with the lowest score that has a circle. Raises
@@ -115,9 +167,8 @@ def link_circle_figure(
             raise InputError(f"link {link!r}: the periods of {', '.join(row['jobs'])} fit on no circle")
     jobs = _circle_jobs(row, circles, profiles)
     capacity_bps = capacities_bps[row["link"]]
-    shifts = ", ".join(f"{job.name} {job.time_shift_ps / PS_PER_MS:.4g} ms" for job in jobs)
-    title = f"{row['link']}, {capacity_bps / BPS_PER_GBPS:g} Gbps\ntime-shifts: {shifts}"
-    return circles_figure(jobs, capacity_bps, title)
+    said = f"{row['link']}, capacity {capacity_bps / BPS_PER_GBPS:g} Gbps"
+    return circles_figure(jobs, capacity_bps, f"{title}\n{said}" if title else said)
 
 
 def _circle_jobs(
@@ -146,6 +197,7 @@ def _panels(
     runs: Mapping[str, pl.DataFrame], quantity: Quantity, models: Sequence[str], title: str
 ) -> tuple[Figure, list[tuple[Axes, dict[str, pl.DataFrame], str]]]:
     """A figure with axes for each model side by side, what runs have of it, and its name."""
+    check_choice("quantity", quantity, get_args(Quantity))
     tables = {run: _with_value(run, table, quantity) for run, table in runs.items()}
     names = list(models) or [""]
     figure = new_figure(4.8 * len(names), 3.7)
@@ -163,24 +215,10 @@ def _panels(
     return figure, panels
 
 
-def _legend_below(figure: Figure) -> None:
-    """One legend for all panels, with each run once; its colour is the same in those that it is in."""
-    found = {
-        text: handle
-        for axes in figure.axes
-        for handle, text in zip(*axes.get_legend_handles_labels(), strict=True)
-    }
-    figure.legend(
-        found.values(),
-        found.keys(),
-        loc="outside lower center",
-        ncols=min(len(found), _NAMES_BELOW_PANEL * len(figure.axes)),
-        frameon=False,
-    )
-
-
 def _with_value(run: str, iterations: pl.DataFrame, quantity: Quantity) -> pl.DataFrame:
     """Rows of iterations with the quantity of one of them as `value`."""
+    if quantity == "slowdown":
+        return iterations.with_columns(value=pl.col("iteration_s") / pl.col("ideal_s"))
     if quantity == "iteration":
         return iterations.with_columns(value=1e3 * pl.col("iteration_s"))
     if iterations["marks"].null_count():

@@ -1,88 +1,175 @@
 """A fabric as a picture: servers with their GPUs, switches above them tier by tier, and where jobs run.
 
-Of what does not fit the page, the first are drawn and the last, and how many are not is written between them.
+Servers stand side by side or, where they have no room for that, below each other in their racks. Only racks
+without a job are left out then; lines between two tiers are drawn all, or none, and described.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import ceil, sqrt
+from typing import TypeAlias
 
 from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Patch, Rectangle
 
-from hocket.fabrics import Topology, rates_text, server_of, tiers_of
-from hocket.figures.style import JOB_COLOURS, LINE_COLOUR, TOTAL_COLOUR, job_colour, new_figure
+from hocket.errors import InputError
+from hocket.fabrics import Tier, Topology, rates_text, server_of, tiers_of
+from hocket.figures.palette import (
+    IDLE_COLOUR,
+    JOB_COLOURS,
+    LINE_COLOUR,
+    SCALE_UP_COLOUR,
+    TOTAL_COLOUR,
+    job_colour,
+)
+from hocket.figures.style import new_figure
 from hocket.units import format_duration, format_rate
 
+# Lengths are in units of which a server of one GPU takes about one.
 _GPU = 0.42
 _FEWEST_ABREAST = 4
-_CHARACTER = 0.2
 _WIDEST = 40.0
-"""In units of which a server of one GPU takes about one; wider pages cannot be read."""
-_MOST_SWITCHES = 16
-_SWITCH = 1.6
+"""Of servers side by side: wider pages cannot be read."""
+_WIDEST_OF_RACKS = 76.0
+"""Of racks side by side; where more have a job, they stand below each other too."""
+_WITH_FREE_RACKS = 52.0
+"""Up to which racks without a job are drawn, unless all racks have room."""
+_SMALL_GPU = 0.24
+_SMALL_ROW = 0.36
+_SMALL_CHARACTER = 0.22
+_MOST_ROWS = 32
+"""Servers below each other in a rack; of more, others stand beside them."""
+_SWITCH = 1.24
+_LEAST_SWITCH = 0.3
+"""Room for a switch; in a tier with less, switches are drawn as one bar."""
 _LOWEST_TIER = 2.2
 _TIERS_ACROSS = 13
 """A page is so many times as wide as a tier is high, so that lines between two tiers are not too flat."""
-_GAP = 2.0
+_GAP = 1.1
 _BETWEEN_RACKS = 0.5
-_LEFT, _RIGHT = 3.2, 4.2
+_LEFT, _RIGHT = 3.4, 4.4
 """Room beside the drawing for what is said about lines and tiers."""
+_WIDEST_IN, _SCALE_IN = 17.0, 0.5
+_READABLE_SCALE_IN = 0.2
+"""Of a unit: below, servers in racks have no names."""
+_SWITCH_IN = 0.14
+"""The least height of a switch: that of its name."""
+_CHARACTER_IN = 0.058
+"""Of a name of a server or switch, about."""
 _THICKEST = ((48, 3.0), (130, 1.6), (10**9, 0.8))
 """Of so many lines between two tiers at most, the width of the thickest in points."""
+_MOST_LINES = 600
+"""Between two tiers; more are a grey area, and described instead."""
 _MOST_LABELLED = 12
 """Of so many lines between two tiers, each has its rate beside it."""
 _MOST_IN_LEGEND = 14
 _LONGEST_NAME = 9
+_MOST_CANDIDATES = 8
+_MOST_NUMBERS = 1_000
+"""Of jobs in their GPUs; more cannot be read."""
 _FREE = "#ffffff"
-_INSIDE = "#e4e8ea"
-_SCALE_UP = "#7d6ba0"
+
+_Ends: TypeAlias = tuple[tuple[float, float], tuple[float, float]]
+Jobs: TypeAlias = Mapping[str, Sequence[str]]
+"""The hosts of each job."""
+
+
+@dataclass(frozen=True)
+class _Box:
+    """A server: its middle, its top, how many GPUs stand abreast, and where its lines end."""
+
+    x: float
+    top: float
+    columns: int
+    lines_x: float
+    in_rack: bool
 
 
 @dataclass
 class _Page:
-    """Where things are drawn: the middle of each server and switch, and of each gap how many are left out."""
+    """Where things are drawn."""
 
-    servers: dict[str, float] = field(default_factory=dict)
+    servers: dict[str, _Box] = field(default_factory=dict)
+    racks: list[tuple[float, float, float, float, Sequence[str]]] = field(default_factory=list)
+    """Left, right, top and bottom of racks whose servers stand below each other, and their servers."""
     switches: dict[str, tuple[float, float]] = field(default_factory=dict)
+    switch_widths: dict[int, float] = field(default_factory=dict)
+    """By tier; a tier without one is a bar."""
     gaps: list[tuple[float, float, str]] = field(default_factory=list)
     width: float = 0.0
+    bottom: float = 0.0
+    stacked: int = 1
+    """Racks below each other."""
+    named: bool = True
+    """Whether servers of racks have names."""
 
     def height(self, tier: int) -> float:
         """Of the switches of a tier."""
         return tier * max(_LOWEST_TIER, self.width / _TIERS_ACROSS)
 
+    @property
+    def across(self) -> float:
+        """The width with what is said at both sides."""
+        return self.width + _LEFT + _RIGHT
 
-def fabric_figure(topology: Topology, jobs: Mapping[str, Sequence[str]], title: str = "") -> Figure:
+    @property
+    def scale_in(self) -> float:
+        """Inches of a unit."""
+        return min(_SCALE_IN, _WIDEST_IN / self.across)
+
+
+def fabric_figure(topology: Topology, jobs: Jobs, title: str = "") -> Figure:
     """The fabric with each job of `jobs` on its hosts, in a colour of its own.
 
     A line stands for all cables between two switches or a server and a switch; the thicker, the more they
-    carry.
+    carry. Every server with a job is drawn, however many there are.
     """
-    page = _Page()
-    _place_servers(page, topology)
-    _place_switches(page, topology)
-    top = max((y for _, y in page.switches.values()), default=0.0) + 0.7
-    bottom = -max(_rows(topology.servers[server]) for server in page.servers) * _GPU - 1.0
-    across = page.width + _LEFT + _RIGHT
-    scale_in = min(0.5, 17 / across)
-    figure = new_figure(max(across * scale_in, 6), (top - bottom) * scale_in + 1.1)
-    axes = figure.add_subplot()
-    axes.set_axis_off()
-    axes.set_aspect("equal")
-    axes.set_xlim(-_LEFT, page.width + _RIGHT)
-    axes.set_ylim(bottom, top)
+    return _figure(topology, {"": jobs}, title)
+
+
+def candidates_figure(topology: Topology, candidates: Mapping[str, Jobs], title: str = "") -> Figure:
+    """The fabric once for each of `candidates` by name, as `fabric_figure` has it; a job keeps its colour.
+
+    All candidates give all jobs in the same order. Of more than eight, the first eight. Raises `InputError`
+    without any.
+    """
+    if not candidates:
+        raise InputError("a figure: the plan has no candidates to draw")
+    shown = dict(list(candidates.items())[:_MOST_CANDIDATES])
+    if len(shown) < len(candidates):
+        title = f"{title}: {len(shown)} of {len(candidates)} candidates".removeprefix(": ")
+    return _figure(topology, shown, title)
+
+
+def _figure(topology: Topology, panels: Mapping[str, Jobs], title: str) -> Figure:
+    placed = {server_of(host) for jobs in panels.values() for hosts in jobs.values() for host in hosts}
+    page = _laid_out(topology, placed)
+    top = max((y for _, y in page.switches.values()), default=0.0)
+    top = max(top, page.height(len(tiers_of(topology)))) + 0.7
+    width_in, height_in = page.across * page.scale_in, (top - page.bottom) * page.scale_in
+    abreast = 2 if len(panels) > 1 and 2 * width_in <= _WIDEST_IN else 1
+    rows = -(-len(panels) // abreast)
+    figure = new_figure(max(width_in * abreast, 6), (height_in + 0.3) * rows + 1.0)
     if title:
         figure.suptitle(title, x=0.01, ha="left", fontsize="medium")
-    _draw_lines(axes, page, topology)
-    _draw_servers(axes, page, topology, jobs)
-    _draw_switches(axes, page, topology)
-    for x, y, text in page.gaps:
-        axes.text(x, y, text, ha="center", va="center", fontsize="small", zorder=6)
-    _draw_legend(figure, topology, jobs)
+    for place, (name, jobs) in enumerate(panels.items()):
+        axes = figure.add_subplot(rows, abreast, place + 1)
+        axes.set_axis_off()
+        axes.set_aspect("equal")
+        axes.set_xlim(-_LEFT, page.width + _RIGHT)
+        axes.set_ylim(page.bottom, top)
+        axes.set_title(name, loc="left", fontsize="medium", fontweight="bold")
+        _draw_lines(axes, page, topology)
+        _draw_racks(axes, page)
+        _draw_servers(axes, page, topology, jobs)
+        _draw_switches(axes, page, topology)
+        for x, y, text in page.gaps:
+            axes.text(x, y, text, ha="center", va="center", fontsize="x-small", rotation=90, zorder=6)
+    _draw_legend(figure, topology, next(iter(panels.values())))
     return figure
 
 
@@ -112,91 +199,139 @@ def _racks(topology: Topology) -> list[list[str]]:
     return racks
 
 
-def _racks_that_fit(topology: Topology) -> tuple[list[list[str]], int]:
-    """Racks to draw, and how many servers are left out before the last of them.
-
-    Whole racks where the first and the last have room; if not, single servers.
-    """
+def _laid_out(topology: Topology, placed: set[str]) -> _Page:
+    """The page on which all servers of `placed` are."""
     racks = _racks(topology)
+    page = _Page()
+    across = sum(
+        _BETWEEN_RACKS + sum(_server_width(topology.servers[server]) for server in rack) for rack in racks
+    )
+    if across <= _WIDEST:
+        _place_side_by_side(page, topology, racks)
+    else:
+        _place_in_racks(page, topology, racks, placed)
+        if page.scale_in < _READABLE_SCALE_IN:
+            page = _Page(named=False)
+            _place_in_racks(page, topology, racks, placed)
+    _place_switches(page, topology)
+    return page
 
-    def width(rack: Sequence[str]) -> float:
-        return _BETWEEN_RACKS + sum(_server_width(topology.servers[server]) for server in rack)
 
-    if sum(map(width, racks)) <= _WIDEST:
-        return racks, 0
-    if len(racks) == 1 or width(racks[0]) + width(racks[-1]) > _WIDEST:
-        racks = [[server] for rack in racks for server in rack]
-    room, count = _WIDEST - width(racks[-1]), 0
-    while room >= width(racks[count]):
-        room -= width(racks[count])
-        count += 1
-    left_out = sum(map(len, racks[count:-1]))
-    return [*racks[:count], racks[-1]], left_out
-
-
-def _place_servers(page: _Page, topology: Topology) -> None:
-    racks, left_out = _racks_that_fit(topology)
-    single = len(racks) > 1 and left_out > 0 and all(len(rack) == 1 for rack in racks)
+def _place_side_by_side(page: _Page, topology: Topology, racks: Sequence[Sequence[str]]) -> None:
     x = 0.0
     for number, rack in enumerate(racks):
-        if left_out and number == len(racks) - 1:
-            page.gaps.append((x + _GAP / 2, -0.6, f"… {left_out:,}\nmore"))
-            x += _GAP
-        elif number and not single:
-            x += _BETWEEN_RACKS
+        x += _BETWEEN_RACKS if number else 0.0
         for server in rack:
-            width = _server_width(topology.servers[server])
-            page.servers[server] = x + width / 2
+            gpus = topology.servers[server]
+            width = _server_width(gpus)
+            page.servers[server] = _Box(x + width / 2, -0.16, _columns(gpus), x + width / 2, in_rack=False)
             x += width
     page.width = x
+    page.bottom = -max(_rows(gpus) for gpus in topology.servers.values()) * _GPU - 1.0
+
+
+def _place_in_racks(
+    page: _Page, topology: Topology, racks: Sequence[Sequence[str]], placed: set[str]
+) -> None:
+    """Servers below each other in their racks; all racks that have one of `placed`, and others given room."""
+    names = max(len(_short(server)) for server in topology.servers) * _SMALL_CHARACTER if page.named else 0.0
+    cell = names + max(map(len, topology.servers.values())) * _SMALL_GPU + 0.2
+
+    def width(rack: Sequence[str]) -> float:
+        return ceil(len(rack) / _MOST_ROWS) * cell + 0.2
+
+    shown = {number for number, rack in enumerate(racks) if placed.intersection(rack)}
+    if sum(width(rack) + _BETWEEN_RACKS for rack in racks) <= _WIDEST_OF_RACKS:
+        shown = set(range(len(racks)))
+    room = _WITH_FREE_RACKS - sum(width(racks[number]) + _GAP for number in shown)
+    for number in (0, len(racks) - 1, *range(len(racks))):
+        if number not in shown and width(racks[number]) + _BETWEEN_RACKS <= room:
+            shown.add(number)
+            room -= width(racks[number]) + _BETWEEN_RACKS
+    across = sum(width(racks[number]) + _BETWEEN_RACKS for number in shown)
+    page.stacked = ceil(across / _WIDEST_OF_RACKS)
+    x, top, before, column = 0.0, 0.0, -1, list[int]()
+    for number in [*sorted(shown), len(racks)]:
+        hidden = sum(map(len, racks[before + 1 : number]))
+        if column and (hidden or len(column) == page.stacked or number == len(racks)):
+            x += max(width(racks[each]) for each in column)
+            x += 0.0 if hidden or number == len(racks) else _BETWEEN_RACKS
+            top, column = 0.0, []
+        if hidden:
+            text = f"… {hidden:,} {'servers without a job' if placed else 'more'}"
+            page.gaps.append((x + _GAP / 2, -3.0, text))
+            x += _GAP
+        if number < len(racks):
+            _place_rack(page, topology, racks[number], (x, top), names, cell)
+            top = page.racks[-1][3] - _BETWEEN_RACKS / 2
+            column.append(number)
+        before = number
+    page.width = x
+    page.bottom = min(bottom for _, _, _, bottom, _ in page.racks) - 0.9
+    page.bottom = min(page.bottom, -6.0) if page.gaps else page.bottom
+
+
+def _place_rack(
+    page: _Page,
+    topology: Topology,
+    rack: Sequence[str],
+    corner: tuple[float, float],
+    names: float,
+    cell: float,
+) -> None:
+    """A rack below and right of `corner`, each server with room for its name."""
+    left, top = corner
+    columns = ceil(len(rack) / _MOST_ROWS)
+    rows = ceil(len(rack) / columns)
+    right = left + columns * cell + 0.2
+    for place, server in enumerate(rack):
+        column, row = divmod(place, rows)
+        gpus = len(topology.servers[server])
+        x = left + 0.15 + column * cell + names + gpus * _SMALL_GPU / 2
+        at = top - 0.2 - row * _SMALL_ROW
+        page.servers[server] = _Box(x, at, gpus, (left + right) / 2, in_rack=True)
+    page.racks.append((left, right, top, top - 0.2 - rows * _SMALL_ROW, rack))
 
 
 def _place_switches(page: _Page, topology: Topology) -> None:
-    """Each tier above the one below it; a switch stands over the middle of what hangs on it, given room."""
-    tiers = tiers_of(topology)
+    """Each tier above the one below it; a switch stands over the middle of what hangs on it, given room.
+
+    Where a tier has no room for all switches that join servers which are drawn, it is a bar.
+    """
     drawn = {gpu for server in page.servers for gpu in topology.servers[server]}
-    rows: list[list[str | None]] = []
+    middles = {gpu: box.lines_x for server, box in page.servers.items() for gpu in topology.servers[server]}
+    tiers = tiers_of(topology)
+    reached: list[list[str]] = []
     for tier in tiers:
-        reached = [switch for switch in tier.switches if drawn.intersection(topology.neighbours[switch])]
-        shown = reached if len(reached) <= _MOST_SWITCHES else [*reached[: _MOST_SWITCHES - 1], reached[-1]]
-        rows.append(_with_gaps(shown, list(tier.switches)))
-        drawn.update(shown)
-    widest = max((len(row) * _SWITCH for row in rows), default=0.0)
-    if widest > page.width:
-        shift = (widest - page.width) / 2
-        page.servers = {server: x + shift for server, x in page.servers.items()}
-        page.gaps = [(x + shift, y, text) for x, y, text in page.gaps]
-        page.width = widest
-    middles = {gpu: x for server, x in page.servers.items() for gpu in topology.servers[server]}
-    for tier, row in zip(tiers, rows, strict=True):
-        y = page.height(tier.number)
-        over = [
-            None if switch is None else _mean(middles[n] for n in topology.neighbours[switch] if n in middles)
-            for switch in row
-        ]
-        known = [x for x in over if x is not None]
-        if any(right - left < _SWITCH for left, right in pairwise(known)):
-            step = page.width / len(row)
-            over = [(place + 0.5) * step for place in range(len(row))]
-        for place, (switch, x) in enumerate(zip(row, over, strict=True)):
-            if switch is None or x is None:
-                between = [near for near in over[place - 1 : place + 2] if near is not None]
-                page.gaps.append((_mean(between), y, "…"))
-            else:
-                page.switches[switch] = (x, y)
-                middles[switch] = x
-
-
-def _with_gaps(shown: Sequence[str], every: Sequence[str]) -> list[str | None]:
-    """`shown` with `None` wherever others of `every` stand between two of them."""
-    place = {switch: number for number, switch in enumerate(every)}
-    row: list[str | None] = []
-    for switch in shown:
-        before = row[-1] if row else None
-        if before is not None and place[switch] > place[before] + 1:
-            row.append(None)
-        row.append(switch)
-    return row
+        reached.append(
+            [switch for switch in tier.switches if drawn.intersection(topology.neighbours[switch])]
+        )
+        drawn.update(reached[-1])
+    widest = max((len(row) * (_SWITCH + 0.36) for row in reached), default=0.0)
+    if not page.racks and page.width < widest:
+        shift = (min(widest, _WIDEST) - page.width) / 2
+        page.servers = {
+            server: replace(box, x=box.x + shift, lines_x=box.lines_x + shift)
+            for server, box in page.servers.items()
+        }
+        middles = {gpu: x + shift for gpu, x in middles.items()}
+        page.width += 2 * shift
+    for tier, row in zip(tiers, reached, strict=True):
+        crowded = page.stacked > 1 and tier is tiers[0]
+        if crowded or page.width < len(row) * _LEAST_SWITCH:
+            places = ((place + 0.5) * page.width / len(row) for place in range(len(row)))
+            middles.update(zip(row, places, strict=True))
+            continue
+        over = [_mean(middles[n] for n in topology.neighbours[switch] if n in middles) for switch in row]
+        room = min((right - left for left, right in pairwise(over)), default=page.width)
+        if room < min(_SWITCH + 0.2, 0.9 * page.width / len(row)):
+            room = page.width / len(row)
+            over = [(place + 0.5) * room for place in range(len(row))]
+        longest = max(len(_short(switch)) for switch in row) * _CHARACTER_IN / page.scale_in
+        page.switch_widths[tier.number] = min(max(_SWITCH, longest), 0.85 * room)
+        for switch, x in zip(row, over, strict=True):
+            page.switches[switch] = (x, page.height(tier.number))
+            middles[switch] = x
 
 
 def _mean(values: Iterable[float]) -> float:
@@ -205,35 +340,51 @@ def _mean(values: Iterable[float]) -> float:
 
 
 def _draw_lines(axes: Axes, page: _Page, topology: Topology) -> None:
-    """What joins servers and switches that are drawn, all cables between two as one line."""
-    found: dict[tuple[str, str], list[int]] = {}
+    """What joins servers and switches, all cables between two as one line.
+
+    Above the lowest tier, all lines between two tiers or none of them.
+    """
+    tier_of = {switch: tier.number for tier in tiers_of(topology) for switch in tier.switches}
+    found: dict[tuple[int, int], dict[tuple[str, str], list[int]]] = {}
     for cable in topology.cables:
-        one, other = (server_of(end) if topology.nodes[end] == "host" else end for end in cable.ends)
-        if all(end in page.servers or end in page.switches for end in (one, other)):
-            low, high = sorted((one, other), key=lambda end: _at(page, end)[::-1])
-            found.setdefault((low, high), []).append(cable.rate_bps)
-    by_height: dict[tuple[float, float], dict[tuple[str, str], list[int]]] = {}
-    for (low, high), rates in found.items():
-        height = (_at(page, low)[1], _at(page, high)[1])
-        by_height.setdefault(height, {})[low, high] = rates
-    for (low_y, high_y), lines in by_height.items():
-        _draw_between(axes, page, lines)
+        if any(topology.nodes[end] == "scale-up" for end in cable.ends):
+            continue
+        ends = (server_of(end) if topology.nodes[end] == "host" else end for end in cable.ends)
+        low, high = sorted(ends, key=lambda end: (tier_of.get(end, 0), _at(page, end)))
+        between = (tier_of.get(low, 0), tier_of.get(high, 0))
+        found.setdefault(between, {}).setdefault((low, high), []).append(cable.rate_bps)
+    for (low_tier, high_tier), lines in sorted(found.items()):
+        shown = {
+            ends: rates
+            for ends, rates in lines.items()
+            if all(end in page.servers or end in page.switches for end in ends)
+        }
+        whole = len(shown) == len(lines) <= _MOST_LINES or (low_tier == 0 and page.stacked == 1)
         totals = sorted(lines.values(), key=sum)
         least, most = rates_text(tuple(totals[0])), rates_text(tuple(totals[-1]))
-        if (least != most and len(lines) <= _MOST_LABELLED) or low_y == high_y:
-            _label_each(axes, page, lines)
-        else:
-            text = f"each line\n{most}" if least == most else f"lines of\n{least} to\n{most}"
-            axes.text(-0.5, (low_y + high_y) / 2, text, ha="right", va="center", fontsize="x-small")
+        if shown and whole:
+            _draw_between(
+                axes,
+                page,
+                {(_at(page, low), _at(page, high)): sum(rates) for (low, high), rates in shown.items()},
+            )
+        if whole and ((least != most and len(lines) <= _MOST_LABELLED) or low_tier == high_tier):
+            _label_each(axes, page, shown)
+            continue
+        rates = most if least == most else f"{least} to\n{most}"
+        of = "each server" if low_tier == 0 and page.racks else "each line"
+        text = f"{of}\n{rates}" if whole else f"{len(lines):,} lines\nof {rates},\nnot drawn"
+        y = (page.height(low_tier) + page.height(high_tier)) / 2
+        axes.text(-0.5, y, text, ha="right", va="center", fontsize="x-small")
 
 
-def _draw_between(axes: Axes, page: _Page, lines: Mapping[tuple[str, str], Sequence[int]]) -> None:
-    most = max(map(sum, lines.values()))
+def _draw_between(axes: Axes, page: _Page, lines: Mapping[_Ends, int]) -> None:
+    """Lines between two tiers, by their rates; those of all servers of a rack are one."""
+    most = max(lines.values())
     thickest = next(width for count, width in _THICKEST if len(lines) <= count)
-    for (low, high), rates in lines.items():
-        start, end = _at(page, low), _at(page, high)
+    for (start, end), rate_bps in lines.items():
         # A line within a tier goes around the switches between its ends.
-        beside = start[1] != end[1] or _next_to_each_other(page, low, high)
+        beside = start[1] != end[1] or _next_to_each_other(page, start, end)
         axes.add_patch(
             FancyArrowPatch(
                 start,
@@ -242,7 +393,7 @@ def _draw_between(axes: Axes, page: _Page, lines: Mapping[tuple[str, str], Seque
                 connectionstyle="arc3" if beside else "arc3,rad=-0.3",
                 color=LINE_COLOUR,
                 alpha=0.55,
-                linewidth=max(thickest * sum(rates) / most, 0.4),
+                linewidth=max(thickest * rate_bps / most, 0.4),
                 shrinkA=0,
                 shrinkB=0,
                 zorder=1,
@@ -250,8 +401,8 @@ def _draw_between(axes: Axes, page: _Page, lines: Mapping[tuple[str, str], Seque
         )
 
 
-def _next_to_each_other(page: _Page, one: str, other: str) -> bool:
-    (left, y), (right, _) = sorted((page.switches[one], page.switches[other]))
+def _next_to_each_other(page: _Page, one: tuple[float, float], other: tuple[float, float]) -> bool:
+    (left, y), (right, _) = sorted((one, other))
     return not any(left < x < right for x, height in page.switches.values() if height == y)
 
 
@@ -261,7 +412,7 @@ def _label_each(axes: Axes, page: _Page, lines: Mapping[tuple[str, str], Sequenc
         level = y0 == y1
         # Neighbours' labels at two heights, so that they do not meet.
         part = 0.5 if level else 0.36 + 0.16 * (number % 2)
-        arc = 0.0 if not level or _next_to_each_other(page, low, high) else 0.15 * (x1 - x0)
+        arc = 0.0 if not level or _next_to_each_other(page, (x0, y0), (x1, y1)) else 0.15 * (x1 - x0)
         axes.text(
             x0 + part * (x1 - x0),
             y0 + part * (y1 - y0) + (0.42 + arc if level else 0.0),
@@ -275,78 +426,109 @@ def _label_each(axes: Axes, page: _Page, lines: Mapping[tuple[str, str], Sequenc
 
 
 def _at(page: _Page, node: str) -> tuple[float, float]:
-    return (page.servers[node], 0.0) if node in page.servers else page.switches[node]
+    """Where lines of `node` end, if it is drawn."""
+    if node in page.servers:
+        return page.servers[node].lines_x, 0.0
+    return page.switches.get(node, (0.0, 0.0))
 
 
-def _draw_servers(axes: Axes, page: _Page, topology: Topology, jobs: Mapping[str, Sequence[str]]) -> None:
+def _draw_racks(axes: Axes, page: _Page) -> None:
+    """The outlines of racks whose servers stand below each other; where these have no names, the first
+    and the last of each rack.
+    """
+    for left, right, top, bottom, rack in page.racks:
+        box = (left, bottom), right - left, top - bottom
+        axes.add_patch(Rectangle(*box, facecolor=IDLE_COLOUR, edgecolor=LINE_COLOUR, linewidth=0.6, zorder=2))
+        ends = f"{_short(rack[0])} …\n{_short(rack[-1])}" if len(rack) > 1 else _short(rack[0])
+        if not page.named and page.stacked == 1 and (right - left) * page.scale_in >= 5 * _CHARACTER_IN:
+            axes.text((left + right) / 2, bottom - 0.1, ends, ha="center", va="top", fontsize=5)
+
+
+def _draw_servers(axes: Axes, page: _Page, topology: Topology, jobs: Jobs) -> None:
     jobs_on: dict[str, list[int]] = {}
     for number, hosts in enumerate(jobs.values()):
         for host in dict.fromkeys(hosts):
             jobs_on.setdefault(host, []).append(number)
-    narrowest = min(_server_width(topology.servers[server]) for server in page.servers)
-    names_fit = max(len(_short(server)) for server in page.servers) * _CHARACTER <= narrowest
-    for server, middle in page.servers.items():
+    painted: dict[str, list[tuple[float, float, float, float]]] = {}
+    numbered = len(JOB_COLOURS) < len(jobs) and sum(map(len, jobs_on.values())) <= _MOST_NUMBERS
+    longest = max(len(_short(server)) for server in page.servers) * _CHARACTER_IN / page.scale_in
+    names_fit = longest <= min(_server_width(topology.servers[server]) for server in page.servers)
+    for server, box in page.servers.items():
         gpus = topology.servers[server]
-        rows, columns = _rows(gpus), _columns(gpus)
-        width, height = columns * _GPU, rows * _GPU
-        left, low = middle - width / 2, -height - 0.16
-        axes.add_patch(
-            FancyBboxPatch(
-                (left - 0.06, low - 0.1),
-                width + 0.12,
-                height + 0.26,
-                boxstyle="round,pad=0.03",
-                facecolor=_INSIDE,
-                edgecolor=LINE_COLOUR,
-                linewidth=0.8,
-                zorder=3,
+        size = _SMALL_GPU if box.in_rack else _GPU
+        rows = -(-len(gpus) // box.columns)
+        left, low = box.x - box.columns * size / 2, box.top - rows * size
+        if not box.in_rack:
+            _draw_server(axes, (left, low), box.columns * size, rows * size)
+            axes.text(
+                box.x,
+                low - 0.22,
+                _short(server),
+                ha="center",
+                va="top",
+                fontsize="x-small",
+                rotation=0 if names_fit else 60,
             )
-        )
-        for place, gpu in enumerate(gpus):
-            row, column = divmod(place, columns)
-            corner = (left + column * _GPU, low + height - (row + 1) * _GPU)
-            _draw_gpu(axes, corner, jobs_on.get(gpu, []), len(jobs))
+        elif page.named:
+            axes.text(left - 0.08, (low + box.top) / 2, _short(server), ha="right", va="center", fontsize=5)
         if any(topology.nodes[other] == "scale-up" for other in topology.neighbours[gpus[0]]):
-            axes.add_patch(Rectangle((left, low - 0.09), width, 0.09, color=_SCALE_UP, linewidth=0, zorder=4))
-        axes.text(
-            middle,
-            low - 0.22,
-            _short(server),
-            ha="center",
-            va="top",
-            fontsize="x-small",
-            rotation=0 if names_fit else 60,
+            bar = (left, low - 0.09, box.columns * size, 0.06 if box.in_rack else 0.09)
+            painted.setdefault(SCALE_UP_COLOUR, []).append(bar)
+        for place, gpu in enumerate(gpus):
+            row, column = divmod(place, box.columns)
+            corner = (left + column * size, low + (rows - row - 1) * size)
+            for job, stripe in _stripes(corner, size, jobs_on.get(gpu, [])):
+                painted.setdefault(_FREE if job is None else job_colour(job), []).append(stripe)
+                if job is not None and numbered:
+                    _number_gpu(axes, stripe, job, page.scale_in)
+    for colour, boxes in painted.items():
+        corners = [[(x, y), (x + w, y), (x + w, y + h), (x, y + h)] for x, y, w, h in boxes]
+        edge = "none" if colour == SCALE_UP_COLOUR else LINE_COLOUR
+        axes.add_collection(
+            PolyCollection(corners, facecolor=colour, edgecolor=edge, linewidth=0.4, zorder=4), autolim=False
         )
 
 
-def _draw_gpu(axes: Axes, corner: tuple[float, float], on_it: Sequence[int], jobs: int) -> None:
-    x, y = corner
-    size = _GPU - 0.06
+def _stripes(
+    corner: tuple[float, float], size: float, on_it: Sequence[int]
+) -> Iterator[tuple[int | None, tuple[float, float, float, float]]]:
+    """The parts of a GPU, one for each job on it: left, low, width and height."""
+    edge = 0.07 * size
+    width = (size - 2 * edge) / max(len(on_it), 1)
+    for stripe, number in enumerate(on_it or [None]):
+        yield number, (corner[0] + edge + stripe * width, corner[1] + edge, width, size - 2 * edge)
+
+
+def _draw_server(axes: Axes, corner: tuple[float, float], width: float, height: float) -> None:
     axes.add_patch(
-        Rectangle(
-            (x + 0.03, y + 0.03), size, size, facecolor=_FREE, edgecolor=LINE_COLOUR, linewidth=0.5, zorder=4
+        FancyBboxPatch(
+            (corner[0] - 0.06, corner[1] - 0.1),
+            width + 0.12,
+            height + 0.26,
+            boxstyle="round,pad=0.03",
+            facecolor=IDLE_COLOUR,
+            edgecolor=LINE_COLOUR,
+            linewidth=0.8,
+            zorder=3,
         )
     )
-    for stripe, number in enumerate(on_it):
-        width = size / len(on_it)
-        axes.add_patch(
-            Rectangle(
-                (x + 0.03 + stripe * width, y + 0.03), width, size, facecolor=job_colour(number), zorder=5
-            )
-        )
-        if jobs > len(JOB_COLOURS):
-            # The colours do not tell them apart.
-            bright = sum(to_rgb(job_colour(number))) > 1.5
-            axes.text(
-                x + 0.03 + (stripe + 0.5) * width,
-                y + _GPU / 2,
-                str(number + 1),
-                ha="center",
-                va="center",
-                fontsize=5,
-                color="black" if bright else "white",
-                zorder=6,
-            )
+
+
+def _number_gpu(axes: Axes, stripe: tuple[float, float, float, float], number: int, scale_in: float) -> None:
+    """The number of the job, where colours do not tell jobs apart."""
+    left, low, width, height = stripe
+    points = min(5.0, 72 * scale_in * min(width / len(str(number + 1)) * 1.6, height))
+    bright = sum(to_rgb(job_colour(number))) > 1.5
+    axes.text(
+        left + width / 2,
+        low + height / 2,
+        str(number + 1),
+        ha="center",
+        va="center_baseline",
+        fontsize=points,
+        color="black" if bright else "white",
+        zorder=6,
+    )
 
 
 def _short(name: str) -> str:
@@ -357,53 +539,72 @@ def _short(name: str) -> str:
 def _draw_switches(axes: Axes, page: _Page, topology: Topology) -> None:
     for tier in tiers_of(topology):
         shown = [switch for switch in tier.switches if switch in page.switches]
-        for switch in shown:
-            x, y = page.switches[switch]
-            axes.add_patch(
-                FancyBboxPatch(
-                    (x - 0.62, y - 0.2),
-                    1.24,
-                    0.4,
-                    boxstyle="round,pad=0.04",
-                    facecolor=TOTAL_COLOUR,
-                    edgecolor=LINE_COLOUR,
-                    linewidth=0.8,
-                    zorder=3,
-                )
-            )
-            axes.text(x, y, _short(switch), ha="center", va="center", fontsize="x-small", zorder=4)
-        left_out = len(tier.switches) - len(shown)
-        text = f"{len(tier.switches):,} switch{'es' if len(tier.switches) > 1 else ''}"
-        if left_out:
-            text += f"\n{left_out:,} not drawn"
-        if tier.oversubscription():
-            text += f"\nover-subscription {tier.oversubscription()}"
-        axes.text(
-            page.width + 0.4, page.height(tier.number), text, ha="left", va="center", fontsize="x-small"
+        if shown:
+            width = page.switch_widths[tier.number]
+            names = [_short(switch) for switch in shown]
+            named = max(map(len, names)) * _CHARACTER_IN / page.scale_in <= width + 0.1
+            for switch, name in zip(shown, names, strict=True):
+                _draw_switch(axes, page, page.switches[switch], width, name if named else "")
+        else:
+            named = True
+            _draw_switch(axes, page, (page.width / 2, page.height(tier.number)), page.width, tier.names())
+        text = _described(tier, len(tier.switches) - len(shown) if shown else 0, named=named)
+        at = (page.width + 0.4, page.height(tier.number))
+        axes.text(*at, text, ha="left", va="center", fontsize="x-small")
+
+
+def _draw_switch(axes: Axes, page: _Page, middle: tuple[float, float], width: float, name: str) -> None:
+    height = max(0.4, _SWITCH_IN / page.scale_in)
+    axes.add_patch(
+        FancyBboxPatch(
+            (middle[0] - width / 2, middle[1] - height / 2),
+            width,
+            height,
+            boxstyle="round,pad=0.04",
+            facecolor=TOTAL_COLOUR,
+            edgecolor=LINE_COLOUR,
+            linewidth=0.8,
+            zorder=3,
         )
+    )
+    axes.text(*middle, name, ha="center", va="center", fontsize="x-small", zorder=4)
 
 
-def _draw_legend(figure: Figure, topology: Topology, jobs: Mapping[str, Sequence[str]]) -> None:
+def _described(tier: Tier, hidden: int, *, named: bool) -> str:
+    """What stands beside a tier."""
+    count = len(tier.switches)
+    lines = [f"{count:,} switch{'es' if count > 1 else ''}"]
+    if not named:
+        lines.append(tier.names())
+    if hidden:
+        lines.append(f"{hidden:,} not drawn")
+    if tier.oversubscription():
+        lines.append(f"over-subscription {tier.oversubscription()}")
+    return "\n".join(lines)
+
+
+def _draw_legend(figure: Figure, topology: Topology, jobs: Jobs) -> None:
     handles = [Patch(color=colour, label=text) for colour, text in _legend(topology, jobs)]
     if handles:
+        wide = figure.get_size_inches()[0] >= 9
         figure.legend(
             handles=handles,
             loc="outside lower center",
-            ncols=4,
+            ncols=4 if wide else 2,
             frameon=False,
             fontsize="small",
             handlelength=1.2,
         )
 
 
-def _legend(topology: Topology, jobs: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
+def _legend(topology: Topology, jobs: Jobs) -> Iterator[tuple[str, str]]:
     for number, (name, hosts) in enumerate(list(jobs.items())[:_MOST_IN_LEGEND]):
         which = f"{number + 1}: {name}" if len(jobs) > len(JOB_COLOURS) else name
         gpus = len(set(hosts))
         yield job_colour(number), f"{which}, {gpus:,} GPU{'s' if gpus > 1 else ''}"
     if len(jobs) > _MOST_IN_LEGEND:
-        yield _INSIDE, f"… {len(jobs) - _MOST_IN_LEGEND:,} more jobs"
+        yield IDLE_COLOUR, f"… {len(jobs) - _MOST_IN_LEGEND:,} more jobs"
     scale_up = next((cable for cable in topology.cables if topology.nodes[cable.ends[1]] == "scale-up"), None)
     if scale_up is not None:
         text = f"{format_rate(scale_up.rate_bps)} per GPU, {format_duration(scale_up.delay_ps)}"
-        yield _SCALE_UP, f"scale-up switch: {text}"
+        yield SCALE_UP_COLOUR, f"scale-up switch: {text}"

@@ -9,9 +9,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from hocket.errors import InputError
-from hocket.figures.style import PS_PER_MS, TOTAL_COLOUR, job_colour, label, new_figure
-from hocket.lanes import Lanes
+from hocket.figures.palette import styles
+from hocket.figures.style import label, new_figure
 from hocket.results import Run
+from hocket.results.lanes import Lanes
 
 _WIDTH_IN = 10.0
 _LANE_IN = 0.2
@@ -45,15 +46,15 @@ def operations_figure(
             raise InputError(
                 f"job {job!r}: no operations of rank {rank} were recorded in iteration {iteration}"
             )
-    begin_ps = recorded.select(pl.col("start_ps").min()).item()
-    lanes = [list(_bars(recorded.filter(pl.col("rank") == rank), begin_ps)) for rank in chosen]
+    begin_s = recorded.select(pl.col("start_s").min()).item()
+    lanes = [list(_bars(recorded.filter(pl.col("rank") == rank), begin_s)) for rank in chosen]
     depths = [1 + max(bar.lane for bar in bars) for bars in lanes]
     figure = new_figure(_WIDTH_IN, 1.2 + _LANE_IN * sum(depth + 0.5 for depth in depths))
     if title:
         figure.suptitle(title)
     panels = figure.subplots(len(chosen), 1, squeeze=False, sharex=True, height_ratios=depths)[:, 0]
     kinds = recorded.filter(pl.col("kind") != "compute")["kind"].unique(maintain_order=True)
-    colours = {"compute": TOTAL_COLOUR, **{kind: job_colour(place) for place, kind in enumerate(kinds)}}
+    colours = {kind: style.colour for kind, style in styles(["compute", *kinds]).items()}
     end_ms = max(bar.end_ms for bars in lanes for bar in bars)
     for axes, rank, bars, depth in zip(panels, chosen, lanes, depths, strict=True):
         _draw(axes, bars, end_ms, colours)
@@ -75,15 +76,15 @@ def _operations(run: Run, job: str, iteration: int) -> pl.DataFrame:
             f"job {job!r}: no operations of iteration {iteration} were recorded; "
             "run.record_operations says of how many iterations they are"
         )
-    return of.sort("rank", "start_ps", "end_ps", "operation")
+    return of.sort("rank", "start_s", "end_s", "operation")
 
 
-def _bars(operations: pl.DataFrame, begin_ps: int) -> Iterator[_Bar]:
+def _bars(operations: pl.DataFrame, begin_s: float) -> Iterator[_Bar]:
     beside = Lanes()
-    columns = ("name", "kind", "start_ps", "end_ps")
-    for name, kind, start_ps, end_ps in operations.select(columns).iter_rows():
-        lane = 0 if kind == "compute" else 1 + beside.take(start_ps, end_ps)
-        yield _Bar(lane, name, kind, (start_ps - begin_ps) / PS_PER_MS, (end_ps - begin_ps) / PS_PER_MS)
+    columns = ("name", "kind", "start_s", "end_s")
+    for name, kind, start_s, end_s in operations.select(columns).iter_rows():
+        lane = 0 if kind == "compute" else 1 + beside.take(start_s, end_s)
+        yield _Bar(lane, name, kind, (start_s - begin_s) * 1e3, (end_s - begin_s) * 1e3)
 
 
 def _draw(axes: Axes, bars: Sequence[_Bar], end_ms: float, colours: dict[str, str]) -> None:

@@ -6,24 +6,23 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hocket.figures.traced import traced_figure
-from hocket.profile import JobProfile
-from hocket.profile.job import CounterEvidence, TraceEvidence
+from hocket.figures.palette import COMMUNICATION_COLOUR, LINE_COLOUR
+from hocket.figures.timeline_evidence import timeline_evidence_figure
+from hocket.profiling import JobProfile
+from hocket.profiling.job import CounterEvidence, TimelineEvidence
 
 # Enough to see iterations differ, few enough to see their phases.
 _PERIODS_SHOWN = 5
-_READINGS_COLOUR = "#5b6770"
-_PHASE_COLOUR = "#d1495b"
 
 
 def evidence_figure(profile: JobProfile) -> Figure:
     """Rates (Gbps) over five iterations with the phases found in them, above the folded iteration (ms); of a
-    trace, what `hocket.figures.traced` draws.
+    profiler trace, what `hocket.figures.timeline_evidence` draws.
 
     Source: the profile's own evidence arrays; nothing is computed anew.
     """
-    if isinstance(profile.evidence, TraceEvidence):
-        return traced_figure(profile, profile.evidence)
+    if isinstance(profile.evidence, TimelineEvidence):
+        return timeline_evidence_figure(profile, profile.evidence)
     figure = Figure(figsize=(8.0, 5.6), layout="constrained")
     readings, fold = figure.subplots(2, 1)
     figure.suptitle(
@@ -52,7 +51,7 @@ def _draw_readings(axes: Axes, profile: JobProfile, evidence: CounterEvidence) -
     axes.stairs(
         evidence.rate_bps[low:high] * 1e-9,
         evidence.time_s[low : high + 1],
-        color=_READINGS_COLOUR,
+        color=LINE_COLOUR,
         label="readings",
     )
     for iteration, start_s in enumerate(shown_s):
@@ -68,7 +67,7 @@ def _draw_fold(axes: Axes, profile: JobProfile, evidence: CounterEvidence) -> No
     order = np.argsort(evidence.fold_s)
     edges_s = np.append(evidence.fold_s[order] - half_s, evidence.fold_s[order][-1] + half_s)
     axes.stairs(
-        evidence.fold_rate_bps[order] * 1e-9, edges_s * 1e3, color=_READINGS_COLOUR, label="folded readings"
+        evidence.fold_rate_bps[order] * 1e-9, edges_s * 1e3, color=LINE_COLOUR, label="folded readings"
     )
     _draw_phases(axes, profile, 0.0, 1e3, labelled=True)
     axes.set_xlim(0, profile.period_s * 1e3)
@@ -87,7 +86,7 @@ def _draw_phases(axes: Axes, profile: JobProfile, start_s: float, scale: float, 
         axes.stairs(
             [phase.rate_bps * 1e-9],
             [begin_s * scale, (begin_s + phase.duration_s) * scale],
-            color=_PHASE_COLOUR,
+            color=COMMUNICATION_COLOUR,
             fill=True,
             alpha=0.3,
             label="Up phase" if labelled and index == 0 else None,

@@ -1,32 +1,26 @@
-"""What all figures have in common: colours that colour-blind readers can tell apart, sizes, and bare axes."""
+"""What all figures have in common: sizes, bare axes, and round ticks."""
+
+import math
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-# Okabe and Ito's palette (2008), made to be told apart with any colour vision; their vermilion is kept for
-# what exceeds a limit, so no job has it.
-JOB_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#f0e442", "#000000")
-EXCESS_COLOUR = "#d55e00"
-TOTAL_COLOUR = "#b4bcc2"
-LINE_COLOUR = "#3d464d"
-
+MS_PER_S = 1e3
 PS_PER_MS = 10**9
-PS_PER_S = 10**12
 BPS_PER_GBPS = 10**9
 
-
-def job_colour(index: int) -> str:
-    """The colour of the job at `index` of a plan; the eighth job has the first one's again.
-
-    >>> job_colour(0) == job_colour(7)
-    True
-    """
-    return JOB_COLOURS[index % len(JOB_COLOURS)]
+# Steps that people count in; 25 is one, 0.25 is not.
+_ROUND_STEPS = (1.0, 2.0, 5.0, 10.0)
+_LONGEST_NAME = 24
+# Around each axes, and between them and the title.
+_PAD_IN = 0.08
 
 
 def new_figure(width_in: float, height_in: float) -> Figure:
     """An empty figure of this size in inches, laid out so that labels do not overlap."""
-    return Figure(figsize=(width_in, height_in), layout="constrained", dpi=120)
+    layout = ConstrainedLayoutEngine(h_pad=_PAD_IN, w_pad=_PAD_IN)
+    return Figure(figsize=(width_in, height_in), layout=layout, dpi=120)
 
 
 def label(axes: Axes, x: str, y: str, title: str = "") -> None:
@@ -50,3 +44,41 @@ def legend_above(axes: Axes) -> None:
         handlelength=1.4,
         columnspacing=0.9,
     )
+
+
+def legend_below(figure: Figure, columns: int) -> None:
+    """One legend below all panels, in which what several of them show stands once."""
+    found = {
+        text: handle
+        for axes in figure.axes
+        for handle, text in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(
+        found.values(),
+        found.keys(),
+        loc="outside lower center",
+        ncols=min(len(found), columns),
+        frameon=False,
+        fontsize="small",
+    )
+
+
+def short(name: str, longest: int = _LONGEST_NAME) -> str:
+    """`name`, without its end if it is longer than so many characters.
+
+    >>> short("vgg"), short("a" * 30, 5)
+    ('vgg', 'aaaa…')
+    """
+    return name if len(name) <= longest else f"{name[: longest - 1]}…"
+
+
+def round_step(length: float, most: int) -> float:
+    """The smallest of 1, 2, 5, 10, … that divides `length` into at most `most` parts, the last one shorter.
+
+    >>> round_step(330, 8), round_step(0.6, 6), round_step(1000, 10)
+    (50.0, 0.1, 100.0)
+    """
+    exponent = math.floor(math.log10(length / most))
+    steps = (float(f"{step:g}e{exponent}") for step in _ROUND_STEPS)
+    # What floating point adds to a quotient is no part.
+    return next(step for step in steps if length / step <= most * (1 + 1e-9))

@@ -9,16 +9,8 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hocket.figures.style import (
-    BPS_PER_GBPS,
-    LINE_COLOUR,
-    PS_PER_MS,
-    PS_PER_S,
-    job_colour,
-    label,
-    legend_above,
-    new_figure,
-)
+from hocket.figures.palette import LINE_COLOUR, job_colour
+from hocket.figures.style import BPS_PER_GBPS, label, legend_above, new_figure
 from hocket.results import Run
 
 # At most so many panels abreast, so that each is wide enough to read.
@@ -27,7 +19,7 @@ _MOST_COLUMNS = 2
 
 @dataclass(frozen=True)
 class TimelinePanel:
-    """A stretch of one run: its `rates` table (`job, start_ps, rate_bps`) from `begin_s` to `end_s`."""
+    """A stretch of one run: its `rates` table (`job, start_s, rate_bps`) from `begin_s` to `end_s`."""
 
     title: str
     jobs: tuple[str, ...]
@@ -58,36 +50,41 @@ def timeline_figure(panels: Sequence[TimelinePanel], capacity_bps: int, title: s
 
 
 def rates_over(
-    rates: pl.DataFrame, jobs: Sequence[str], begin_ps: int, end_ps: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """The step functions of `rates` from `begin_ps` to `end_ps`: edges in ps, and rates in bits/s.
+    rates: pl.DataFrame, jobs: Sequence[str], begin_s: float, end_s: float
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """The step functions of `rates` from `begin_s` to `end_s`: edges in seconds, and rates in bits/s.
 
     Rates have a row per job of `jobs`; column k holds from edge k to edge k + 1, and a job has rate 0 before
     its first row.
 
-    >>> table = pl.DataFrame({"job": ["a", "a"], "start_ps": [10, 30], "rate_bps": [5, 0]})
-    >>> edges, steps = rates_over(table, ["a"], 0, 40)
+    >>> table = pl.DataFrame({"job": ["a", "a"], "start_s": [1.0, 3.0], "rate_bps": [5, 0]})
+    >>> edges, steps = rates_over(table, ["a"], 0.0, 4.0)
     >>> edges.tolist(), steps.tolist()
-    ([0, 10, 30, 40], [[0.0, 5.0, 0.0]])
+    ([0.0, 1.0, 3.0, 4.0], [[0.0, 5.0, 0.0]])
     """
-    starts = rates.filter(pl.col("start_ps").is_between(begin_ps, end_ps, closed="none"))["start_ps"]
-    edges_ps = np.array(sorted({begin_ps, end_ps, *starts.to_list()}), dtype=np.int64)
-    steps = np.zeros((len(jobs), edges_ps.size - 1))
+    starts = rates.filter(pl.col("start_s").is_between(begin_s, end_s, closed="none"))["start_s"]
+    edges_s = np.array(sorted({begin_s, end_s, *starts.to_list()}), dtype=np.float64)
+    steps = np.zeros((len(jobs), edges_s.size - 1))
     for row, job in enumerate(jobs):
         # A job may change its rate twice at one instant; the last row of the instant holds.
         own = rates.filter(pl.col("job") == job)
-        before = np.searchsorted(own["start_ps"].to_numpy(), edges_ps[:-1], side="right") - 1
+        before = np.searchsorted(own["start_s"].to_numpy(), edges_s[:-1], side="right") - 1
         values = own["rate_bps"].to_numpy()
         if values.size:
             steps[row] = np.where(before >= 0, values[np.maximum(before, 0)], 0)
-    return edges_ps, steps
+    return edges_s, steps
 
 
 def draw_timeline(axes: Axes, panel: TimelinePanel, capacity_bps: int) -> None:
-    """One panel of it."""
-    begin_ps, end_ps = round(panel.begin_s * PS_PER_S), round(panel.end_s * PS_PER_S)
-    edges_ps, steps = rates_over(panel.rates, panel.jobs, begin_ps, end_ps)
-    times_ms = (edges_ps - begin_ps) / PS_PER_MS
+    """One panel of it, with its jobs named above."""
+    draw_areas(axes, panel, capacity_bps)
+    legend_above(axes)
+
+
+def draw_areas(axes: Axes, panel: TimelinePanel, capacity_bps: int) -> None:
+    """One panel of it, without names of jobs."""
+    edges_s, steps = rates_over(panel.rates, panel.jobs, panel.begin_s, panel.end_s)
+    times_ms = (edges_s - panel.begin_s) * 1e3
     closed = np.concatenate([steps, steps[:, -1:]], axis=1) / BPS_PER_GBPS
     base = np.zeros(times_ms.size)
     for index, job in enumerate(panel.jobs):
@@ -98,4 +95,3 @@ def draw_timeline(axes: Axes, panel: TimelinePanel, capacity_bps: int) -> None:
     axes.set_xlim(0, times_ms[-1])
     axes.set_ylim(0, 1.08 * capacity_bps / BPS_PER_GBPS)
     label(axes, "time (ms)", "rate (Gbps)", panel.title)
-    legend_above(axes)

@@ -8,7 +8,7 @@ packet engine, with the simulator's arithmetic (`REFERENCE`) or without (`EXACT`
 from hocket.hpcc.config import Config, Ignored
 from hocket.hpcc.flows import Flows
 from hocket.hpcc.outputs import standalone_ns, write_completions, write_pauses
-from hocket.hpcc.parameters import EXACT, REFERENCE, Profile
+from hocket.hpcc.parameters import EXACT, REFERENCE, Fidelity
 from hocket.hpcc.run import peak_queue_bytes, run_study
 from hocket.hpcc.study import Study, is_study, load_study
 from hocket.hpcc.topology import Topology
@@ -17,9 +17,9 @@ __all__ = [
     "EXACT",
     "REFERENCE",
     "Config",
+    "Fidelity",
     "Flows",
     "Ignored",
-    "Profile",
     "Study",
     "Topology",
     "is_study",

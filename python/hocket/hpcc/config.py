@@ -14,7 +14,8 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from hocket.errors import InputError
-from hocket.hpcc.source import (
+from hocket.units import LARGEST, shown
+from hocket.words import (
     MICROSECOND_PS,
     NANOSECOND_PS,
     SECOND_PS,
@@ -26,7 +27,6 @@ from hocket.hpcc.source import (
     time_ps,
     whole,
 )
-from hocket.units import LARGEST, shown
 
 MAX_PAYLOAD_BYTES = 65_459
 """The largest payload of a packet: an IPv4 datagram of 65,535 bytes less 20 (IPv4), 8 (UDP), 4 (sequence
@@ -143,7 +143,7 @@ class Dcqcn:
     """CC_MODE 1. The three times are ALPHA_RESUME_INTERVAL, RATE_DECREASE_INTERVAL and RP_TIMER."""
 
     alpha_timer_ps: int
-    decrease_period_ps: int
+    cut_check_ps: int
     increase_timer_ps: int
     clamp_target_rate: bool
     gain: float
@@ -540,7 +540,7 @@ def _congestion_control(keys: _Keys, control: str) -> CongestionControl:
         case "dcqcn":
             return Dcqcn(
                 alpha_timer_ps=keys.microseconds("ALPHA_RESUME_INTERVAL", "55"),
-                decrease_period_ps=keys.microseconds("RATE_DECREASE_INTERVAL", "4"),
+                cut_check_ps=keys.microseconds("RATE_DECREASE_INTERVAL", "4"),
                 increase_timer_ps=keys.microseconds("RP_TIMER"),
                 clamp_target_rate=keys.flag("CLAMP_TARGET_RATE", "0"),
                 gain=keys.share("EWMA_GAIN"),

@@ -12,9 +12,15 @@ from pathlib import Path
 import numpy as np
 
 from hocket.errors import InputError
-from hocket.hpcc.source import SECOND_PS, Mistakes, bounded_time_ps, read_words, whole
 from hocket.hpcc.topology import IntArray, Topology
 from hocket.units import LARGEST
+from hocket.words import (
+    SECOND_PS,
+    Mistakes,
+    bounded_time_ps,
+    read_words,
+    whole,
+)
 
 MAX_FLOWS = 10_000_000
 """The most flows of a study."""

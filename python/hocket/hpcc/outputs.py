@@ -11,10 +11,10 @@ from typing import TypeAlias
 import numpy as np
 import polars as pl
 
-from hocket.hpcc.source import NANOSECOND_PS
 from hocket.hpcc.study import Study
 from hocket.hpcc.topology import IntArray, Topology
 from hocket.units import LARGEST
+from hocket.words import NANOSECOND_PS
 
 HEADER_BYTES = 48
 """What a packet adds to its payload in the standalone time: Ethernet 14, IPv4 20, UDP 8, sequence number 4,

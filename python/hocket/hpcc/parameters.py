@@ -4,35 +4,46 @@ Each value comes with its source: a key of `config.txt`, the simulator's default
 """
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from hocket import _hocket
-from hocket.errors import InputError
+from hocket.errors import InputError, check_choice
 from hocket.hpcc.config import Config, Dcqcn, Dctcp, Hpcc, HpccPint, Timely
-from hocket.hpcc.source import MICROSECOND_PS
 from hocket.hpcc.study import RESERVE_BYTES
-from hocket.parameters import Parameter
+from hocket.plan import congestion
+from hocket.plan.names import names_of
+from hocket.plan.parameters import Marking, Parameter
+from hocket.words import MICROSECOND_PS
+
+Arithmetic = Literal["reference", "exact"]
+FrameSizes = Literal["reference", "rocev2"]
+Headroom = Literal["three-delays", "computed"]
 
 
 @dataclass(frozen=True)
-class Profile:
+class Fidelity:
     """Where the simulator's arithmetic decides, and where ours.
 
     `arithmetic`: times rounded to nanoseconds and NICs that wake up late, or picoseconds and NICs that do
     not. `frames`: the simulator's header bytes, or those of RoCEv2 on Ethernet. `headroom`: three delays of a
-    link, or what IEEE 802.1Qbb asks for.
+    link, or what IEEE 802.1Qbb asks for. Raises `InputError` for any other.
     """
 
     name: str
-    arithmetic: Literal["reference", "exact"]
-    frames: Literal["reference", "rocev2"]
-    headroom: Literal["three-delays", "computed"]
+    arithmetic: Arithmetic
+    frames: FrameSizes
+    headroom: Headroom
+
+    def __post_init__(self) -> None:
+        check_choice("arithmetic", self.arithmetic, get_args(Arithmetic))
+        check_choice("frames", self.frames, get_args(FrameSizes))
+        check_choice("headroom", self.headroom, get_args(Headroom))
 
 
-REFERENCE = Profile("reference", "reference", "reference", "three-delays")
+REFERENCE = Fidelity("reference", "reference", "reference", "three-delays")
 """As HPCC-style simulators compute."""
 
-EXACT = Profile("exact", "exact", "rocev2", "computed")
+EXACT = Fidelity("exact", "exact", "rocev2", "computed")
 """Exact times, and frames as they are on a wire."""
 
 
@@ -55,12 +66,12 @@ _FRAMES = {
 }
 
 
-def model_parameters(config: Config, profile: Profile) -> Parameters:
+def model_parameters(config: Config, fidelity: Fidelity) -> Parameters:
     """How hosts and switches work."""
     source = _Source(config)
-    chosen = f"profile {profile.name}"
-    marking = [(each.rate_bps, each.kmin_bytes, each.kmax_bytes, each.pmax) for each in config.marking]
-    frames = _FRAMES if profile.frames == "reference" else _hocket.rocev2_frames()
+    chosen = f"fidelity {fidelity.name}"
+    marking = [Marking(each.rate_bps, each.kmin_bytes, each.kmax_bytes, each.pmax) for each in config.marking]
+    frames = _FRAMES if fidelity.frames == "reference" else _hocket.rocev2_frames()
     unit, base = Parameter("telemetry_unit", 1, _UNUSED), Parameter("pint_base", 1.05, _UNUSED)
     match config.congestion_control:
         case Hpcc(int_multi=multiplier):
@@ -78,7 +89,7 @@ def model_parameters(config: Config, profile: Profile) -> Parameters:
         Parameter("retransmit_timeout_ps", 4000 * MICROSECOND_PS, "matters where a link fails"),
         Parameter("buffer_bytes", config.buffer_bytes, source("BUFFER_SIZE")),
         Parameter("reserve_bytes", RESERVE_BYTES, _SIMULATOR),
-        Parameter("headroom", profile.headroom, chosen),
+        Parameter("headroom", fidelity.headroom, chosen),
         Parameter("dynamic_threshold", -3, _SIMULATOR),
         Parameter("resume_offset_bytes", 3072, _SIMULATOR),
         Parameter("pfc", True, _SIMULATOR),
@@ -87,7 +98,7 @@ def model_parameters(config: Config, profile: Profile) -> Parameters:
         Parameter("cut_through", False, _SIMULATOR),
         unit,
         base,
-        Parameter("arithmetic", profile.arithmetic, chosen),
+        Parameter("arithmetic", fidelity.arithmetic, chosen),
     ]
 
 
@@ -157,24 +168,24 @@ class _Source:
         return ", ".join(f"{key} (the simulator's default)" if key in self._missing else key for key in keys)
 
 
+# What no key of `config.txt` sets.
+_FIXED_DCQCN = {
+    "byte_counter": (None, _SIMULATOR),
+    "initial_alpha": (1.0, _PAPER),
+    "cut_divisor": (2.0, _PAPER),
+    "least_kept": (0.0, _SIMULATOR),
+    "clamp_target_after_timer": (True, _SIMULATOR),
+    "rate_on_first_cnp_bps": (None, _SIMULATOR),
+    "adaptive": (False, _SIMULATOR),
+}
+
+
 def _dcqcn(control: Dcqcn, source: _Source) -> Parameters:
     return [
-        Parameter("increase_timer_ps", control.increase_timer_ps, source("RP_TIMER")),
-        Parameter("byte_counter", None, _SIMULATOR),
-        Parameter("fast_recovery_steps", control.fast_recovery_steps, source("FAST_RECOVERY_TIMES")),
-        Parameter("additive_increase_bps", control.additive_increase_bps, source("RATE_AI")),
-        Parameter("hyper_increase_bps", control.hyper_increase_bps, source("RATE_HAI")),
-        Parameter("gain", control.gain, source("EWMA_GAIN")),
-        Parameter("alpha_timer_ps", control.alpha_timer_ps, source("ALPHA_RESUME_INTERVAL")),
-        Parameter("initial_alpha", 1.0, _PAPER),
-        Parameter("cut_check_ps", control.decrease_period_ps, source("RATE_DECREASE_INTERVAL")),
-        Parameter("cut_divisor", 2.0, _PAPER),
-        Parameter("least_kept", 0.0, _SIMULATOR),
-        Parameter("clamp_target_rate", control.clamp_target_rate, source("CLAMP_TARGET_RATE")),
-        Parameter("clamp_target_after_timer", True, _SIMULATOR),
-        Parameter("min_rate_bps", control.min_rate_bps, source("MIN_RATE")),
-        Parameter("rate_on_first_cnp_bps", None, _SIMULATOR),
-        Parameter("adaptive", False, _SIMULATOR),
+        Parameter(name, *_FIXED_DCQCN[name])
+        if names.study is None
+        else Parameter(name, getattr(control, name), source(names.study.name))
+        for name, names in names_of(congestion.Dcqcn).items()
     ]
 
 

@@ -17,19 +17,20 @@ from hocket.hpcc.config import QueueMonitor
 from hocket.hpcc.outputs import write_completions, write_pauses
 from hocket.hpcc.parameters import (
     REFERENCE,
+    Fidelity,
     Parameters,
-    Profile,
     model_parameters,
     policy_parameters,
     window_parameters,
 )
-from hocket.hpcc.source import NANOSECOND_PS
 from hocket.hpcc.study import Study
 from hocket.hpcc.topology import IntArray, Topology
-from hocket.packet_tables import EVENT_TABLES, QUEUE_TABLES
-from hocket.parameters import described, values
-from hocket.results import MANIFEST, Run, RunWriter, peak_rss_mb
+from hocket.plan.parameters import described, values
+from hocket.results import Run, RunWriter, frame, peak_rss_mb
+from hocket.results.run import MANIFEST
+from hocket.results.times import in_ps
 from hocket.units import LARGEST
+from hocket.words import NANOSECOND_PS
 
 Progress = Callable[[float, int, int], object]
 """Called now and then with simulated seconds, flows completed, and flows in all."""
@@ -40,7 +41,7 @@ def run_study(
     directory: str | Path,
     *,
     seed: int = 1,
-    profile: Profile = REFERENCE,
+    fidelity: Fidelity = REFERENCE,
     progress: Progress | None = None,
 ) -> Run:
     """Runs `study` and writes into `directory`: completion times and PFC frames under the names that the
@@ -48,7 +49,7 @@ def run_study(
 
     Tables are written while the run goes on. Ctrl-C ends the run early and keeps what was recorded; the
     manifest's `status` is then `interrupted`, and `stopped` where SIMULATOR_STOP_TIME came before the end of
-    all flows. The same study, profile and seed give the same tables.
+    all flows. The same study, fidelity and seed give the same tables.
 
     Raises `InputError` for what the engine cannot run, and `SelfCheckError` where the run proves itself
     wrong: what was recorded until then is kept too, with the status `failed`.
@@ -57,14 +58,14 @@ def run_study(
     _check_names(study)
     with located(config.path):
         policy, window = policy_parameters(config), window_parameters(config)
-    parameters = [*policy, *window, *model_parameters(config, profile)]
+    parameters = [*policy, *window, *model_parameters(config, fidelity)]
     with RunWriter(directory) as writer:
         recorder = _Recorder(writer, config.queue_monitor)
         started = time.perf_counter()
-        ran, failure = _simulate(study, profile, parameters, seed, recorder, progress)
+        ran, failure = _simulate(study, fidelity, parameters, seed, recorder, progress)
         run_s = time.perf_counter() - started
         recorder.add_empty()
-        manifest = _manifest(study, profile, seed, parameters, run_s)
+        manifest = _manifest(study, fidelity, seed, parameters, run_s)
         run = writer.finish({**manifest, **_outcome(ran, failure, values(policy)["policy"])})
     _write_outputs(study, run, Path(directory))
     if failure is not None:
@@ -85,32 +86,34 @@ class _Recorder:
 
     def __init__(self, writer: RunWriter, monitor: QueueMonitor | None) -> None:
         self._writer = writer
-        self._missing = EVENT_TABLES | ({} if monitor is None else QUEUE_TABLES)
+        sampled = {} if monitor is None else _hocket.table_schemas("packet", ["queues"])
+        self._sampled = frozenset(sampled)
+        self._missing = _hocket.table_schemas("packet", ["events"]) | sampled
         self._end_ps = LARGEST if monitor is None else monitor.end_ps
 
-    def add(self, name: str, columns: Mapping[str, tuple[Any, ...]]) -> None:
-        if name in QUEUE_TABLES:
-            times = np.frombuffer(columns["time_ps"][1], dtype=columns["time_ps"][0])
+    def add(self, name: str, columns: "Mapping[str, _hocket._Column]") -> None:
+        if name in self._sampled:
+            times = frame({"at_s": columns["at_s"]}).select(in_ps("at_s"))["at_s"].to_numpy()
             columns = _first_rows(columns, int(np.searchsorted(times, self._end_ps, side="right")))
         self._missing.pop(name, None)
         self._writer.append(name, columns)
 
     def add_empty(self) -> None:
         """Adds the tables of which no rows came."""
-        for name, schema in self._missing.items():
-            self._writer.append_frame(name, pl.DataFrame(schema=schema))
+        for name, columns in self._missing.items():
+            self._writer.append_frame(name, frame(columns))
 
 
-def _first_rows(columns: Mapping[str, tuple[Any, ...]], rows: int) -> dict[str, tuple[Any, ...]]:
+def _first_rows(columns: "Mapping[str, _hocket._Column]", rows: int) -> "dict[str, _hocket._Column]":
     return {
-        name: (dtype, buffer[: rows * np.dtype(dtype).itemsize], *dictionary)
-        for name, (dtype, buffer, *dictionary) in columns.items()
+        name: {**column, "buffer": column["buffer"][: rows * np.dtype(column["dtype"]).itemsize]}
+        for name, column in columns.items()
     }
 
 
 def _simulate(
     study: Study,
-    profile: Profile,
+    fidelity: Fidelity,
     parameters: Parameters,
     seed: int,
     recorder: _Recorder,
@@ -126,7 +129,7 @@ def _simulate(
                 [chosen],
                 [(chosen["window"], 0)],
                 _flow_columns(study),
-                _message_columns(study, profile),
+                _message_columns(study, fidelity),
                 _failures(study),
                 _options(study, chosen["longest_rtt_for_all"], seed),
                 recorder.add,
@@ -147,10 +150,16 @@ def _check_names(study: Study) -> None:
 
 def _fabric(topology: Topology) -> _hocket.Fabric:
     """Nodes are named by their numbers, so that links read `8->0`."""
-    kinds = ["switch" if is_switch else "host" for is_switch in topology.is_switch.tolist()]
-    nodes = [(str(node), kind) for node, kind in enumerate(kinds)]
+    nodes: list[tuple[str, _hocket._NodeKind]] = [
+        (str(node), "switch" if is_switch else "host")
+        for node, is_switch in enumerate(topology.is_switch.tolist())
+    ]
     columns = (topology.a, topology.b, topology.rate_bps, topology.delay_ps)
-    return _hocket.Fabric(nodes, list(zip(*(column.tolist() for column in columns), strict=True)))
+    cables: list[_hocket._Cable] = [
+        {"a": a, "b": b, "rate_bps": rate_bps, "delay_ps": delay_ps}
+        for a, b, rate_bps, delay_ps in zip(*(column.tolist() for column in columns), strict=True)
+    ]
+    return _hocket.Fabric(nodes, cables)
 
 
 def _flow_columns(study: Study) -> "_hocket._FlowColumns":
@@ -168,10 +177,10 @@ def _flow_columns(study: Study) -> "_hocket._FlowColumns":
     }
 
 
-def _message_columns(study: Study, profile: Profile) -> "_hocket._MessageColumns":
+def _message_columns(study: Study, fidelity: Fidelity) -> "_hocket._MessageColumns":
     flows = study.flows
     start_ps = flows.start_ps
-    if profile.arithmetic == "reference":
+    if fidelity.arithmetic == "reference":
         start_ps = (start_ps + NANOSECOND_PS // 2) // NANOSECOND_PS * NANOSECOND_PS
     return {
         "flow": _buffer(np.arange(len(flows), dtype=np.int64)),
@@ -218,13 +227,13 @@ def _failures(study: Study) -> list[tuple[int, int]]:
 
 
 def _manifest(
-    study: Study, profile: Profile, seed: int, parameters: Parameters, run_s: float
+    study: Study, fidelity: Fidelity, seed: int, parameters: Parameters, run_s: float
 ) -> dict[str, Any]:
     return {
         "hocket_version": version("hocket"),
         "engine": "packet",
         "study": str(study.config.path),
-        "profile": profile.name,
+        "fidelity": fidelity.name,
         "seed": seed,
         "run_s": run_s,
         "peak_rss_mb": peak_rss_mb(),
@@ -252,11 +261,11 @@ def _outcome(ran: "_hocket._PacketsRan | None", failure: str | None, policy: str
 def _write_outputs(study: Study, run: Run, directory: Path) -> None:
     """The files of the study's own simulator."""
     config = study.config
-    completions = run.tables["flows"].select("flow", fct_ps=pl.col("end_ps") - pl.col("start_ps"))
+    completions = run.tables["flows"].select("flow", fct_ps=in_ps("end_s") - in_ps("start_s"))
     node, interface = _ends(study.topology)
     link = run.tables["pauses"]["link"]
     received = run.tables["pauses"].select(
-        "time_ps",
+        time_ps=in_ps("at_s"),
         node=link.replace_strict(node, return_dtype=pl.Int64),
         interface=link.replace_strict(interface, return_dtype=pl.Int64),
         is_pause=pl.col("pause"),

@@ -8,9 +8,9 @@ from pathlib import Path
 from hocket.errors import InputError
 from hocket.hpcc.config import Config, Ignored, LinkDown, read_config
 from hocket.hpcc.flows import Flows, read_flows
-from hocket.hpcc.source import SECOND_PS, Mistakes, read_words
 from hocket.hpcc.topology import Topology, read_topology
 from hocket.units import format_rate, shown
+from hocket.words import SECOND_PS, Mistakes, read_words
 
 RESERVE_BYTES = 4096
 """What a switch sets aside per port before it shares its buffer."""

@@ -14,8 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import InputError
-from hocket.hpcc.source import Mistakes, delay_ps, rate_bps, read_words, real, whole
 from hocket.units import shown
+from hocket.words import (
+    Mistakes,
+    delay_ps,
+    rate_bps,
+    read_words,
+    real,
+    whole,
+)
 
 IntArray: TypeAlias = NDArray[np.int64]
 

@@ -2,22 +2,17 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from hocket.errors import InputError
 from hocket.plan.fabric import fabric_mistakes
-from hocket.plan.job import Job, Phase
-from hocket.plan.mistakes import Suggestions
-from hocket.plan.placing import placement_mistakes, repeated
+from hocket.plan.job import Job, Up
+from hocket.plan.mistakes import KeyPath, Mistake, Suggestions
+from hocket.plan.placing import padding_mistakes, placement_mistakes, repeated
+from hocket.plan.tables import PlanTables
 from hocket.plan.training import training_mistakes
-from hocket.schema import KeyPath, Mistake
+from hocket.profiles import WorkloadProfile
 from hocket.units import format_duration, format_rate, shown
-from hocket.workloads import WorkloadProfile, find_model
-
-if TYPE_CHECKING:
-    # A plan checks itself by this module.
-    from hocket.plan.plan import Plan
-
+from hocket.workloads import find_model
 
 # What a job of phases has and a job with [jobs.training] has not, and the names of fields that differ.
 _OF_PHASES = (
@@ -27,15 +22,16 @@ _OF_PHASES = (
     "batch_size",
     "workers",
     "strategy",
+    "nic",
     "gpus",
     "readjust",
     "first",
     "label",
 )
-_IN_TABLE = {"period": "period_ps"}
+_IN_TABLE = {"period": "period_ps", "nic": "nic_bps"}
 
 
-def plan_mistakes(plan: "Plan") -> Iterator[Mistake]:
+def plan_mistakes(plan: PlanTables) -> Iterator[Mistake]:
     if (plan.link is None) == (plan.fabric is None):
         found = "both" if plan.link else "neither"
         yield (), f"a plan has either a [link] or a [fabric]: got {found}"
@@ -63,7 +59,7 @@ def plan_mistakes(plan: "Plan") -> Iterator[Mistake]:
         yield from _link_name_mistakes(plan)
 
 
-def _link_name_mistakes(plan: "Plan") -> Iterator[Mistake]:
+def _link_name_mistakes(plan: PlanTables) -> Iterator[Mistake]:
     rates_bps = plan.rates_bps()
     names = Suggestions(rates_bps)
     for index, change in enumerate(plan.changes):
@@ -87,7 +83,7 @@ def _link_name_mistakes(plan: "Plan") -> Iterator[Mistake]:
                 yield ("jobs", index, "path", place), f"{shown(name)} is not a link{names.closest(name)}"
 
 
-def _job_mistakes(plan: "Plan", job: Job, path: KeyPath) -> Iterator[Mistake]:
+def _job_mistakes(plan: PlanTables, job: Job, path: KeyPath) -> Iterator[Mistake]:
     if job.window is not None and job.congestion and job.congestion.policy == "static-window":
         yield (
             (*path, "window"),
@@ -99,25 +95,26 @@ def _job_mistakes(plan: "Plan", job: Job, path: KeyPath) -> Iterator[Mistake]:
     for key in ("stragglers", "collectives"):
         if getattr(job, key):
             yield (*path, key), "belongs to a job with [jobs.training], and this job has none"
-    found = list(_explicit_mistakes(job, path) if job.workload is None else _workload_mistakes(job, path))
+    found = list(
+        _explicit_mistakes(job, path) if job.workload is None else _workload_mistakes(plan, job, path)
+    )
     if job.first is not None:
         found += phase_mistakes(job.first.up, job.first.period_ps, (*path, "first"))
     yield from found
     if found:
         return
-    for each in job.profiles():
-        period = format_duration(each.period_ps)
-        if job.pad_to_ps is not None and job.pad_to_ps < each.period_ps:
-            yield (
-                (*path, "pad_to"),
-                f"{format_duration(job.pad_to_ps)} is shorter than the period of {period}",
-            )
-        if plan.link:
-            limit = plan.link.capacity_bps
-            yield from _rate_mistakes(job, each, limit, "the link's capacity", path)
+    # Those of a workload on a fabric are known with its hosts.
+    if plan.fabric is not None and job.workload is not None:
+        return
+    profiles = plan.profiles_of(job)
+    yield from (((*path, "pad_to"), text) for text in padding_mistakes(job, profiles))
+    if plan.link is not None:
+        limit_bps = plan.link.capacity_bps
+        for each in profiles:
+            yield from _rate_mistakes(job, each, limit_bps, "the link's capacity", path)
 
 
-def _training_job_mistakes(plan: "Plan", job: Job, path: KeyPath) -> Iterator[Mistake]:
+def _training_job_mistakes(plan: PlanTables, job: Job, path: KeyPath) -> Iterator[Mistake]:
     assert job.training is not None, "it is one"
     for key in _OF_PHASES:
         name = _IN_TABLE.get(key, key)
@@ -139,8 +136,8 @@ def _training_job_mistakes(plan: "Plan", job: Job, path: KeyPath) -> Iterator[Mi
 
 
 def _explicit_mistakes(job: Job, path: KeyPath) -> Iterator[Mistake]:
-    for key in ("batch_size", "strategy"):
-        if getattr(job, key) is not None:
+    for key in ("batch_size", "strategy", "nic"):
+        if getattr(job, _IN_TABLE.get(key, key)) is not None:
             yield (*path, key), "belongs to a workload of the catalogue, and this job names none"
     if job.period_ps is None and job.up is None:
         yield path, 'needs period and up, a workload such as "VGG16" with its batch_size, or [jobs.training]'
@@ -154,7 +151,7 @@ def _explicit_mistakes(job: Job, path: KeyPath) -> Iterator[Mistake]:
     yield from phase_mistakes(job.up, job.period_ps, path)
 
 
-def phase_mistakes(up: Sequence[Phase], period_ps: int, path: KeyPath) -> Iterator[Mistake]:
+def phase_mistakes(up: Sequence[Up], period_ps: int, path: KeyPath) -> Iterator[Mistake]:
     """Of the Up phases of a period, those that do not fit in it or overlap; `path` leads to their table."""
     period = format_duration(period_ps)
     end_ps, before = 0, -1
@@ -171,7 +168,7 @@ def phase_mistakes(up: Sequence[Phase], period_ps: int, path: KeyPath) -> Iterat
             end_ps, before = phase.start_ps + phase.duration_ps, index
 
 
-def _workload_mistakes(job: Job, path: KeyPath) -> Iterator[Mistake]:
+def _workload_mistakes(plan: PlanTables, job: Job, path: KeyPath) -> Iterator[Mistake]:
     for key, given in (("period", job.period_ps), ("up", job.up)):
         if given is not None:
             yield (
@@ -184,16 +181,23 @@ def _workload_mistakes(job: Job, path: KeyPath) -> Iterator[Mistake]:
         yield (*path, "workload"), str(error)
         return
     workers = job.worker_count()
+    counts = {} if workers is None else {(*path, "workers" if job.workers else "placement"): workers}
     if workers is None:
+        counts = {
+            ("candidates", index, "placement", job.name): len(each.placement[job.name])
+            for index, each in enumerate(plan.candidates)
+            if job.name in each.placement
+        }
+    if not counts:
         yield (*path, "workers"), f"is missing; the workload {model.name} needs it"
     if job.batch_size is None:
         yield (*path, "batch_size"), f"is missing; the workload {model.name} needs it"
     for size in job.batch_size or ():
         yield from _refusal((*path, "batch_size"), partial(model.check_batch_size, size))
     yield from _refusal((*path, "strategy"), partial(model.check_strategy, job.strategy))
-    if workers is not None and (job.strategy is None or job.strategy in model.strategies):
-        key = "workers" if job.workers else "placement"
-        yield from _refusal((*path, key), partial(model.check_workers, workers, job.strategy))
+    if job.strategy is None or job.strategy in model.strategies:
+        for where, count in counts.items():
+            yield from _refusal(where, partial(model.check_workers, count, job.strategy))
 
 
 def _refusal(path: KeyPath, check: Callable[[], None]) -> Iterator[Mistake]:

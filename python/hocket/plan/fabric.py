@@ -3,14 +3,12 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     Field,
     PrivateAttr,
     StrictInt,
-    ValidationInfo,
-    model_validator,
 )
 
 from hocket.errors import InputError
@@ -29,11 +27,24 @@ from hocket.fabrics import (
     server_of,
     with_scale_up,
 )
-from hocket.plan.mistakes import Suggestions
-from hocket.schema import FilePath, KeyPath, Mistake, Name, Number, Table, default, flag_or_table, size_within
+from hocket.plan.mistakes import KeyPath, Mistake, Suggestions
+from hocket.plan.schema import (
+    FilePath,
+    Name,
+    Number,
+    Table,
+    constructor,
+    default,
+    directory_of,
+    flag_or_table,
+    size_within,
+)
 from hocket.units import (
+    DurationLike,
     DurationPs,
     PositiveRateBps,
+    RateLike,
+    SizeLike,
     parse_duration,
     parse_rate,
     shown,
@@ -71,6 +82,16 @@ class FabricLink(Table):
     delay_ps: DurationPs = _delay()
     name: Name | None = None
 
+    @constructor
+    def __init__(
+        self,
+        ends: tuple[str, str],
+        rate: RateLike,
+        *,
+        delay: DurationLike | None = None,
+        name: str | None = None,
+    ) -> None: ...
+
     def cable(self) -> Cable:
         """As it is in the fabric."""
         one, other = self.ends
@@ -104,6 +125,20 @@ class Clos(Table):
         json_schema_extra={"source": f"{_HOTI_RACK}: no over-subscription; the fewest that give that"},
     )
     delay_ps: DurationPs = _delay()
+
+    @constructor
+    def __init__(
+        self,
+        *,
+        racks: int,
+        servers_per_rack: int | None = None,
+        gpus_per_server: int | None = None,
+        spines: int | None = None,
+        nic: RateLike | None = None,
+        uplink: RateLike | None = None,
+        cables_per_spine: int | None = None,
+        delay: DurationLike | None = None,
+    ) -> None: ...
 
     def cables(self) -> int:
         """How many it has."""
@@ -147,6 +182,20 @@ class Rail(Table):
     )
     delay_ps: DurationPs = _delay()
 
+    @constructor
+    def __init__(
+        self,
+        *,
+        servers: int,
+        gpus_per_server: int | None = None,
+        servers_per_unit: int | None = None,
+        spines: int | None = None,
+        nic: RateLike | None = None,
+        uplink: RateLike | None = None,
+        cables_per_spine: int | None = None,
+        delay: DurationLike | None = None,
+    ) -> None: ...
+
     def cables(self) -> int:
         """How many it has."""
         units = -(-self.servers // self.servers_per_unit)
@@ -184,6 +233,16 @@ class FatTree(Table):
     rate_bps: PositiveRateBps = default(_200_GBPS, f"{_HOTI}: all links", "rate")
     delay_ps: DurationPs = _delay()
 
+    @constructor
+    def __init__(
+        self,
+        *,
+        k: int,
+        gpus_per_server: int | None = None,
+        rate: RateLike | None = None,
+        delay: DurationLike | None = None,
+    ) -> None: ...
+
     def cables(self) -> int:
         """How many it has."""
         return 3 * self.k**3 // 4
@@ -214,6 +273,18 @@ class Dumbbell(Table):
     nic_bps: PositiveRateBps = default(_200_GBPS, f"{_HOTI}: NIC to ToR", "nic")
     bottleneck_bps: PositiveRateBps = default(_200_GBPS, f"{_HOTI}: ToR to spine", "bottleneck")
     delay_ps: DurationPs = _delay()
+
+    @constructor
+    def __init__(
+        self,
+        *,
+        left: int,
+        right: int,
+        gpus_per_server: int | None = None,
+        nic: RateLike | None = None,
+        bottleneck: RateLike | None = None,
+        delay: DurationLike | None = None,
+    ) -> None: ...
 
     def cables(self) -> int:
         """How many it has."""
@@ -246,6 +317,17 @@ class Lingjun(Table):
     )
     delay_ps: DurationPs = _delay()
 
+    @constructor
+    def __init__(
+        self,
+        *,
+        file: str,
+        gpus_per_server: int | None = None,
+        nic: RateLike | None = None,
+        oversubscription: float | None = None,
+        delay: DurationLike | None = None,
+    ) -> None: ...
+
     def topology(self, directory: Path) -> Topology:
         """Its nodes and cables, from its file, which is looked for from `directory` on.
 
@@ -275,6 +357,15 @@ class ScaleUp(Table):
         16_384, "Hocket: 82 ns at 1600 Gbps; NVLink's own packets are far smaller, and more work", "payload"
     )
 
+    @constructor
+    def __init__(
+        self,
+        *,
+        rate: RateLike | None = None,
+        delay: DurationLike | None = None,
+        payload: SizeLike | None = None,
+    ) -> None: ...
+
 
 class Fabric(Table):
     """The network that jobs are placed on: exactly one of a shape, a known testbed, and links one by one.
@@ -296,10 +387,29 @@ class Fabric(Table):
     )
     _directory: Path = PrivateAttr(default=Path())
 
-    @model_validator(mode="after")
-    def _in_its_directory(self, info: ValidationInfo) -> Self:
-        self._directory = Path((info.context or {}).get("directory", ""))
-        return self
+    @constructor
+    def __init__(
+        self,
+        *,
+        clos: Clos | None = None,
+        rail: Rail | None = None,
+        fat_tree: FatTree | None = None,
+        dumbbell: Dumbbell | None = None,
+        testbed: Literal["cassini"] | None = None,
+        lingjun: Lingjun | None = None,
+        links: Sequence[FabricLink] | None = None,
+        hosts: Sequence[str] | None = None,
+        scale_up: bool | ScaleUp | None = None,
+        priority_queues: int | None = None,
+    ) -> None: ...
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Pydantic calls it where a fabric is read or built, and not again where a plan takes it."""
+        self._directory = directory_of(context)
+
+    def files(self) -> tuple[Path, ...]:
+        """The files that it names, from the directory of its plan on."""
+        return () if self.lingjun is None else (self._directory / self.lingjun.file,)
 
     @property
     def shape(self) -> Shape | None:

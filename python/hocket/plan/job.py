@@ -1,10 +1,11 @@
 """`[[jobs]]`: what a job sends, where it runs, and its own policy."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypedDict, Unpack
 
 from pydantic import (
+    ConfigDict,
     Field,
     PlainSerializer,
     PlainValidator,
@@ -12,28 +13,51 @@ from pydantic import (
     StrictInt,
     StrictStr,
     WithJsonSchema,
+    model_validator,
 )
 
-from hocket.congestion import Congestion
 from hocket.errors import InputError
+from hocket.plan.congestion import Congestion, Control, Policy
+from hocket.plan.schema import (
+    Count,
+    Name,
+    Number,
+    Spelling,
+    Table,
+    Words,
+    constructor,
+    counted,
+    default,
+    in_seconds,
+    number,
+    one_or_several,
+    respelt,
+)
 from hocket.plan.training import Collectives, Straggler, Training
-from hocket.schema import Count, Name, Number, Table, default, number, one_or_several
+from hocket.profiles import PhaseSpec, WorkloadProfile
 from hocket.units import (
     LARGEST,
+    DurationLike,
     DurationPs,
     PositiveDurationPs,
     PositiveRateBps,
+    Quantity,
+    RateLike,
+    SizeLike,
     format_bytes,
     parse_bytes,
     shown,
 )
-from hocket.workloads import PhaseSpec, WorkloadProfile, profile
+from hocket.workloads import LINE_RATE_BPS, profile
 
 MAX_PHASES = 1_000
 """The most Up phases of a period; `hocket_scenario::workload::MAX_PHASES` is the same limit."""
 
 MAX_PLACES = 10_000
 """The most entries of a placement."""
+
+PathName = Literal["ecmp", "spray"]
+"""How flows find their path where a plan names no links."""
 
 WINDOWS = ("unlimited", "path", "path-scaled")
 """Names of windows; others are numbers of bytes."""
@@ -50,6 +74,17 @@ class Share:
     kind: Literal["fair", "weighted", "adaptive"] = "fair"
     weight: float = 1.0
 
+    def __post_init__(self) -> None:
+        if self.kind not in ("fair", "weighted", "adaptive"):
+            raise _no_share(self.kind)
+        # What `hocket_scenario::Weight` resolves well.
+        if not 1 / 64 <= number(self.weight) <= 1024:
+            raise InputError(f"a weight is between 1/64 and 1024: got {self.kind} = {shown(self.weight)}")
+
+
+def _no_share(value: object) -> InputError:
+    return InputError(f'must be "fair", {{ weighted = 2.0 }} or {{ adaptive = 1.0 }}: got {shown(value)}')
+
 
 def _parse_share(value: Any) -> Share:
     if isinstance(value, Share):
@@ -59,16 +94,8 @@ def _parse_share(value: Any) -> Share:
     if isinstance(value, dict) and len(value) == 1:
         kind, weight = next(iter(value.items()))
         if kind in ("weighted", "adaptive"):
-            return Share(kind, _weight(kind, weight))
-    raise InputError(f'must be "fair", {{ weighted = 2.0 }} or {{ adaptive = 1.0 }}: got {shown(value)}')
-
-
-def _weight(kind: str, value: object) -> float:
-    weight = number(value)
-    # What `hocket_scenario::Weight` resolves well.
-    if not 1 / 64 <= weight <= 1024:
-        raise InputError(f"a weight is between 1/64 and 1024: got {kind} = {shown(value)}")
-    return weight
+            return Share(kind, number(weight))
+    raise _no_share(value)
 
 
 def _write_share(share: Share) -> str | dict[str, float]:
@@ -76,6 +103,7 @@ def _write_share(share: Share) -> str | dict[str, float]:
 
 
 def _parse_window(value: object) -> str | int:
+    value = str(value) if isinstance(value, Quantity) else value
     if isinstance(value, str) and value in WINDOWS:
         return value
     if isinstance(value, str) and value[:1].isdigit():
@@ -87,8 +115,8 @@ def _parse_window(value: object) -> str | int:
     raise InputError(f'must be {names} or bytes such as "64 kB": got {shown(value)}')
 
 
-def _parse_path(value: object) -> str | tuple[str, ...]:
-    if isinstance(value, str) and value in ("ecmp", "spray"):
+def _parse_path(value: object) -> PathName | tuple[str, ...]:
+    if value == "ecmp" or value == "spray":
         return value
     if isinstance(value, list | tuple) and value and all(isinstance(each, str) for each in value):
         return tuple(value)
@@ -130,7 +158,7 @@ WindowField = Annotated[
     WithJsonSchema({"type": "string", "examples": [*WINDOWS, "64 kB"]}),
 ]
 PathField = Annotated[
-    str | tuple[str, ...],
+    PathName | tuple[str, ...],
     PlainValidator(_parse_path),
     PlainSerializer(lambda value: value if isinstance(value, str) else list(value)),
     WithJsonSchema(
@@ -144,27 +172,89 @@ PathField = Annotated[
 ]
 
 
-class Phase(Table):
-    """An Up phase of a job: from `start_ps` within the period, `rate_bps` for `duration_ps`."""
+class Up(Table):
+    """An Up phase of a job: from `start` within the period, `rate` for `duration`."""
 
     start_ps: DurationPs = Field(alias="start")
     duration_ps: PositiveDurationPs = Field(alias="duration")
     rate_bps: PositiveRateBps = Field(alias="rate")
+
+    @constructor
+    def __init__(self, start: DurationLike, duration: DurationLike, rate: RateLike) -> None: ...
 
 
 class First(Table):
     """What is left of an iteration that is under way when its job comes: a profile of its own."""
 
     period_ps: PositiveDurationPs = Field(alias="period")
-    up: Annotated[tuple[Phase, ...], Field(max_length=MAX_PHASES)]
+    up: Annotated[tuple[Up, ...], Field(max_length=MAX_PHASES)]
+
+    @constructor
+    def __init__(self, *, period: DurationLike, up: Sequence[Up]) -> None: ...
 
     def profile(self) -> WorkloadProfile:
         """It, with its phases in order of start."""
         return _given(self.period_ps, self.up)
 
 
+IN_SECONDS = {f"{key}_s": Spelling(key, in_seconds) for key in ("time_shift", "pad_to")}
+"""Keys that also take a number of seconds: what `hocket.compatibility` answers."""
+
+
+def _describe_seconds(schema: dict[str, Any]) -> None:
+    number_of_seconds = {"type": "number", "minimum": 0, "description": "seconds"}
+    schema["properties"].update(dict.fromkeys(IN_SECONDS, number_of_seconds))
+
+
+def _read_seconds(key: str, value: object) -> object:
+    try:
+        return None if value is None else IN_SECONDS[key].read(value)
+    except InputError as error:
+        raise InputError(f"{key}: {error}") from None
+
+
+class JobKeys(TypedDict, total=False):
+    """The keys of a job besides its name, and what they take; `None` leaves one out."""
+
+    training: Training | None
+    collectives: Collectives | None
+    stragglers: Sequence[Straggler] | None
+    period: DurationLike | None
+    up: Sequence[Up] | None
+    first: First | None
+    workload: str | None
+    batch_size: int | Sequence[int] | None
+    workers: int | None
+    strategy: str | None
+    nic: RateLike | None
+    placement: Sequence[str] | None
+    gpus: Sequence[str] | None
+    arrival: DurationLike | None
+    iterations: int | None
+    share: Literal["fair"] | Mapping[Literal["weighted", "adaptive"], float] | Share | None
+    congestion: Policy | Control | Congestion | None
+    window: Literal["unlimited", "path", "path-scaled"] | SizeLike | None
+    path: Literal["ecmp", "spray"] | Sequence[str] | None
+    label: int | None
+    priority: int | None
+    time_shift: DurationLike | None
+    time_shift_s: float | None
+    clock_error: DurationLike | None
+    readjust: bool | None
+    jitter: float | None
+    pad_to: DurationLike | None
+    pad_to_s: float | None
+
+
 class Job(Table):
     """A training job: a period with Up phases, a workload of the catalogue or `training`, and its policy."""
+
+    model_config = ConfigDict(json_schema_extra=_describe_seconds)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_units(cls, given: object) -> object:
+        return respelt(given, IN_SECONDS)
 
     name: Name
     training: Training | None = None
@@ -173,12 +263,13 @@ class Job(Table):
     )
     stragglers: Annotated[tuple[Straggler, ...], Field(max_length=MAX_PLACES)] = ()
     period_ps: PositiveDurationPs | None = Field(default=None, alias="period")
-    up: Annotated[tuple[Phase, ...], Field(max_length=MAX_PHASES)] | None = None
+    up: Annotated[tuple[Up, ...], Field(max_length=MAX_PHASES)] | None = None
     first: First | None = None
     workload: StrictStr | None = None
     batch_size: BatchSizes | None = None
     workers: Count | None = None
     strategy: StrictStr | None = None
+    nic_bps: PositiveRateBps | None = Field(default=None, alias="nic")
     placement: Annotated[tuple[Name, ...], Field(min_length=1, max_length=MAX_PLACES)] | None = None
     gpus: Annotated[tuple[StrictStr, ...], Field(max_length=1_024)] = ()
     arrival_ps: DurationPs = default(
@@ -197,10 +288,40 @@ class Job(Table):
     jitter: Annotated[Number, Field(ge=0, le=1)] = default(0.0, "Hocket: compute times do not vary")
     pad_to_ps: PositiveDurationPs | None = Field(default=None, alias="pad_to")
 
-    def profiles(self) -> tuple[WorkloadProfile, ...]:
+    @constructor
+    def __init__(self, name: str, **keys: Unpack[JobKeys]) -> None: ...
+
+    def replace(self, *, name: str | None = None, **changes: Unpack[JobKeys]) -> "Job":
+        """A new job with `changes`, of which `None` leaves a key out.
+
+        Raises `InputError` for a wrong value, as the constructor does.
+
+        >>> from hocket.units import gbps, ms
+        >>> job = Job("a", period="180 ms", up=[Up("0 ms", ms(90), gbps(40))])
+        >>> job.replace(name="b", time_shift=ms(180) / 2)
+        Job('b', period='180 ms', 1 Up phase, time_shift='90 ms')
+        >>> job.replace(period="180", jitter=2)
+        Traceback (most recent call last):
+        hocket_agent.errors.InputError: period: a duration needs a unit such as ms: got '180'
+        jitter: 2 is above the largest, 1
+        """
+        changed = {"name": name or self.name, **changes}
+        for key, spelling in IN_SECONDS.items():
+            if key in changed:
+                changed[spelling.key] = _read_seconds(key, changed.pop(key))
+        return self._replaced(changed)
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, object]]:
+        for key, value in super().__repr_args__():
+            yield (None, Words(counted(len(self.up or ()), "Up phase"))) if key == "up" else (key, value)
+
+    def profiles(
+        self, workers: int | None = None, nic_bps: int = LINE_RATE_BPS.value
+    ) -> tuple[WorkloadProfile, ...]:
         """What one iteration may be on an idle network: one profile for each batch size that may be chosen.
 
-        An explicit job has one. Phases come in order of start.
+        An explicit job has one. A workload of the catalogue runs on `workers` and with NICs of `nic_bps`,
+        where the job itself does not say on how many and with which. Phases come in order of start.
 
         Raises `InputError` for a job given by `training`, whose phases only a run shows.
         """
@@ -211,11 +332,12 @@ class Job(Table):
             )
         if self.workload is None:
             return (self._explicit(),)
-        workers = self.worker_count()
+        workers = self.worker_count() or workers
         assert self.batch_size is not None, "a checked plan gives a batch size with each workload"
-        assert workers is not None, "a checked plan gives workers or a placement with each workload"
+        assert workers is not None, "a checked plan says how many workers each workload has"
         return tuple(
-            profile(self.workload, batch_size, workers, self.strategy) for batch_size in self.batch_size
+            profile(self.workload, batch_size, workers, self.strategy, self.nic_bps or nic_bps)
+            for batch_size in self.batch_size
         )
 
     def worker_count(self) -> int | None:
@@ -228,7 +350,7 @@ class Job(Table):
         return _given(self.period_ps, self.up)
 
 
-def _given(period_ps: int, up: Sequence[Phase]) -> WorkloadProfile:
+def _given(period_ps: int, up: Sequence[Up]) -> WorkloadProfile:
     phases = sorted(up, key=lambda phase: phase.start_ps)
     return WorkloadProfile(
         period_ps=period_ps,

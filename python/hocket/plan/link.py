@@ -2,15 +2,31 @@
 
 from typing import Annotated
 
-from pydantic import Field, StrictInt
+from pydantic import AfterValidator, Field, StrictInt
 
-from hocket.schema import Number, Table, default
-from hocket.units import DurationPs, PositiveRateBps, parse_duration
+from hocket.errors import InputError
+from hocket.plan.schema import Number, Table, constructor, default
+from hocket.units import DurationLike, DurationPs, PositiveRateBps, RateLike, parse_duration
 
-DEFAULT_PRECISION_DEG = 5.0
-"""Sectors of this many degrees unless the plan says otherwise: NSDI'24 §5.1."""
+FINEST_PRECISION_DEG, COARSEST_PRECISION_DEG = 0.1, 90
+"""The range of steps between rotations, wherever they are given."""
 
-PrecisionDeg = Annotated[Number, Field(ge=0.1, le=90)]
+StepDeg = Annotated[Number, Field(ge=FINEST_PRECISION_DEG, le=COARSEST_PRECISION_DEG)]
+"""The largest step between rotations that are tried."""
+
+
+def check_precision(degrees: float) -> float:
+    """`degrees`, if they are a `PrecisionDeg`; else raises `InputError`."""
+    if degrees != 0 and not FINEST_PRECISION_DEG <= degrees <= COARSEST_PRECISION_DEG:
+        raise InputError(
+            f"must be 0 for all shifts, or from {FINEST_PRECISION_DEG} to {COARSEST_PRECISION_DEG} degrees: "
+            f"got {degrees:g}"
+        )
+    return degrees
+
+
+PrecisionDeg = Annotated[Number, Field(ge=0, le=COARSEST_PRECISION_DEG), AfterValidator(check_precision)]
+"""`StepDeg`, or 0 where all shifts are searched."""
 
 
 class Link(Table):
@@ -18,7 +34,19 @@ class Link(Table):
 
     capacity_bps: PositiveRateBps = Field(alias="capacity")
     delay_ps: DurationPs = default(parse_duration("500 ns"), "HOTI'22 Table I: 500 ns per link", "delay")
-    precision_deg: PrecisionDeg = default(DEFAULT_PRECISION_DEG, "NSDI'24 §5.1: unless otherwise stated, 5°")
+    precision_deg: PrecisionDeg = default(
+        0.0, "Hocket: all shifts, which score no less than steps and take as long for a few jobs"
+    )
     priority_queues: Annotated[StrictInt, Field(ge=1, le=256)] = default(
         8, "IEEE 802.1Q has eight traffic classes"
     )
+
+    @constructor
+    def __init__(
+        self,
+        capacity: RateLike,
+        *,
+        delay: DurationLike | None = None,
+        precision_deg: float | None = None,
+        priority_queues: int | None = None,
+    ) -> None: ...

@@ -1,26 +1,21 @@
 """What is wrong with where a plan puts its jobs."""
 
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from hocket.errors import InputError
 from hocket.fabrics import server_of
 from hocket.plan.fabric import Fabric
 from hocket.plan.job import Job
-from hocket.plan.mistakes import Suggestions
-from hocket.schema import KeyPath, Mistake
-from hocket.units import format_rate, shown
-
-if TYPE_CHECKING:
-    # A plan checks itself by this module.
-    from hocket.plan.plan import Plan
-
+from hocket.plan.mistakes import KeyPath, Mistake, Suggestions
+from hocket.plan.tables import PlanTables
+from hocket.profiles import WorkloadProfile
+from hocket.units import format_duration, format_rate, shown
 
 _GPU = re.compile(r"(?P<host>[^:]+):[0-9]{1,4}")
 
 
-def placement_mistakes(plan: "Plan") -> Iterator[Mistake]:
+def placement_mistakes(plan: PlanTables) -> Iterator[Mistake]:
     """What is wrong with the placements of jobs and candidates, on a fabric that is as it must be."""
     yield from repeated("candidates", [candidate.name for candidate in plan.candidates])
     for index, job in enumerate(plan.jobs):
@@ -73,7 +68,7 @@ class _Ground:
         hosts = self.fabric.hosts_at(places)
         yield from self.reach_mistakes(hosts, path)
         if job.training is None:
-            yield from self._rate_mistakes(job, hosts, path)
+            yield from self._demand_mistakes(job, hosts, path)
         else:
             yield from _rank_mistakes(job, hosts, path)
 
@@ -113,10 +108,25 @@ class _Ground:
             return f"; {shown(server)} has {len(gpus)}, {shown(gpus[0])} to {shown(gpus[-1])}"
         return self.suggestions.closest(place)
 
-    def _rate_mistakes(self, job: Job, hosts: tuple[str, ...], path: KeyPath) -> Iterator[Mistake]:
+    def _demand_mistakes(self, job: Job, hosts: tuple[str, ...], path: KeyPath) -> Iterator[Mistake]:
         nics = self.topology.nic_rates_bps
         slowest = min(hosts, key=lambda host: nics[host])
-        demand_bps = _highest_rate_bps(job)
+        if (job.period_ps is None or job.up is None) if job.workload is None else job.batch_size is None:
+            # Reported where the job's own keys are checked, as what follows is.
+            return
+        try:
+            profiles = job.profiles(len(hosts), nics[slowest])
+        except InputError:
+            return
+        if job.nic_bps is not None and job.nic_bps > nics[slowest]:
+            limit = f"the {format_rate(nics[slowest])} of the NIC of {shown(slowest)}"
+            yield path, f"the job's nic of {format_rate(job.nic_bps)} is above {limit}"
+            return
+        if job.workload is not None:
+            yield from ((path, f"the job's pad_to of {text}") for text in padding_mistakes(job, profiles))
+        of_first = [job.first.profile()] if job.first else []
+        rates_bps = (phase.rate_bps for each in (*of_first, *profiles) for phase in each.phases)
+        demand_bps = max(rates_bps, default=0)
         if demand_bps > nics[slowest]:
             yield (
                 path,
@@ -140,16 +150,15 @@ def _rank_mistakes(job: Job, hosts: tuple[str, ...], path: KeyPath) -> Iterator[
         ranks.setdefault(host, rank)
 
 
-def _highest_rate_bps(job: Job) -> int:
-    first = [job.first.profile()] if job.first else []
-    try:
-        return max((phase.rate_bps for each in (*first, *job.profiles()) for phase in each.phases), default=0)
-    except InputError:
-        # The job's own keys are wrong, and said to be.
-        return 0
+def padding_mistakes(job: Job, profiles: Sequence[WorkloadProfile]) -> Iterator[str]:
+    """What is wrong with a `pad_to` of `job` that is shorter than an iteration of some of `profiles`."""
+    for profile in profiles:
+        if job.pad_to_ps is not None and job.pad_to_ps < profile.period_ps:
+            padded, period = format_duration(job.pad_to_ps), format_duration(profile.period_ps)
+            yield f"{padded} is shorter than the period of {period}"
 
 
-def _gpu_mistakes(plan: "Plan", job: Job, path: KeyPath) -> Iterator[Mistake]:
+def _gpu_mistakes(plan: PlanTables, job: Job, path: KeyPath) -> Iterator[Mistake]:
     hosts = plan.fabric.nic_rates_bps() if plan.fabric and job.gpus else {}
     for index, gpu in enumerate(job.gpus):
         match = _GPU.fullmatch(gpu)

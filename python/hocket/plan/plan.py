@@ -1,138 +1,172 @@
-"""A plan as a whole: its tables, what follows from them, and everything made explicit."""
+"""A plan as a whole: its tables fit each other, and everything made explicit."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Any, Protocol, Self, TypedDict, Unpack
 
-from pydantic import Field, PrivateAttr, StrictBool, StrictInt, ValidationInfo, model_validator
+import tomli_w
+from pydantic import model_validator
 
-from hocket.hardware import Host, Switch
+from hocket.errors import InputError
 from hocket.plan.checks import plan_mistakes
 from hocket.plan.fabric import Fabric
-from hocket.plan.job import MAX_PLACES, Job
-from hocket.plan.link import DEFAULT_PRECISION_DEG, Link
-from hocket.plan.mistakes import spelt
-from hocket.plan.run import Compat, Run
-from hocket.schema import KeyPath, Name, Table, TableError, default
+from hocket.plan.hardware import Host, Switch
+from hocket.plan.job import Job
+from hocket.plan.link import Link
+from hocket.plan.mistakes import KeyPath, TableError, spelt
+from hocket.plan.run import Compat, RunSettings
+from hocket.plan.schema import Table, Words, constructor, counted
+from hocket.plan.tables import Candidate, Change, PlanTables
+from hocket.profiles import WorkloadProfile
 from hocket.units import (
-    LARGEST,
-    DurationPs,
-    PositiveRateBps,
     format_duration,
     format_rate,
+    shown,
 )
-from hocket.workloads import WorkloadProfile
-
-MAX_JOBS = 10_000
-"""The most jobs of a plan: ten times the largest cluster that the solver is measured on."""
-
-DEFAULT_TRAINING_ITERATIONS = 1
-"""Of a job of operations, in a run that says neither how many nor until when: HOTI'22 Fig 10 shows one."""
-
-DEFAULT_ITERATIONS = 1_000
-"""Iterations of a run that says neither how many nor until when: HotNets'22 §2 and NSDI'24 §2.2 run 1,000."""
-
-_MOST_CANDIDATES = 1_000
 
 
-class Change(Table):
-    """A link that fails, comes back, or carries less from a time on, in both directions."""
+class ShiftedJob(Protocol):
+    """A job of an answer: how far it is shifted, and the batch size that was chosen if there were several."""
 
-    at_ps: DurationPs = Field(alias="at")
-    link: Name
-    down: StrictBool | None = None
-    rate_bps: PositiveRateBps | None = Field(default=None, alias="rate")
-
-
-class Candidate(Table):
-    """One placement of the jobs that a scheduler holds equally good as the others."""
-
-    name: Name
-    placement: dict[Name, Annotated[tuple[Name, ...], Field(min_length=1, max_length=MAX_PLACES)]]
+    @property
+    def name(self) -> str: ...
+    @property
+    def time_shift_ps(self) -> int: ...
+    @property
+    def batch_size(self) -> int | None: ...
 
 
-class Plan(Table):
+class ScoredCandidate(Protocol):
+    """A candidate placement of an answer."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class Answer(Protocol):
+    """What `hocket.compatibility` found of a plan: its jobs, and the candidates, best first."""
+
+    @property
+    def jobs(self) -> Sequence[ShiftedJob]: ...
+    @property
+    def candidates(self) -> Sequence[ScoredCandidate]: ...
+
+
+class PlanKeys(TypedDict, total=False):
+    """The keys of a plan besides its jobs, and what they take; `None` leaves one out."""
+
+    name: str | None
+    seed: int | None
+    link: Link | None
+    fabric: Fabric | None
+    switch: Switch | None
+    host: Host | None
+    compat: Compat | None
+    run: RunSettings | None
+    candidates: Sequence[Candidate] | None
+    changes: Sequence[Change] | None
+
+
+class Plan(PlanTables):
     """Jobs on a shared link or on a fabric, and what to do with them; valid by construction."""
 
-    name: Name | None = None
-    seed: Annotated[StrictInt, Field(ge=0, le=LARGEST)] = default(1, "Hocket: any fixed seed")
-    link: Link | None = None
-    fabric: Fabric | None = None
-    switch: Switch = Switch()
-    host: Host = Host()
-    compat: Compat = Compat()
-    run: Run = Run()
-    jobs: Annotated[tuple[Job, ...], Field(min_length=1, max_length=MAX_JOBS)]
-    candidates: Annotated[tuple[Candidate, ...], Field(max_length=_MOST_CANDIDATES)] = ()
-    changes: Annotated[tuple[Change, ...], Field(max_length=10_000)] = ()
-    _directory: Path = PrivateAttr(default=Path())
+    @constructor
+    def __init__(self, *, jobs: Sequence[Job], **keys: Unpack[PlanKeys]) -> None: ...
 
-    @property
-    def directory(self) -> Path:
-        """Where relative paths in the plan start: the directory of its file."""
-        return self._directory
+    def replace(self, *, jobs: Sequence[Job] | None = None, **changes: Unpack[PlanKeys]) -> "Plan":
+        """A new plan with `changes`, of which `None` leaves a key out. Relative paths start where they did.
 
-    def files(self) -> tuple[Path, ...]:
-        """The files and directories that it names, from `directory` on."""
-        named = [path for job in self.jobs if job.training is not None for path in job.training.paths()]
-        if self.fabric is not None and self.fabric.lingjun is not None:
-            named.insert(0, self.fabric.lingjun.file)
-        return tuple(self._directory / path for path in named)
+        Raises `InputError` as the constructor does: everything is checked again.
 
-    def hosts_of(self, job: Job, placement: Mapping[str, Sequence[str]] | None = None) -> tuple[str, ...]:
-        """Where `job` runs on the fabric: where `placement` puts it, else its own, else on every GPU.
-
-        A server stands for its GPUs.
+        >>> from hocket.plan import Up
+        >>> half = Job("a", period="180 ms", up=[Up("0 ms", "90 ms", "40 Gbps")])
+        >>> plan = Plan(link=Link("50 Gbps"), jobs=[half, half.replace(name="b")])
+        >>> plan.replace(seed=2)
+        Plan(2 jobs on one link of 50 Gbps)
+        >>> plan.replace(link=Link("30 Gbps"))
+        Traceback (most recent call last):
+        hocket_agent.errors.InputError: jobs[0].up[0].rate: 40 Gbps is above the link's capacity of 30 Gbps
+        jobs[1].up[0].rate: 40 Gbps is above the link's capacity of 30 Gbps
         """
-        assert self.fabric is not None, "only on a fabric have jobs hosts"
-        places = (placement or {}).get(job.name) or job.placement
-        return self.fabric.gpus() if places is None else self.fabric.hosts_at(places)
+        replaced = self._replaced({"jobs": self.jobs if jobs is None else jobs, **changes})
+        replaced._directory = self._directory
+        return replaced
 
-    @property
-    def precision_deg(self) -> float:
-        """The sectors' width on the unified circle: of `[compat]`, else of `[link]`, else 5°."""
-        if self.compat.precision_deg is not None:
-            return self.compat.precision_deg
-        return self.link.precision_deg if self.link else DEFAULT_PRECISION_DEG
+    def shifted(self, answer: Answer) -> "Plan":
+        """A new plan whose jobs have the time-shifts of `answer`, and what it chose with them.
 
-    def rates_bps(self) -> dict[str, int]:
-        """The rate of each link by its name; the one link that all share is called `link`."""
+        That is the batch size of a job with several, and on a fabric with candidates the placement of the
+        best one; the plan then has no candidates any more. Jobs that the answer does not have stay as they
+        are.
+
+        Raises `InputError` if `answer` is about other jobs or candidates than those of the plan.
+        """
+        chosen = self._chosen(answer)
+        shifts = {each.name: each for each in answer.jobs}
+        for name in shifts.keys() - {job.name for job in self.jobs}:
+            raise InputError(f"the answer is about a job {shown(name)}, and the plan has none of that name")
+        jobs = []
+        for job in self.jobs:
+            if job.name in shifts:
+                of_job = shifts[job.name]
+                job = job.replace(time_shift=format_duration(of_job.time_shift_ps))
+                if of_job.batch_size is not None:
+                    job = job.replace(batch_size=of_job.batch_size)
+            if chosen is not None and job.name in chosen.placement:
+                job = job.replace(placement=chosen.placement[job.name])
+            jobs.append(job)
+        return self.replace(jobs=jobs, candidates=None if chosen else self.candidates or None)
+
+    def _chosen(self, answer: Answer) -> Candidate | None:
+        if not self.candidates or not answer.candidates:
+            return None
+        best = answer.candidates[0].name
+        for each in self.candidates:
+            if each.name == best:
+                return each
+        raise InputError(f"the answer is about a candidate {shown(best)}, and the plan has none of that name")
+
+    def to_toml(self) -> str:
+        """The keys that were given, as a file of TOML: what `load_plan` reads as the same plan.
+
+        >>> from hocket.plan import Clos, Training
+        >>> training = Training(collective="all-reduce", bytes="64 MB")
+        >>> job = Job("a", training=training, placement=["s0"])
+        >>> print(Plan(fabric=Fabric(clos=Clos(racks=1)), jobs=[job]).to_toml(), end="")
+        [fabric.clos]
+        racks = 1
+        <BLANKLINE>
+        [[jobs]]
+        name = "a"
+        placement = [
+            "s0",
+        ]
+        <BLANKLINE>
+        [jobs.training]
+        collective = "all-reduce"
+        bytes = "64 MB"
+        """
+        return tomli_w.dumps(self.to_dict())
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, object]]:
         if self.fabric is None:
-            return {"link": self.link.capacity_bps} if self.link else {}
-        return {cable.label: cable.rate_bps for cable in self.fabric.topology.cables}
+            where = f"one link of {format_rate(self.rates_bps()['link'])}"
+        else:
+            where = f"a fabric of {counted(len(self.fabric.gpus()), 'host')}"
+        if self.name is not None:
+            yield None, self.name
+        yield None, Words(f"{counted(len(self.jobs), 'job')} on {where}")
 
-    @property
-    def priority_queues(self) -> int:
-        """The number of queues per link that priorities map to."""
-        shared = self.link or self.fabric
-        assert shared is not None, "a checked plan has a link or a fabric"
-        return shared.priority_queues
-
-    @property
-    def iterations(self) -> int | None:
-        """Where a run stops by iterations: as given, 1,000 if neither they nor a time are, else `None`."""
-        if self.run.iterations is None and self.run.until_ps is None:
-            return DEFAULT_ITERATIONS
-        return self.run.iterations
-
-    def iterations_of(self, job: Job) -> int | None:
-        """After how many iterations `job` leaves, if it has a number of its own."""
-        is_open = self.run.iterations is None and self.run.until_ps is None
-        if job.iterations is None and job.training is not None and is_open:
-            return DEFAULT_TRAINING_ITERATIONS
-        return job.iterations
-
-    def resolved(self) -> dict[str, Any]:
+    def resolved(self, placement: Mapping[str, Sequence[str]] | None = None) -> dict[str, Any]:
         """Everything explicit, ready for JSON: all defaults, and each job's profiles with their sources.
 
-        Quantities are text with units. `defaults` lists every key that was not given, its value and its
-        source.
+        Profiles are those of the jobs where `placement` puts them, else where they are. Quantities are text
+        with units. `defaults` lists every key that was not given, its value and its source.
         """
         written: dict[str, Any] = self.model_dump(mode="json", by_alias=True, exclude_none=True)
         written["compat"]["precision_deg"] = self.precision_deg
         for job, table in zip(self.jobs, written["jobs"], strict=True):
             if job.training is None:
-                table["profiles"] = [_written_profile(each) for each in job.profiles()]
+                table["profiles"] = [_written_profile(each) for each in self.profiles_of(job, placement)]
         written["defaults"] = list(defaults_in((), self))
         if self.run.iterations is None and self.iterations is not None:
             written["run"]["iterations"] = self.iterations
@@ -141,8 +175,7 @@ class Plan(Table):
         return written
 
     @model_validator(mode="after")
-    def _is_consistent(self, info: ValidationInfo) -> Self:
-        self._directory = Path((info.context or {}).get("directory", ""))
+    def _is_consistent(self) -> Self:
         mistakes = list(plan_mistakes(self))
         if mistakes:
             raise TableError(mistakes)

@@ -1,18 +1,21 @@
-"""A plan from a file or from tables, and its JSON Schema."""
+"""Files of tables, a plan from one of them or from tables in memory, and its JSON Schema."""
 
 import json
 import tomllib
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from hocket.errors import InputError
-from hocket.plan.mistakes import MOST_MISTAKES_SHOWN, explained, spelt
+from hocket.plan.kinds import check_kind
+from hocket.plan.lines import Lines
+from hocket.plan.mistakes import refusal
 from hocket.plan.plan import Plan
-from hocket.schema import Table
+from hocket.plan.schema import Table
 from hocket.units import shown
 
 AnyTable = TypeVar("AnyTable", bound=Table)
@@ -20,35 +23,59 @@ AnyTable = TypeVar("AnyTable", bound=Table)
 MAX_FILE_BYTES = 16_000_000
 """The largest plan that is read: a hundred times what a plan of a thousand jobs needs."""
 
+STANDARD_INPUT = Path("/dev/stdin")
+"""Where programs find their standard input as a file; relative paths in it start where the program runs."""
+
 _OF_A_PLAN = "a plan has at least a [link] or [fabric] and one of [[jobs]]"
 
 
+@dataclass(frozen=True)
+class TablesFile:
+    """What a file holds, not checked yet."""
+
+    tables: object
+    source: str
+    """What messages call it."""
+    directory: Path
+    """Where relative paths in it start."""
+    lines: Lines | None
+    """Where its keys are; `None` of JSON."""
+
+
 def load_plan(path: str | Path) -> Plan:
-    """The plan in the file at `path`: JSON if its name ends in `.json`, TOML otherwise.
+    """The plan in the file at `path`, as `read_tables` reads it.
 
-    Raises `InputError`, one line per mistake, each naming file, key, value and limit.
+    Raises `InputError`, one line per mistake, each naming file, line, key, value and limit.
     """
-    return parse_plan(read_tables(path), source=str(path), directory=Path(path).parent)
+    file = read_tables(path)
+    return parse_plan(file.tables, file.source, file.directory, file.lines)
 
 
-def read_tables(path: str | Path, holds: str = _OF_A_PLAN) -> object:
-    """What the file at `path` holds: JSON if its name ends in `.json`, TOML otherwise; not checked as a plan.
+def read_tables(path: str | Path, holds: str = _OF_A_PLAN) -> TablesFile:
+    """What the file at `path` holds: JSON if its name ends in `.json`, TOML if in `.toml`; of another name,
+    JSON if it begins with a brace, as no TOML does.
 
     Raises `InputError` if it cannot be read or is neither; of an empty file it says what one `holds`.
     """
     path = Path(path)
     text = _read(path, holds)
-    reader = read_json if path.suffix.lower() == ".json" else _read_toml
+    suffix = path.suffix.lower()
+    is_json = suffix == ".json" or (suffix != ".toml" and text.lstrip().startswith("{"))
     try:
-        return reader(text)
+        tables = (read_json if is_json else _read_toml)(text)
     except RecursionError:
         raise InputError(f"{path}: is nested too deeply to be a plan") from None
     except ValueError as error:
         raise InputError(f"{path}: {error}") from None
+    directory = Path() if path == STANDARD_INPUT else path.parent
+    return TablesFile(tables, str(path), directory, None if is_json else Lines(text))
 
 
-def parse_plan(tables: object, source: str = "plan", directory: str | Path = "") -> Plan:
-    """The plan in `tables`, as TOML or JSON readers return them; `source` names it in errors.
+def parse_plan(
+    tables: object, source: str = "plan", directory: str | Path = "", lines: Lines | None = None
+) -> Plan:
+    """The plan in `tables`, as TOML or JSON readers return them; `source` names it in errors, and `lines` the
+    line of each key.
 
     Relative paths in it start from `directory`: from where the program runs, if that is not given.
 
@@ -62,28 +89,27 @@ def parse_plan(tables: object, source: str = "plan", directory: str | Path = "")
     >>> plan.jobs[0].profiles()[0].period_ps
     180000000000
     """
-    return parse_as(Plan, tables, source, directory)
+    check_kind(tables, "plan", source)
+    return parse_as(Plan, tables, source, directory, lines)
 
 
-def parse_as(kind: type[AnyTable], tables: object, source: str, directory: str | Path) -> AnyTable:
+def parse_as(
+    kind: type[AnyTable],
+    tables: object,
+    source: str,
+    directory: str | Path,
+    lines: Lines | None = None,
+) -> AnyTable:
     """What `tables` hold as a file of this `kind`: a plan, or a trace of jobs.
 
-    Raises `InputError`, one line per mistake, each beginning with `source`.
+    Raises `InputError`, one line per mistake, each beginning with `source` and, with `lines`, the line.
     """
     if not isinstance(tables, Mapping):
         raise InputError(f"{source}: must be a table of keys: got {shown(tables)}")
     try:
         return kind.model_validate(dict(tables), context={"directory": directory})
-    except ValidationError as error:
-        mistakes = [mistake for each in error.errors(include_url=False) for mistake in explained(each, kind)]
-    except UnicodeEncodeError:
-        # A lone surrogate, which JSON can spell and no text can hold.
-        raise InputError(f"{source}: has a key that is not valid text") from None
-    lines = [f"{source}: {spelt(path)}{': ' if path else ''}{text}" for path, text in mistakes]
-    if len(lines) > MOST_MISTAKES_SHOWN:
-        more = len(lines) - MOST_MISTAKES_SHOWN
-        lines = [*lines[:MOST_MISTAKES_SHOWN], f"{source}: and {more} more mistakes"]
-    raise InputError("\n".join(lines))
+    except (ValidationError, UnicodeEncodeError) as error:
+        raise refusal(error, kind, source, lines) from None
 
 
 def plan_schema() -> dict[str, Any]:

@@ -1,12 +1,19 @@
 """What is asked of a plan: how `hocket compat` searches, and how `hocket run` simulates."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypedDict, Unpack
 
 from pydantic import Field, StrictBool, StrictInt
 
 from hocket.plan.link import PrecisionDeg
-from hocket.schema import Count, Number, Table, default, flag_or_table
-from hocket.units import LARGEST, DurationPs, PositiveDurationPs, parse_duration
+from hocket.plan.schema import (
+    Count,
+    Number,
+    Table,
+    constructor,
+    default,
+    flag_or_table,
+)
+from hocket.units import LARGEST, DurationLike, DurationPs, PositiveDurationPs, parse_duration
 
 Engine = Literal["flow", "packet"]
 
@@ -14,7 +21,6 @@ Engine = Literal["flow", "packet"]
 class Compat(Table):
     """How `hocket compat` searches."""
 
-    exact: StrictBool = default(False, "Hocket: the paper's discretised optimum first")
     strict: StrictBool = default(False, "NSDI'24 Table 1: the demand form; HotNets'22 §3 is the strict one")
     time_limit_ps: PositiveDurationPs = default(
         parse_duration("10 s"), "Hocket: an answer while one waits for it", "time_limit"
@@ -27,6 +33,19 @@ class Compat(Table):
     aggregate: Literal["mean", "min", "tail"] = default("mean", "NSDI'24 Algorithm 2, line 24")
     precision_deg: PrecisionDeg | None = None
 
+    @constructor
+    def __init__(
+        self,
+        *,
+        strict: bool | None = None,
+        time_limit: DurationLike | None = None,
+        tolerance: float | None = None,
+        loops: Literal["discard", "solve"] | None = None,
+        joint: bool | None = None,
+        aggregate: Literal["mean", "min", "tail"] | None = None,
+        precision_deg: float | None = None,
+    ) -> None: ...
+
 
 class SkipAhead(Table):
     """When a run of the packet engine may repeat what its jobs do instead of simulating it."""
@@ -36,8 +55,30 @@ class SkipAhead(Table):
     )
     cycles: Annotated[StrictInt, Field(ge=2, le=64)] = default(3, "Hocket: twice the same may be chance")
 
+    @constructor
+    def __init__(
+        self,
+        *,
+        tolerance: float | None = None,
+        cycles: int | None = None,
+    ) -> None: ...
 
-class Run(Table):
+
+class RunKeys(TypedDict, total=False):
+    """What `RunSettings` takes; none of it is needed."""
+
+    engine: Engine | None
+    iterations: int | None
+    until: DurationLike | None
+    record_rates_until: DurationLike | None
+    sample_every: DurationLike | None
+    record_operations: int | None
+    record_flows: bool | None
+    perfetto: bool | None
+    skip_ahead: bool | SkipAhead | None
+
+
+class RunSettings(Table):
     """How `hocket run` simulates, for how long, and what it records."""
 
     engine: Engine = default("flow", "Hocket: a second instead of minutes; packets on request")
@@ -49,5 +90,18 @@ class Run(Table):
         1, "Hocket: operations are many rows, and much alike from iteration to iteration"
     )
     record_flows: StrictBool = default(True, "Hocket: every message of the packet engine")
-    trace: StrictBool = default(False, "Hocket: a trace is large")
+    perfetto: StrictBool = default(False, "Hocket: the file is large")
     skip_ahead: Annotated[SkipAhead | None, *flag_or_table(SkipAhead, "tolerance and cycles")] = None
+
+    @constructor
+    def __init__(self, **keys: Unpack[RunKeys]) -> None: ...
+
+    def replace(self, **changes: Unpack[RunKeys]) -> "RunSettings":
+        """New settings with `changes`, of which `None` leaves a key out.
+
+        Raises `InputError` for a wrong value, as the constructor does.
+
+        >>> RunSettings(iterations=10).replace(until="1 s")
+        RunSettings(iterations=10, until='1 s')
+        """
+        return self._replaced(changes)

@@ -1,29 +1,29 @@
 """`[jobs.training]`, `[jobs.collectives]` and stragglers: jobs given as what their GPUs do.
 
-What a model, a trace or a workload file means is checked by `hocket.training`; here only that they are named.
+What a model, a Chakra trace or a workload file means is checked by `hocket.training`; here only that they are
+named.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainSerializer, StrictInt
 
-from hocket.plan.mistakes import Suggestions
-from hocket.schema import (
+from hocket.plan.mistakes import KeyPath, Mistake, Suggestions
+from hocket.plan.schema import (
     Count,
     FilePath,
-    KeyPath,
-    Mistake,
     Name,
     Number,
     Table,
+    constructor,
     default,
     flag_or_table,
     one_or_several,
 )
 from hocket.training.workload import CollectiveKind
-from hocket.units import Bytes, DurationPs, PositiveRateBps, shown
+from hocket.units import Bytes, DurationLike, DurationPs, PositiveRateBps, RateLike, SizeLike, shown
 
 MAX_LAYERS = 10_000
 """The most layers of a training loop: ten times those of the deepest models that are trained."""
@@ -55,6 +55,15 @@ class Parallel(Table):
     tensor: Count | None = None
     pipeline: Count | None = None
 
+    @constructor
+    def __init__(
+        self,
+        *,
+        data: int | None = None,
+        tensor: int | None = None,
+        pipeline: int | None = None,
+    ) -> None: ...
+
 
 class BucketsTable(Table):
     """Gradients that are all-reduced together."""
@@ -66,12 +75,18 @@ class BucketsTable(Table):
         25 * 2**20, "PyTorch DistributedDataParallel: bucket_cap_mb", "others"
     )
 
+    @constructor
+    def __init__(self, *, first: SizeLike | None = None, others: SizeLike | None = None) -> None: ...
+
 
 class RooflineTable(Table):
     """A GPU's limits, for traces that know what a compute does and not how long it takes."""
 
     flops: Annotated[Number, Field(ge=1, le=1e18)]
     memory_bps: PositiveRateBps = Field(alias="memory")
+
+    @constructor
+    def __init__(self, *, flops: float, memory: RateLike) -> None: ...
 
 
 class LayerTable(Table):
@@ -84,6 +99,18 @@ class LayerTable(Table):
     weights_bytes: Bytes = Field(alias="weights")
     update_ps: DurationPs | None = Field(default=None, alias="update")
 
+    @constructor
+    def __init__(
+        self,
+        name: str,
+        *,
+        forward: DurationLike,
+        input_gradient: DurationLike,
+        weight_gradient: DurationLike,
+        weights: SizeLike,
+        update: DurationLike | None = None,
+    ) -> None: ...
+
 
 class OperationTable(Table):
     """An operation of the program that all ranks run: a compute, or a collective among all of them."""
@@ -93,6 +120,17 @@ class OperationTable(Table):
     collective: CollectiveKind | None = None
     size_bytes: PositiveBytes | None = Field(default=None, alias="bytes")
     after: Annotated[tuple[Name, ...], Field(max_length=MAX_OPERATIONS)] = ()
+
+    @constructor
+    def __init__(
+        self,
+        name: str,
+        *,
+        compute: DurationLike | None = None,
+        collective: CollectiveKind | None = None,
+        bytes: SizeLike | None = None,  # noqa: A002, the key of a file
+        after: Sequence[str] | None = None,
+    ) -> None: ...
 
 
 class Training(Table):
@@ -126,6 +164,29 @@ class Training(Table):
     roofline: RooflineTable | None = None
     simai: FilePath | None = None
 
+    @constructor
+    def __init__(
+        self,
+        *,
+        model: str | None = None,
+        batch_size: int | None = None,
+        parallel: Parallel | None = None,
+        microbatches: int | None = None,
+        schedule: Literal["1f1b", "gpipe"] | None = None,
+        gpu: Literal["V100", "A100", "H100"] | None = None,
+        loading: DurationLike | None = None,
+        layers: Sequence[LayerTable] | None = None,
+        buckets: bool | BucketsTable | None = None,
+        collective: CollectiveKind | None = None,
+        bytes: SizeLike | None = None,  # noqa: A002, the key of a file
+        operations: Sequence[OperationTable] | None = None,
+        chakra: str | Sequence[str] | None = None,
+        groups: str | None = None,
+        dimensions: Sequence[int] | None = None,
+        roofline: RooflineTable | None = None,
+        simai: str | None = None,
+    ) -> None: ...
+
     def paths(self) -> tuple[str, ...]:
         """The files and directories that it names, as written."""
         return (*(self.chakra or ()), *(path for path in (self.groups, self.simai) if path is not None))
@@ -136,6 +197,9 @@ class Straggler(Table):
 
     rank: Annotated[StrictInt, Field(ge=0)]
     slowdown: Annotated[Number, Field(ge=1, le=1_000)]
+
+    @constructor
+    def __init__(self, *, rank: int, slowdown: float) -> None: ...
 
 
 class Collectives(Table):
@@ -157,6 +221,21 @@ class Collectives(Table):
         0, "Hocket: receivers pass messages on at once, as HOTI'22 has them", "endpoint_delay"
     )
     reduction_rate_bps: PositiveRateBps | None = Field(default=None, alias="reduction_rate")
+
+    @constructor
+    def __init__(
+        self,
+        *,
+        all_reduce: Algorithm | Sequence[Algorithm] | None = None,
+        reduce_scatter: Algorithm | Sequence[Algorithm] | None = None,
+        all_gather: Algorithm | Sequence[Algorithm] | None = None,
+        all_to_all: Algorithm | Sequence[Algorithm] | None = None,
+        broadcast: Algorithm | Sequence[Algorithm] | None = None,
+        chunks: int | None = None,
+        in_flight: int | None = None,
+        endpoint_delay: DurationLike | None = None,
+        reduction_rate: RateLike | None = None,
+    ) -> None: ...
 
 
 _WAYS = ("model", "layers", "collective", "operations", "chakra", "simai")

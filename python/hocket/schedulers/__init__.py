@@ -3,13 +3,13 @@
 from hocket.schedulers.state import (
     Candidate,
     Cluster,
+    ClusterJob,
     Decision,
     Gpus,
-    Job,
     JobState,
     Scheduler,
     Span,
     State,
 )
 
-__all__ = ["Candidate", "Cluster", "Decision", "Gpus", "Job", "JobState", "Scheduler", "Span", "State"]
+__all__ = ["Candidate", "Cluster", "ClusterJob", "Decision", "Gpus", "JobState", "Scheduler", "Span", "State"]

@@ -6,7 +6,6 @@ from operator import index
 
 from hocket.errors import InputError
 from hocket.schedulers.state import Candidate, Cluster, Decision, Gpus, JobState, State
-from hocket.workloads import find_model
 
 
 def checked(decision: Decision, state: State, *, dedicated: bool = False) -> Decision:
@@ -55,7 +54,7 @@ def _checked(
         placement[name] = gpus
     for name, batch_size in candidate.batch_sizes.items():
         try:
-            find_model(_known(name, jobs).job.model).check_batch_size(batch_size)
+            _known(name, jobs).job.definition.check_batch_size(batch_size)
         except InputError as error:
             raise InputError(f"job {name!r}: batch size {error}") from None
     return replace(candidate, placement=placement)

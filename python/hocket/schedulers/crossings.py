@@ -2,7 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from hocket.network import Crossings, Inputs, Network, ring_inputs
+from hocket.engines.network import (
+    Crossings,
+    Inputs,
+    Network,
+    ring_inputs,
+)
 from hocket.schedulers.state import Cluster, Gpus
 
 # Labels of different jobs must not meet: a job has at most so many workers.

@@ -10,7 +10,8 @@ from enum import IntEnum
 from functools import cached_property
 from typing import Any, Protocol
 
-from hocket.workloads import WorkloadProfile, profile
+from hocket.profiles import WorkloadProfile
+from hocket.workloads import Model, find_model
 
 Gpus = tuple[int, ...]
 """GPUs by number, ascending; none for a job that waits."""
@@ -62,12 +63,12 @@ class Cluster:
 
 
 @dataclass(frozen=True)
-class Job:
+class ClusterJob:
     """What does not change about a job while it is in the cluster."""
 
     name: str
     model: str
-    """Of the catalogue."""
+    """Of the catalogue, or of the trace's own `[[models]]`."""
     batch_size: int
     """Per GPU, as submitted."""
     strategy: str | None
@@ -78,12 +79,19 @@ class Job:
     """Numbers of workers that it can run on, ascending; the last is its maximum parallelism."""
     samples: int
     """Its work: an iteration on n workers with b samples each does n × b."""
+    trained: Model | None = field(default=None, repr=False, compare=False)
+    """The model itself, with the cluster's NICs; of the catalogue as it was measured if not given."""
+
+    @cached_property
+    def definition(self) -> Model:
+        """The model that it trains."""
+        return self.trained or find_model(self.model)
 
     def profile(self, workers: int, batch_size: int | None = None) -> WorkloadProfile:
         """One iteration on an idle network."""
         key = (workers, batch_size or self.batch_size)
         if key not in self._profiles:
-            self._profiles[key] = profile(self.model, key[1], workers, self.strategy)
+            self._profiles[key] = self.definition.profile(key[1], workers, self.strategy)
         return self._profiles[key]
 
     def iterations(self, samples: int, workers: int, batch_size: int | None = None) -> int:
@@ -99,7 +107,7 @@ class Job:
 class JobState:
     """A job that has arrived and is not done."""
 
-    job: Job
+    job: ClusterJob
     samples_done: int
     gpus: Gpus
     """Where it runs, or is about to; none while it waits."""

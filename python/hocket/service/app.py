@@ -96,7 +96,7 @@ def _add_refusals(app: FastAPI) -> None:
         route = request.scope.get("route")
         if route is None or error.status_code == 405:
             # Nothing of ours refused it.
-            reason = f"{request.method} {shown(request.url.path)} is not in this API; see /openapi.json"
+            reason = f"{request.method} {shown(request.url.path)} is not in this API; see /docs"
             methods = [] if route is None else _methods(route.path)
             headers = {"Allow": ", ".join(methods)} if methods else error.headers
             return JSONResponse({"error": reason}, error.status_code, headers)

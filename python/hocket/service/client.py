@@ -71,12 +71,14 @@ class Client:
         raise InputError(f"{self._url}: {_reason(response.status, answer)}")
 
     def _connection(self) -> http.client.HTTPConnection:
-        assert self._parts.hostname is not None, "checked when it was made"
+        host, port = self._parts.hostname, self._parts.port
+        assert host is not None, "checked when it was made"
+        # Without a port http.client would look for one in an IPv6 address.
         if self._parts.scheme == "http":
-            return http.client.HTTPConnection(self._parts.hostname, self._parts.port, timeout=_TIMEOUT_S)
+            return http.client.HTTPConnection(host, port or http.client.HTTP_PORT, timeout=_TIMEOUT_S)
         context = ssl.create_default_context()
         return http.client.HTTPSConnection(
-            self._parts.hostname, self._parts.port, timeout=_TIMEOUT_S, context=context
+            host, port or http.client.HTTPS_PORT, timeout=_TIMEOUT_S, context=context
         )
 
     def _parsed(self, answer: bytes) -> Any:

@@ -2,25 +2,18 @@
 
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from hocket.errors import InputError, located
+from hocket import options
+from hocket.errors import InputError, extra, located
 from hocket.units import format_duration, parse_duration, shown
 
-_Service = Annotated[
-    str | None,
-    typer.Option("--service", metavar="URL", help="HOCKET_SERVICE, or http://127.0.0.1:8765 if not given."),
-]
-_TokenFile = Annotated[
-    Path | None, typer.Option("--token-file", metavar="FILE", help="HOCKET_TOKEN if not given.")
-]
+_Service = Annotated[str | None, options.service("HOCKET_SERVICE, or http://127.0.0.1:8765 if not given.")]
 _PS_PER_NS = 1_000
-_NS_PER_MS = 1_000_000
 _LEAST_EXPIRE_PS = 10 * 10**12
 """Hocket: agents report every second, and a slow network must not count as silence."""
 
@@ -32,7 +25,7 @@ def serve_command(
     database: Annotated[
         Path, typer.Option("--database", metavar="FILE", help="Made if it is not there.")
     ] = Path("hocket.sqlite"),
-    token_file: _TokenFile = None,
+    token_file: options.TokenFile = None,
     expire: Annotated[
         str, typer.Option("--expire", metavar="TIME", help="A job that is silent for longer is left out.")
     ] = "10 min",
@@ -44,9 +37,11 @@ def serve_command(
 ) -> None:
     """Answer running jobs: they register, report and learn when they may communicate."""
     from hocket.console import err, print_json
-    from hocket.service.app import published_schema
-    from hocket.service.serve import Address, Settings, serve
     from hocket.service.tokens import read_token
+
+    with extra("service", needed_by="hocket serve"):
+        from hocket.service.app import published_schema
+        from hocket.service.serve import Address, Settings, serve
 
     if openapi:
         print_json(published_schema())
@@ -66,13 +61,10 @@ def serve_command(
 
 
 def register_command(
-    plan: Annotated[Path, typer.Argument(help="A plan whose jobs run, as TOML or JSON.")],
+    plan: Annotated[Path, options.file("A plan whose jobs run, as TOML or JSON")],
     service: _Service = None,
-    token_file: _TokenFile = None,
-    candidate: Annotated[
-        str | None,
-        typer.Option("--candidate", metavar="NAME", help="Jobs are placed as this candidate does."),
-    ] = None,
+    token_file: options.TokenFile = None,
+    candidate: options.Candidate = None,
     link: Annotated[
         str | None,
         typer.Option("--link", metavar="NAME", help="Of a plan with a [link]: what the service calls it."),
@@ -80,7 +72,7 @@ def register_command(
 ) -> None:
     """Register the jobs of a plan with the service: profile, workers and links."""
     from hocket.console import out
-    from hocket.runner import as_plan
+    from hocket.plan import as_plan
     from hocket.service.models import JOB_NAME_PATTERN
     from hocket.service.registrations import registrations
 
@@ -100,11 +92,13 @@ def register_command(
 
 def jobs_command(
     service: _Service = None,
-    token_file: _TokenFile = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    token_file: options.TokenFile = None,
+    as_json: options.AsJson = False,
+    wide: options.Wide = False,
 ) -> None:
-    """Show the jobs of the service: iterations, slots, adjustments, and why each has a slot or none."""
-    from hocket.console import out, print_json, print_table
+    """Show the jobs of the service: predicted beside measured, slots, and why each is followed or not."""
+    from hocket.console import Column, out, print_json, print_table
+    from hocket.service import overview
 
     jobs = _client(service, token_file).jobs()
     if as_json:
@@ -113,17 +107,25 @@ def jobs_command(
     if not jobs:
         out.print("no job is registered")
         return
+    views = overview.views(jobs)
     header = (
-        *("job", "why", "ranks", "iteration", "mean (ms)", "ideal (ms)"),
-        *("slot", "off by (ms)", "adjustments"),
+        *("job", Column("ranks", spare=4), Column("iterations", spare=3), Column("alone (ms)", spare=2)),
+        Column("predicted (ms)\nwithout slot", spare=1),
+        *(Column("predicted (ms)\nin slot"), Column("predicted (ms)\nverdict", text=True)),
+        *(Column("measured (ms)\nwithout slot"), Column("measured (ms)\nin slot")),
+        Column("measured (ms)\nverdict", text=True),
     )
-    print_table(header, map(_row, jobs), left=2)
+    print_table(header, (overview.row(view, overview.mean) for view in views))
+    for view in views:
+        out.print(f"\n[bold]{escape(view.job)}[/bold]")
+        for sentence in overview.sentences(view):
+            out.print(f"  {escape(sentence)}")
 
 
 def unregister_command(
     jobs: Annotated[list[str], typer.Argument(metavar="JOB…", help="Jobs that have ended.")],
     service: _Service = None,
-    token_file: _TokenFile = None,
+    token_file: options.TokenFile = None,
 ) -> None:
     """Have the service forget jobs: the others go on without them."""
     from hocket.console import out
@@ -152,30 +154,3 @@ def _client(url: str | None, token_file: Path | None) -> Any:
     from hocket.service.tokens import read_token
 
     return Client(url or os.environ.get(URL_VARIABLE) or DEFAULT_URL, read_token(token_file))
-
-
-def _row(job: dict[str, Any]) -> tuple[str, ...]:
-    slot = job["slot"]
-    return (
-        job["job"],
-        job["reason"],
-        f"{job['heard']}/{'?' if job['ranks'] is None else job['ranks']}",
-        "" if job["iteration"] is None else f"{job['iteration']:,}",
-        _ms(job["mean_ns"]),
-        _ms(job["ideal_ns"]),
-        "" if slot is None else str(slot["version"]),
-        _ms(job["deviation_ns"]),
-        str(job["adjustments"]),
-    )
-
-
-def _ms(time_ns: int | None) -> str:
-    return "" if time_ns is None else f"{time_ns / _NS_PER_MS:.1f}"
-
-
-COMMANDS: dict[str, Callable[..., None]] = {
-    "serve": serve_command,
-    "register": register_command,
-    "jobs": jobs_command,
-    "unregister": unregister_command,
-}

@@ -8,23 +8,26 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from hocket import _hocket
-from hocket.demand import times
-from hocket.network import Network
-from hocket.runner import plain
+from hocket.compat.answer import written_score
+from hocket.compat.demand import times
+from hocket.compat.solving import on_circle
+from hocket.compat.verdict import Speedup, Verdict
+from hocket.engines.network import Network
+from hocket.engines.specs import plain
+from hocket.profiles import WorkloadProfile
 from hocket.schedulers.cassini.answers import Answers, Circle, reference
 from hocket.schedulers.cassini.components import Member, Part, layout
-from hocket.schedulers.cassini.options import Options
-from hocket.schedulers.cassini.slots import Prediction, Spacing
-from hocket.solving import on_circle
-from hocket.workloads import WorkloadProfile
+from hocket.schedulers.cassini.options import CassiniOptions
+from hocket.schedulers.cassini.slots import Paid, Prediction, Spacing, faster
 
-OPTIONS = Options()
+OPTIONS = CassiniOptions()
 """As in simulated clusters, with their sources: steps of 5°, a threshold of 0.6, a limit of steps."""
 
 MOST_JOBS = 64
 """That contend with each other and get slots. Hocket: so many take seconds to solve and predict; and on one
-link of which each job has less than a sixty-fourth, shifts win little."""
+link of which each job has less than a sixty-fourth, shifts help little."""
 
+_WORTH_SLOTS = (Verdict.HELPS, Verdict.HELPS_LITTLE)
 _SEED = 1
 _PS_PER_NS = 1_000
 # Slots leave room for up to twice the deviation of compute times: what is within that is no reason to move.
@@ -108,15 +111,30 @@ class Place:
 
 
 @dataclass(frozen=True)
+class Predicted:
+    """What a job pays for its iterations beside the others of its component."""
+
+    free: Paid
+    """Without slots, at random starts."""
+    slotted: Paid
+    """In slots."""
+
+    @property
+    def speedup(self) -> Speedup:
+        """How many times faster they are in slots."""
+        return faster(self.free, self.slotted)
+
+
+@dataclass(frozen=True)
 class Solution:
     """What is best for a component."""
 
     scores: Mapping[str, float]
     """By link, under the places; without them the mean over all shifts. Empty if that was not looked for."""
-    gain: float | None
-    """An iteration without slots ÷ one in slots, mean over jobs; where predicted."""
+    predicted: Mapping[str, Predicted]
+    """By job; empty if that was not looked for."""
     places: Mapping[str, Place]
-    """By job; empty if slots win nothing."""
+    """By job; empty if slots do not help."""
     reference: str | None
     """The job that goes on undelayed."""
     why_none: str | None
@@ -149,40 +167,44 @@ def contention(jobs: Sequence[Contender]) -> Contention:
 
 
 def solve(component: Component, held: Mapping[str, HeldSlot], jitter: float) -> Solution:
-    """Places for the jobs of `component`, some of which have had slots; none where slots win nothing.
+    """Places for the jobs of `component`, some of which have had slots; none where slots do not help.
 
     Where the places that all jobs have had score as high as the best, these come back: a job that left makes
     no other move. `jitter` is the relative standard deviation of compute times, for which slots leave room.
     """
     if len(component.jobs) > MOST_JOBS:
         why = f"{len(component.jobs)} jobs contend with each other, and at most {MOST_JOBS} are given slots"
-        return Solution({}, None, {}, None, why)
+        return Solution({}, {}, {}, None, why)
     network = _network(component.jobs)
     part = _part(component)
     (answer,) = Answers(OPTIONS, network, _SEED).of([part])
     names = [name for name, _ in network.links]
-    unshifted = Solution(
-        {names[link]: score for link, score in answer.expected.items()}, None, {}, None, None
-    )
+    unshifted = Solution({names[link]: score for link, score in answer.expected.items()}, {}, {}, None, None)
     if answer.circle is None:
         return replace(unshifted, why_none=answer.why_none)
     if answer.score < OPTIONS.shift_threshold:
         limit = OPTIONS.shift_threshold
-        why = f"the best shifts score {answer.score:.2f}, below {limit:g}: shifting wins nothing"
+        best = written_score(answer.score)
+        why = f"the best shifts score {best}, and below {limit:g} taking turns does not help"
         return replace(unshifted, why_none=why)
     first = reference(part, [int(job.name in held) for job in component.jobs], _SEED)
     circle = answer.circle.turned(first)
     spacing = Prediction(network.fabric, part, jitter=jitter, adjust=True, seed=_SEED).spacing(circle)
     if spacing is None:
         return replace(unshifted, why_none="jobs that are late make each other later: no slots last")
-    if spacing.gain <= 1:
-        return replace(unshifted, gain=spacing.gain, why_none="slots are predicted to win nothing")
+    predicted = {
+        job.name: Predicted(free, slotted)
+        for job, free, slotted in zip(component.jobs, spacing.free, spacing.slotted, strict=True)
+    }
+    if spacing.speedup.verdict not in _WORTH_SLOTS:
+        why = f"taking turns {spacing.speedup.verdict} these jobs: predicted {spacing.speedup}"
+        return replace(unshifted, predicted=predicted, why_none=why)
     places = _places(component, circle, spacing)
     kept = _held_places(component, circle, places, held, 1 + _LONGER * jitter)
     as_good = kept is not None and _score(component, circle, kept) >= answer.score - _AS_GOOD
     return Solution(
         scores={names[link]: score for link, score in answer.scores.items()},
-        gain=spacing.gain,
+        predicted=predicted,
         places=kept if kept is not None and as_good else places,
         reference=component.jobs[first].name,
         why_none=None,
@@ -211,8 +233,13 @@ def _network(jobs: Sequence[Contender]) -> Network:
     A cable carries both ways; link number n is its first direction.
     """
     numbers, capacities_bps = _numbered(jobs)
-    nodes = [(f"{name} {end}", "switch") for name in numbers for end in ("from", "to")]
-    cables = [(2 * number, 2 * number + 1, rate, 0) for number, rate in enumerate(capacities_bps)]
+    nodes: list[tuple[str, _hocket._NodeKind]] = [
+        (f"{name} {end}", "switch") for name in numbers for end in ("from", "to")
+    ]
+    cables: list[_hocket._Cable] = [
+        {"a": 2 * number, "b": 2 * number + 1, "rate_bps": rate_bps, "delay_ps": 0}
+        for number, rate_bps in enumerate(capacities_bps)
+    ]
     fabric = _hocket.Fabric(nodes, cables)
     links = tuple((name, rate) for name, rate in zip(numbers, capacities_bps, strict=True) for _ in range(2))
     return Network(fabric, links, {}, (0,) * len(cables))

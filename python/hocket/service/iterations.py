@@ -1,10 +1,19 @@
-"""How long iterations took, as counts by class: what a histogram of Prometheus shows."""
+"""How long iterations took: counts by class, as a histogram of Prometheus shows, and mean and 99th percentile
+of the latest.
+"""
 
 from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+
+from hocket.service.models import MeasuredTimes, Report
 
 BOUNDS_S = tuple(mantissa * 10.0**exponent for exponent in range(-3, 2) for mantissa in (1, 2, 5))
 """Upper ends of the classes: from a millisecond to a minute, three in each decade."""
+
+LATEST = 300
+"""Reports that a measurement looks back on. Hocket: five minutes, as agents report every second."""
 
 _NS_PER_S = 1_000_000_000
 
@@ -17,21 +26,49 @@ class IterationTimes:
     """Of each class alone, one more for what is above all bounds."""
     total_ns: int = 0
 
-    def add(self, count: int, total_ns: int, min_ns: int, max_ns: int) -> None:
-        """So many iterations more, of which only sum and extremes are known: the others count as their mean.
+    def add(self, report: Report) -> None:
+        """The iterations of a report more."""
+        self.total_ns += report.total_ns
+        for each_ns, count in _spread(report):
+            self.counts[bisect_left(BOUNDS_S, each_ns / _NS_PER_S)] += count
 
-        >>> times = IterationTimes()
-        >>> times.add(4, 4_000_000, 500_000, 1_900_000)
-        >>> times.counts[:3]
-        [3, 1, 0]
-        """
-        self.total_ns += total_ns
-        if count > 0:
-            self._count(min_ns, 1)
-        if count > 1:
-            self._count(max_ns, 1)
-        if count > 2:
-            self._count((total_ns - min_ns - max_ns) // (count - 2), count - 2)
 
-    def _count(self, each_ns: int, count: int) -> None:
-        self.counts[bisect_left(BOUNDS_S, each_ns / _NS_PER_S)] += count
+class LatestTimes:
+    """The iterations of the latest reports."""
+
+    def __init__(self) -> None:
+        self._reports: deque[Report] = deque(maxlen=LATEST)
+
+    def add(self, report: Report) -> None:
+        """The iterations of a report more; those of the oldest are forgotten."""
+        if report.count > 0:
+            self._reports.append(report)
+
+    def measured(self) -> MeasuredTimes | None:
+        """What they took; none before the first."""
+        count = sum(report.count for report in self._reports)
+        if count == 0:
+            return None
+        total_ns = sum(report.total_ns for report in self._reports)
+        slower = count // 100
+        for each_ns, its_count in sorted(
+            (each for report in self._reports for each in _spread(report)), reverse=True
+        ):
+            p99_ns = each_ns
+            slower -= its_count
+            if slower < 0:
+                break
+        return MeasuredTimes(iterations=count, mean_ns=total_ns // count, p99_ns=p99_ns)
+
+
+def _spread(report: Report) -> Iterator[tuple[int, int]]:
+    """Times of iterations, and how many took each: only the sum and the extremes are known of a report, so
+    the others count as their mean.
+    """
+    count, min_ns, max_ns = report.count, report.min_ns, report.max_ns
+    if count > 0:
+        yield min_ns, 1
+    if count > 1:
+        yield max_ns, 1
+    if count > 2:
+        yield (report.total_ns - min_ns - max_ns) // (count - 2), count - 2

@@ -4,9 +4,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from hocket.service.contention import Component, Contender, Solution
-from hocket.service.iterations import IterationTimes
-from hocket.service.models import JobView, Registration, Report, Slot
+from hocket.compat.answer import written_score
+from hocket.compat.verdict import Speedup
+from hocket.schedulers.cassini.slots import Paid
+from hocket.service.contention import Component, Contender, Predicted, Solution
+from hocket.service.iterations import IterationTimes, LatestTimes
+from hocket.service.models import (
+    JobView,
+    Measured,
+    PredictedTimes,
+    Registration,
+    Report,
+    Slot,
+    SpeedupView,
+    Times,
+)
+from hocket_agent.state import LEASE_NS
 
 NS_PER_S = 1_000_000_000
 
@@ -16,6 +29,9 @@ answer."""
 
 FRESH_NS = 10 * NS_PER_S
 """What a rank has done since its last report is guessed for no longer than this: then it may have stopped."""
+
+_FEWEST = 20
+"""Iterations, of which the slowest is the 95th percentile: Hocket compares no fewer."""
 
 _PS_PER_NS = 1_000
 # So many names make a sentence; the rest is counted.
@@ -45,7 +61,7 @@ class Kept:
 
 
 @dataclass
-class Job:
+class ServedJob:
     """What is kept of a job, and what its ranks say."""
 
     kept: Kept
@@ -57,6 +73,14 @@ class Job:
     heard: dict[int, Heard] = field(default_factory=dict)
     """By rank."""
     times: IterationTimes = field(default_factory=IterationTimes)
+    contends: tuple[tuple[str, int], ...] = ()
+    """The key of the component that it is in, or of itself where it contends with none."""
+    contends_since_ns: int = 0
+    predicted: Predicted | None = None
+    """For that component."""
+    without_slot: LatestTimes = field(default_factory=LatestTimes)
+    in_slot: LatestTimes = field(default_factory=LatestTimes)
+    """Of its first rank, as all ranks wait for each other; both since then."""
     next_slot: tuple[int, int] | None = None
     """Origin and period of a slot that it gets when all of its ranks have reported."""
 
@@ -84,10 +108,30 @@ class Job:
         if restarted or report.ranks != self.ranks:
             # Its ranks count from 0 again, so what others reported before says nothing any more.
             self.heard.clear()
+        elif report.rank == 0 and before is not None and before.received_ns >= self.contends_since_ns:
+            self._measure(before.report, report)
         self.ranks = report.ranks
         self.heard[report.rank] = Heard(report, now_ns)
         self.alive_ns = now_ns
-        self.times.add(report.count, report.total_ns, report.min_ns, report.max_ns)
+        self.times.add(report)
+
+    def contend(
+        self, component: tuple[tuple[str, int], ...], predicted: Predicted | None, now_ns: int
+    ) -> None:
+        """It contends with these jobs from now on; what it took beside others says nothing any more."""
+        self.predicted = predicted
+        if component != self.contends:
+            self.contends, self.contends_since_ns = component, now_ns
+            self.without_slot, self.in_slot = LatestTimes(), LatestTimes()
+
+    def _measure(self, before: Report, report: Report) -> None:
+        # Where the two differ, some of the iterations between them were in a slot and others were not.
+        if before.applied != report.applied:
+            return
+        if report.applied is None:
+            self.without_slot.add(report)
+        elif self.kept.slot is not None and report.applied == self.kept.slot.version:
+            self.in_slot.add(report)
 
     def forget(self) -> None:
         """As if no rank had reported."""
@@ -123,10 +167,39 @@ class Job:
         seen = (heard.report.deviation_ns for heard in self.heard.values())
         return max((each for each in seen if each is not None), key=abs, default=None)
 
-    def view(self) -> JobView:
+    def not_followed(self, now_ns: int) -> str | None:
+        """Why not all of its ranks follow its slot, as far as that is known; None if they do."""
+        slot = self.kept.slot
+        if slot is None:
+            return None
+        if not self.complete:
+            missing = "no rank has" if not self.heard else f"{len(self.heard)} of {self.ranks} ranks have"
+            return f"{missing} reported since the job or the service started"
+        whys = {rank: _not_followed(heard, slot, now_ns) for rank, heard in sorted(self.heard.items())}
+        known = {rank: why for rank, why in whys.items() if why is not None}
+        if not known:
+            return None
+        rank, why = next(iter(known.items()))
+        return why if self.ranks == 1 else f"{len(known)} of {self.ranks} ranks, such as {rank}: {why}"
+
+    def measured(self) -> Measured:
+        """What its iterations took lately, and what slots do to them."""
+        without, within = self.without_slot.measured(), self.in_slot.measured()
+        enough = without is not None and without.iterations >= _FEWEST
+        base = without if enough else _predicted_times(self.predicted.free) if self.predicted else None
+        if within is None or within.iterations < _FEWEST or base is None:
+            return Measured(without_slot=without, in_slot=within, speedup=None, against=None)
+        speedup = Speedup(base.mean_ns / max(1, within.mean_ns), base.p99_ns / max(1, within.p99_ns))
+        return Measured(
+            without_slot=without,
+            in_slot=within,
+            speedup=SpeedupView.of(speedup),
+            against="measured" if enough else "predicted",
+        )
+
+    def view(self, now_ns: int) -> JobView:
         """How it fares."""
         kept, reports = self.kept, [heard.report for heard in self.heard.values()]
-        count = sum(report.count for report in reports)
         applied = {report.applied for report in reports}
         return JobView(
             job=kept.name,
@@ -138,29 +211,60 @@ class Job:
             heard=len(reports),
             last_report_ns=max((heard.received_ns for heard in self.heard.values()), default=None),
             iteration=max((report.iteration for report in reports), default=None),
-            mean_ns=sum(report.total_ns for report in reports) // count if count else None,
             ideal_ns=self.ideal_ns,
+            predicted=None if self.predicted is None else _predicted(self.predicted),
+            measured=self.measured(),
             deviation_ns=self.deviation_ns,
             adjustments=self.adjustments,
             dry_run=any(report.dry_run for report in reports),
             applied=applied.pop() if self.complete and len(applied) == 1 else None,
             slot=kept.slot,
+            not_followed=self.not_followed(now_ns),
             reason=self.reason,
         )
 
 
 def explained(name: str, component: Component, solution: Solution) -> str:
-    """Why the job of this name has a slot, or none: with whom it contends, where, and what slots win."""
+    """Why the job of this name has a slot, or none: with whom it contends, where, and whether slots help."""
     own = next(place for place, job in enumerate(component.jobs) if job.name == name)
     links = {link: places for link, places in component.links.items() if own in places}
     others = sorted({place for places in links.values() for place in places} - {own})
     with_whom = f"with {_listed([component.jobs[place].name for place in others])} on {_listed(links)}"
     scores = [solution.scores[link] for link in links if link in solution.scores]
     if scores:
-        with_whom = f"score {min(scores):.2f} {with_whom}"
+        with_whom = f"score {written_score(min(scores))} {with_whom}"
     if solution.why_none is not None:
         return f"{with_whom}: {solution.why_none}"
-    return f"{with_whom}: iterations are predicted to be {solution.gain:.2f} times faster in slots"
+    speedup = solution.predicted[name].speedup
+    return f"{with_whom}: taking turns {speedup.verdict}, predicted {speedup}"
+
+
+def _not_followed(heard: Heard, slot: Slot, now_ns: int) -> str | None:
+    """Why a rank does not follow a slot; None if it does."""
+    report, silent_ns = heard.report, now_ns - heard.received_ns
+    if silent_ns > LEASE_NS:
+        return f"silent for {silent_ns // NS_PER_S} s, and a slot is let go after {LEASE_NS // NS_PER_S} s"
+    if report.applied == slot.version:
+        return None
+    if report.applied is not None:
+        return f"still follows slot {report.applied}"
+    if report.dry_run:
+        return "dry run"
+    if report.iteration < slot.iteration:
+        return f"the slot begins at iteration {slot.iteration}"
+    return report.reason or "its agent gives no reason"
+
+
+def _predicted(predicted: Predicted) -> PredictedTimes:
+    return PredictedTimes(
+        without_slot=_predicted_times(predicted.free),
+        in_slot=_predicted_times(predicted.slotted),
+        speedup=SpeedupView.of(predicted.speedup),
+    )
+
+
+def _predicted_times(paid: Paid) -> Times:
+    return Times(mean_ns=round(paid.mean_ps / _PS_PER_NS), p99_ns=round(paid.p99_ps / _PS_PER_NS))
 
 
 def _listed(names: list[str] | Mapping[str, object]) -> str:

@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from hocket.service.iterations import BOUNDS_S
-from hocket.service.job import NS_PER_S, Job
+from hocket.service.job import NS_PER_S, ServedJob
 from hocket.service.service import Service
 
 MAX_RANKS = 64
@@ -41,7 +41,9 @@ class Metrics:
     async def text(self) -> bytes:
         """All series as they are now. Writing those of thousands of jobs takes a second, in a thread."""
         jobs = CollectorRegistry()
-        jobs.register(_OfJobs([_Shown.of(job) for job in self._service.jobs()], self._service.scores()))
+        now_ns = self._service.now_ns()
+        shown = [_Shown.of(job, now_ns) for job in self._service.jobs()]
+        jobs.register(_OfJobs(shown, self._service.scores()))
         return await asyncio.to_thread(generate_latest, jobs) + generate_latest(self._requests)
 
 
@@ -55,12 +57,14 @@ class _Shown:
     total_ns: int
     adjustments: int | None
     deviation_ns: int | None
+    followed: bool | None
+    """Whether its slot is followed; none without a slot."""
     offsets_ns: Mapping[int, int]
     uncertainties_ns: Mapping[int, int]
     """Both of clocks, by rank."""
 
     @staticmethod
-    def of(job: Job) -> "_Shown":
+    def of(job: ServedJob, now_ns: int) -> "_Shown":
         running = "free" if job.kept.slot is None else "slotted"
         reports = {rank: heard.report for rank, heard in sorted(job.heard.items()) if rank < MAX_RANKS}
         return _Shown(
@@ -70,6 +74,7 @@ class _Shown:
             total_ns=job.times.total_ns,
             adjustments=job.adjustments if job.heard else None,
             deviation_ns=job.deviation_ns,
+            followed=None if job.kept.slot is None else job.not_followed(now_ns) is None,
             offsets_ns=_told({rank: report.clock_offset_ns for rank, report in reports.items()}),
             uncertainties_ns=_told({rank: report.clock_uncertainty_ns for rank, report in reports.items()}),
         )
@@ -102,6 +107,7 @@ class _OfJobs(Collector):
         yield self._iterations()
         yield self._adjustments()
         yield self._deviations()
+        yield self._followed()
         yield from self._clocks()
         scores = GaugeMetricFamily(
             "hocket_score", "1 less the mean excess of demand over capacity.", labels=["link"]
@@ -143,6 +149,15 @@ class _OfJobs(Collector):
         for job in self._jobs:
             if job.deviation_ns is not None:
                 family.add_metric([job.name], job.deviation_ns / NS_PER_S)
+        return family
+
+    def _followed(self) -> Metric:
+        family = GaugeMetricFamily(
+            "hocket_slot_followed", "1 if all ranks follow the slot of their job, else 0.", labels=["job"]
+        )
+        for job in self._jobs:
+            if job.followed is not None:
+                family.add_metric([job.name], job.followed)
         return family
 
     def _clocks(self) -> Iterator[Metric]:

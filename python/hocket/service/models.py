@@ -3,15 +3,17 @@ whole nanoseconds, those on a wall clock since 1970 (UTC).
 """
 
 from collections.abc import Iterator
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, WithJsonSchema, model_validator
 
+from hocket.compat.verdict import Speedup, Verdict
 from hocket.plan.checks import phase_mistakes
-from hocket.plan.job import MAX_PHASES, MAX_PLACES, Phase
-from hocket.schema import Mistake, Name, Table, TableError
+from hocket.plan.job import MAX_PHASES, MAX_PLACES, Up
+from hocket.plan.mistakes import Mistake, TableError
+from hocket.plan.schema import Name, Table
+from hocket.profiles import PhaseSpec, WorkloadProfile
 from hocket.units import LARGEST, PositiveDurationPs, PositiveRateBps, format_duration, format_rate, shown
-from hocket.workloads import PhaseSpec, WorkloadProfile
 
 MAX_JOBS = 10_000
 """Registered at a time: as many as a plan has (`hocket.plan.plan.MAX_JOBS`)."""
@@ -29,6 +31,8 @@ JOB_NAME_PATTERN = r"^[^/.\x00-\x1f\x7f-\x9f][^/\x00-\x1f\x7f-\x9f]{0,99}$"
 """A job's name is a part of a URL: no slash in it, no dot first, as in `..`, and no control characters."""
 
 _Count = Annotated[StrictInt, Field(ge=0, le=LARGEST)]
+_Sentence = Annotated[str, Field(max_length=1_000, pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$")]
+_Verdict = Annotated[Verdict, WithJsonSchema({"type": "string", "enum": [str(each) for each in Verdict]})]
 _Signed = Annotated[StrictInt, Field(ge=-LARGEST, le=LARGEST)]
 
 _EXAMPLE_PROFILE = {
@@ -44,11 +48,11 @@ _EXAMPLE_SLOT = {
 }
 
 
-class Profile(Table):
+class RegisteredProfile(Table):
     """An iteration of a job alone: its period and what it sends when, as in a plan."""
 
     period_ps: PositiveDurationPs = Field(alias="period")
-    up: Annotated[tuple[Phase, ...], Field(min_length=1, max_length=MAX_PHASES)]
+    up: Annotated[tuple[Up, ...], Field(min_length=1, max_length=MAX_PHASES)]
 
     @model_validator(mode="after")
     def _phases_fit(self) -> Self:
@@ -71,7 +75,7 @@ class SharedLink(Table):
 class Registration(Table):
     """What a job tells about itself before it runs."""
 
-    profile: Profile = Field(examples=[_EXAMPLE_PROFILE])
+    profile: RegisteredProfile = Field(examples=[_EXAMPLE_PROFILE])
     workers: Annotated[tuple[Name, ...], Field(max_length=MAX_PLACES)] = Field(examples=[["host0", "host1"]])
     links: Annotated[tuple[SharedLink, ...], Field(max_length=MAX_LINKS)] = Field(
         examples=[[{"name": "rack1 up", "capacity": "50 Gbps"}]]
@@ -134,6 +138,9 @@ class Report(Table):
     clock_uncertainty_ns: _Count | None = Field(default=None, description="How well that is known.")
     dry_run: StrictBool = Field(default=False, description="Whether the rank only measures.")
     applied: _Count | None = Field(default=None, description="Version of the slot that the rank follows.")
+    reason: _Sentence = Field(
+        default="", description="Why the rank follows no slot; empty while it does.", examples=["dry run"]
+    )
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
@@ -179,11 +186,61 @@ class Answer(BaseModel):
     reason: str = Field(description="Why there is a slot, or none: one sentence.")
 
 
+class Times(BaseModel):
+    """What iterations of a job take, the waits before them included."""
+
+    mean_ns: int
+    p99_ns: int
+
+
+class SpeedupView(BaseModel):
+    """How many times faster iterations are in slots than without."""
+
+    mean: float
+    p99: float
+    verdict: _Verdict = Field(description="What both mean: one of four words.")
+
+    @staticmethod
+    def of(speedup: Speedup) -> "SpeedupView":
+        """As it is shown."""
+        return SpeedupView(mean=speedup.mean, p99=speedup.p99, verdict=speedup.verdict)
+
+
+class PredictedTimes(BaseModel):
+    """What the flow engine predicts beside the jobs that it contends with."""
+
+    without_slot: Times = Field(description="With iterations that start at random times.")
+    in_slot: Times
+    speedup: SpeedupView
+
+
+class MeasuredTimes(Times):
+    """What a number of iterations took."""
+
+    iterations: int
+
+
+class Measured(BaseModel):
+    """What its first rank reported lately, since it contends with the jobs that it contends with now.
+
+    The 99th percentile is an estimate: the shortest and the longest iteration of each report are known, and
+    the others count as their mean.
+    """
+
+    without_slot: MeasuredTimes | None
+    in_slot: MeasuredTimes | None
+    speedup: SpeedupView | None = Field(description="None until 20 iterations were in slots.")
+    against: Literal["measured", "predicted"] | None = Field(
+        description="Which iterations without slots it compares with: those that were measured, or, "
+        "with fewer than 20 of these, those that are predicted."
+    )
+
+
 class JobView(BaseModel):
     """A job and how it fares."""
 
     job: str
-    profile: Profile
+    profile: RegisteredProfile
     workers: tuple[str, ...]
     links: tuple[SharedLink, ...]
     registered_ns: int
@@ -191,14 +248,18 @@ class JobView(BaseModel):
     heard: int = Field(description="Ranks that have reported.")
     last_report_ns: int | None
     iteration: int | None = Field(description="The most that a rank has done.")
-    mean_ns: int | None = Field(description="Mean iteration of the last report of each rank.")
-    ideal_ns: int
+    ideal_ns: int = Field(description="Its iteration alone, as registered.")
+    predicted: PredictedTimes | None = Field(description="None where that was not looked for.")
+    measured: Measured
     deviation_ns: int | None = Field(description="Of the rank farthest from its slot.")
     adjustments: int
     dry_run: bool = Field(description="Whether a rank only measures.")
     applied: int | None = Field(description="Version of the slot that all ranks follow, if they do.")
     slot: Slot | None
-    reason: str
+    not_followed: str | None = Field(
+        description="Why its ranks do not follow the slot: one sentence; none where they do, or have none."
+    )
+    reason: str = Field(description="Why there is a slot, or none: one sentence.")
 
 
 class Jobs(BaseModel):

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from hocket.demand import demands
+from hocket.compat.demand import demands
+from hocket.engines.network import build_network
 from hocket.errors import InputError
-from hocket.network import build_network
 from hocket.plan import Plan
 from hocket.units import format_duration, format_rate, shown
 

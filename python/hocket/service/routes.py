@@ -3,14 +3,15 @@
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Path, Request, Response
+from fastapi.responses import HTMLResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from hocket import __version__
 from hocket.plan.reading import parse_as, read_json
-from hocket.schema import Table
-from hocket.service.guard import NO_TOKEN
+from hocket.plan.schema import Table
+from hocket.service.guard import DOCS_PATH, FRONT_PATH, JOBS_PATH, METRICS_PATH, NO_TOKEN
 from hocket.service.metrics import Metrics
 from hocket.service.models import (
     JOB_NAME_PATTERN,
@@ -24,6 +25,7 @@ from hocket.service.models import (
     Registration,
     Report,
 )
+from hocket.service.pages import HEADERS, api_page, front_page
 from hocket.service.service import Service
 
 _REASONS = {
@@ -81,10 +83,10 @@ async def register(job: JobName, request: Request) -> Response:
     return _json(view, status=201 if created else 200)
 
 
-@router.get("/v1/jobs", response_model=Jobs, responses=_refusals())
+@router.get(JOBS_PATH, response_model=Jobs, responses=_refusals())
 async def jobs(request: Request) -> Response:
     """All jobs and how they fare."""
-    return _json(Jobs(jobs=[job.view() for job in _service(request).jobs()]))
+    return _json(Jobs(jobs=_service(request).views()))
 
 
 @router.get("/v1/jobs/{job}", response_model=JobView, responses=_refusals(404, 422))
@@ -107,6 +109,18 @@ async def clock(request: Request) -> Response:
     return _json(Clock(received_ns=received_ns, sent_ns=_service(request).now_ns()))
 
 
+@router.get(FRONT_PATH, include_in_schema=False)
+async def front(request: Request) -> Response:
+    """The jobs, for people with a browser."""
+    return HTMLResponse(front_page(_service(request).views()), headers=HEADERS)
+
+
+@router.get(DOCS_PATH, include_in_schema=False)
+async def documentation(request: Request) -> Response:
+    """The API, for people with a browser."""
+    return HTMLResponse(api_page(request.app.openapi()), headers=HEADERS)
+
+
 @router.get(
     "/healthz",
     response_model=Health,
@@ -120,7 +134,7 @@ async def health(request: Request) -> Response:
 
 
 @router.get(
-    "/metrics",
+    METRICS_PATH,
     response_class=Response,
     responses={
         200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Prometheus' text."},

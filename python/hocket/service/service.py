@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from hocket.service.contention import Component, HeldSlot, Solution
-from hocket.service.job import Job
+from hocket.service.job import ServedJob
 from hocket.service.models import Answer, JobView, Registration, Report
 from hocket.service.state import EXPIRE_NS, State
 from hocket.service.store import Store, StoreError
@@ -61,9 +61,14 @@ class Service:
         """By its clock."""
         return self._clock()
 
-    def jobs(self) -> list[Job]:
+    def jobs(self) -> list[ServedJob]:
         """All, by name."""
         return self._state.jobs()
+
+    def views(self) -> list[JobView]:
+        """All jobs and how they fare, by name."""
+        now_ns = self._clock()
+        return [job.view(now_ns) for job in self._state.jobs()]
 
     def scores(self) -> dict[str, float]:
         """By link on which running jobs contend."""
@@ -71,7 +76,7 @@ class Service:
 
     def view(self, name: str) -> JobView:
         """Job `name`. Raises `UnknownJobError`."""
-        return self._state.view(name)
+        return self._state.view(name, self._clock())
 
     def register(self, name: str, registration: Registration) -> tuple[JobView, bool]:
         """Job `name`, registered so, and whether it is new.
@@ -83,11 +88,11 @@ class Service:
         self._store.save({name: kept}, max(kept.serial, self._state.serial))
         created = self._state.register(kept, now_ns)
         self._write()
-        return self._state.view(name), created
+        return self._state.view(name, now_ns), created
 
     def unregister(self, name: str) -> None:
         """Forgets job `name`. Raises `UnknownJobError`, and `StoreError`; then nothing has changed."""
-        self._state.view(name)
+        self.view(name)
         self._store.save({name: None}, self._state.serial)
         self._state.unregister(name)
         self._write()
@@ -101,7 +106,7 @@ class Service:
     async def settle(self) -> None:
         """Solves what is to be solved, and puts it in force."""
         self._state.expire(self._clock())
-        while components := self._state.unsolved():
+        while components := self._state.unsolved(self._clock()):
             for component in components:
                 solution = await self._solve(component, self._state.held(component), self._jitter)
                 self._state.settle(component, solution, self._clock())

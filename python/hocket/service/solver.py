@@ -32,7 +32,7 @@ class Solver:
         except (asyncio.IncompleteReadError, ConnectionError):
             why = "solving failed; what the service wrote to its log says why"
         await self.close()
-        return Solution({}, None, {}, None, why)
+        return Solution({}, {}, {}, None, why)
 
     async def close(self) -> None:
         """Ends the process."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from hocket.service.contention import Component, HeldSlot, Solution, contention
-from hocket.service.job import FRESH_NS, NS_PER_S, Job, Kept, explained
+from hocket.service.job import FRESH_NS, NS_PER_S, Kept, ServedJob, explained
 from hocket.service.models import MAX_JOBS, Answer, JobView, Registration, Report, SharedLink, Slot
 from hocket.units import format_rate, shown
 
@@ -38,7 +38,7 @@ class State:
     def __init__(self, kept: Iterable[Kept], serial: int, now_ns: int, *, expire_ns: int = EXPIRE_NS) -> None:
         """From what was `kept`, with the highest serial given out; its jobs count as heard of at `now_ns`."""
         self._expire_ns = expire_ns
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, ServedJob] = {}
         # By link, what each of its jobs says of its capacity; they all say the same.
         self._capacities_bps: dict[str, dict[str, int]] = {}
         self._solved: dict[object, Solution] = {}
@@ -46,7 +46,7 @@ class State:
         self._changed: set[str] = set()
         self._serial = serial
         for each in kept:
-            self._put(Job(each, now_ns, _NOT_YET if each.runs else _SILENT))
+            self._put(ServedJob(each, now_ns, _NOT_YET if each.runs else _SILENT))
         self._changed.clear()
 
     @property
@@ -59,13 +59,13 @@ class State:
         """Whether there may be something to solve."""
         return self._unsettled
 
-    def jobs(self) -> list[Job]:
+    def jobs(self) -> list[ServedJob]:
         """All, by name."""
         return [self._jobs[name] for name in sorted(self._jobs)]
 
-    def view(self, name: str) -> JobView:
+    def view(self, name: str, now_ns: int) -> JobView:
         """Job `name` and how it fares. Raises `UnknownJobError`."""
-        return self._find(name).view()
+        return self._find(name).view(now_ns)
 
     def scores(self) -> dict[str, float]:
         """By link on which running jobs contend."""
@@ -96,7 +96,7 @@ class State:
         if known is not None:
             self._remove(known)
         self._serial = max(self._serial, kept.serial)
-        self._put(Job(kept, now_ns, _SILENT))
+        self._put(ServedJob(kept, now_ns, _SILENT))
         return known is None
 
     def unregister(self, name: str) -> None:
@@ -127,7 +127,7 @@ class State:
                 job.forget()
                 self._unsettled = True
 
-    def unsolved(self) -> list[Component]:
+    def unsolved(self, now_ns: int) -> list[Component]:
         """Components of running jobs that `settle` is to bring a solution for; all others stay as is."""
         if not self._unsettled:
             return []
@@ -138,7 +138,9 @@ class State:
         keys = {each.key for each in found.components}
         self._solved = {key: solution for key, solution in self._solved.items() if key in keys}
         for name, why in found.alone.items():
-            self._release(self._jobs[name], why)
+            job = self._jobs[name]
+            self._release(job, why)
+            job.contend((job.contender.key,), None, now_ns)
         unsolved = [each for each in found.components if each.key not in self._solved]
         self._unsettled = bool(unsolved)
         return unsolved
@@ -160,6 +162,7 @@ class State:
         for contender in component.jobs:
             job = self._jobs[contender.name]
             job.why = explained(contender.name, component, solution)
+            job.contend(component.key, solution.predicted.get(contender.name), now_ns)
             place = solution.places.get(contender.name)
             if place is None:
                 self._release(job, job.why)
@@ -174,7 +177,7 @@ class State:
         """All that has changed is kept."""
         self._changed.clear()
 
-    def _find(self, name: str) -> Job:
+    def _find(self, name: str) -> ServedJob:
         if name not in self._jobs:
             raise UnknownJobError(f"job {shown(name)} is not registered")
         return self._jobs[name]
@@ -191,14 +194,14 @@ class State:
                     f"{format_rate(link.capacity_bps)}, and job {shown(other)} {format_rate(capacity_bps)}"
                 )
 
-    def _put(self, job: Job) -> None:
+    def _put(self, job: ServedJob) -> None:
         self._jobs[job.kept.name] = job
         for link in job.kept.registration.links:
             self._capacities_bps.setdefault(link.name, {})[job.kept.name] = link.capacity_bps
         self._changed.add(job.kept.name)
         self._unsettled = True
 
-    def _remove(self, job: Job) -> None:
+    def _remove(self, job: ServedJob) -> None:
         name = job.kept.name
         del self._jobs[name]
         for link in job.kept.registration.links:
@@ -208,17 +211,17 @@ class State:
         self._changed.add(name)
         self._unsettled = True
 
-    def _keep(self, job: Job, kept: Kept) -> None:
+    def _keep(self, job: ServedJob, kept: Kept) -> None:
         if kept != job.kept:
             job.kept = kept
             self._changed.add(kept.name)
 
-    def _release(self, job: Job, why: str) -> None:
+    def _release(self, job: ServedJob, why: str) -> None:
         self._keep(job, replace(job.kept, slot=None))
         job.next_slot = None
         job.why = why
 
-    def _move(self, job: Job, origin_ns: int, period_ns: int, now_ns: int) -> None:
+    def _move(self, job: ServedJob, origin_ns: int, period_ns: int, now_ns: int) -> None:
         slot = job.kept.slot
         if slot and slot.period_ns == period_ns and (slot.origin_ns - origin_ns) % period_ns == 0:
             job.next_slot = None
@@ -227,7 +230,7 @@ class State:
         if job.complete:
             self._all_heard(job, now_ns)
 
-    def _all_heard(self, job: Job, now_ns: int) -> None:
+    def _all_heard(self, job: ServedJob, now_ns: int) -> None:
         """What becomes of a job all of whose ranks have reported."""
         if not job.kept.runs:
             self._keep(job, replace(job.kept, runs=True))
@@ -241,7 +244,7 @@ class State:
             self._give(job, *job.next_slot, now_ns)
             job.next_slot = None
 
-    def _give(self, job: Job, origin_ns: int, period_ns: int, now_ns: int) -> None:
+    def _give(self, job: ServedJob, origin_ns: int, period_ns: int, now_ns: int) -> None:
         self._serial += 1
         slot = Slot(
             version=self._serial,

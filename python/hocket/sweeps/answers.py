@@ -7,28 +7,37 @@ from typing import Any
 
 import polars as pl
 
+from hocket.display import brief, counted, on_one_line
 from hocket.results import RunWriter
 from hocket.sweeps.axes import Axis, written
-from hocket.sweeps.combinations import SEED, Combination
+from hocket.sweeps.combinations import SEED, Combination, Refusal
 from hocket.sweeps.task import Answer, Failure, Outcome
 
 TABLE = "sweep"
 """The name of the table where a sweep is written as a run."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sweep:
     """The answers of a sweep, in the order of its combinations, whoever computed them in whichever order.
 
     `table` has a row for each combination and job: `combination` (from 0), a column for each axis, `engine`,
-    `status` (`complete`, `failed` or, after Ctrl-C, `not run`), `error`, the columns of the table of
-    jobs, and with the prefix `run_` numbers of the run as a whole. What failed or did not run has one row,
-    in which those are null. `manifest` says what was asked, of which build, how long each run took and which
-    answers came from the cache; all that differs from one time to the next is there and not in the table.
+    `status` (`complete`, `refused` if it is no valid plan, `failed` or, after Ctrl-C, `not run`), `error`,
+    the columns of the table of jobs, and with the prefix `run_` numbers of the run as a whole. What was
+    refused, failed or did not run has one row, in which those are null. `manifest` says what was asked, of
+    which build, how long each run took and which answers came from the cache; all that differs from one time
+    to the next is there and not in the table.
     """
 
     table: pl.DataFrame
     manifest: dict[str, Any]
+
+    def __repr__(self) -> str:
+        name = self.manifest["plan"].get("name")
+        of = "" if name is None else f" of {brief(name)}"
+        runs, rows = counted(len(self.manifest["runs"]), "run"), counted(self.table.height, "row")
+        status = self.manifest["status"]
+        return on_one_line(f"Sweep{of}: {status}, {runs}, {rows}, over {', '.join(self.axes) or 'nothing'}")
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -41,8 +50,8 @@ class Sweep:
         return bool(self.manifest["status"] == "interrupted")
 
     def failures(self) -> pl.DataFrame:
-        """The rows of combinations that failed."""
-        return self.table.filter(pl.col("status") == "failed")
+        """The rows of combinations that were refused or failed."""
+        return self.table.filter(pl.col("status").is_in(["refused", "failed"]))
 
     def over_seeds(self) -> pl.DataFrame:
         """A row for each job and combination of the axes other than `seed`: how many `runs` were complete,
@@ -71,9 +80,11 @@ class Sweep:
         writer.finish(self.manifest)
 
 
-def status_of(outcome: Outcome | None) -> str:
-    """Of a run, by what came of it if anything did: `complete`, `failed` or `not run`."""
+def status_of(outcome: Outcome | Refusal | None) -> str:
+    """Of a run, by what came of it if anything did: `complete`, `refused`, `failed` or `not run`."""
     match outcome:
+        case Refusal():
+            return "refused"
         case Answer():
             return "complete"
         case Failure():
@@ -82,24 +93,26 @@ def status_of(outcome: Outcome | None) -> str:
             return "not run"
 
 
-def status(outcomes: Sequence[Outcome | None]) -> str:
-    """Of a sweep: `interrupted` if something did not run, else `failed` if something did, else `complete`."""
+def status(outcomes: Sequence[Outcome | Refusal | None]) -> str:
+    """Of a sweep: `interrupted` if something did not run, else `failed` if something did or was refused, else
+    `complete`.
+    """
     of_runs = {status_of(outcome) for outcome in outcomes}
     if "not run" in of_runs:
         return "interrupted"
-    return "failed" if "failed" in of_runs else "complete"
+    return "complete" if of_runs == {"complete"} else "failed"
 
 
 def table(
     axes: Sequence[Axis],
     combinations: Sequence[Combination],
-    engines: Sequence[str],
-    outcomes: Sequence[Outcome | None],
+    engines: Sequence[str | None],
+    outcomes: Sequence[Outcome | Refusal | None],
 ) -> pl.DataFrame:
-    """The table of a `Sweep`: for each combination its settings, its engine and what came of it, if anything
-    did.
+    """The table of a `Sweep`: for each combination its settings, its engine if it is known, and what came of
+    it, if anything did.
     """
-    errors = [outcome.error if isinstance(outcome, Failure) else None for outcome in outcomes]
+    errors = [outcome.error if isinstance(outcome, Failure | Refusal) else None for outcome in outcomes]
     asked = pl.DataFrame(
         [
             pl.Series("combination", range(len(combinations)), pl.Int64),

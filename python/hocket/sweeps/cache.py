@@ -8,13 +8,13 @@ import hashlib
 import json
 import os
 import tempfile
-from functools import lru_cache
 from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
 
 from hocket.errors import InputError
+from hocket.plan.digest import digest_of
 from hocket.sweeps.task import Answer, Task
 
 _DIGEST_BYTES = hashlib.sha256().digest_size
@@ -32,31 +32,8 @@ def key_of(task: Task) -> str:
     """What the answer of `task` depends on, as 64 hexadecimal digits: the plan after defaults, what is in the
     files that it names, the engine, and the build.
     """
-    files = [digest for path in task.plan.files() for digest in _digests(path)]
-    plan = task.plan.model_dump(mode="json", by_alias=True)
-    asked = {"plan": plan, "files": files, "engine": task.engine, "build": task.build}
+    asked = {"plan": digest_of(task.plan), "engine": task.engine, "build": task.build}
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
-
-
-def _digests(named: Path) -> list[tuple[str, str]]:
-    """Each file at or below `named` by its path from there, with the SHA-256 of what is in it."""
-    found = sorted(path for path in named.rglob("*") if path.is_file()) if named.is_dir() else [named]
-    return [(path.relative_to(named).as_posix(), _digest(path)) for path in found]
-
-
-def _digest(path: Path) -> str:
-    try:
-        about = path.stat()
-        return _digest_of_content(path, about.st_mtime_ns, about.st_size, about.st_ino)
-    except OSError as error:
-        # Whoever runs the plan refuses it.
-        return f"cannot be read: {error.strerror}"
-
-
-@lru_cache(maxsize=10_000)
-def _digest_of_content(path: Path, *_about: int) -> str:
-    """Read once, and again when something about the file has changed: combinations share their files."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 class Cache:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from hocket.errors import InputError
-from hocket.plan import Plan, parse_plan, read_tables
-from hocket.runner import PlanLike
+from hocket.plan import Plan, PlanLike, parse_plan, read_tables
+from hocket.plan.lines import Lines
 from hocket.sweeps.axes import MAX_VALUES, Axis, with_setting, written
 
 SEED = "seed"
@@ -17,22 +17,31 @@ SEED = "seed"
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why values of axes make no valid plan together."""
+
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
 class Combination:
-    """One value of each axis, and the plan with them."""
+    """One value of each axis, and the plan with them, if it is one."""
 
     settings: Mapping[str, object]
-    plan: Plan
+    plan: Plan | Refusal
 
 
 class Tables(NamedTuple):
-    """A plan that is not checked yet, what messages call it, and where its relative paths start.
+    """A plan that is not checked yet, what messages call it, where its relative paths start, and where its
+    keys are.
 
-    That is an absolute path: workers may run elsewhere.
+    Paths start from an absolute one: workers may run elsewhere.
     """
 
     tables: object
     source: str
     directory: Path
+    lines: Lines | None = None
 
     @classmethod
     def of(cls, plan: PlanLike) -> Self:
@@ -42,7 +51,8 @@ class Tables(NamedTuple):
                 tables = plan.model_dump(mode="json", by_alias=True, exclude_unset=True)
                 return cls(tables, "plan", plan.directory.absolute())
             case str() | Path():
-                return cls(read_tables(plan), str(plan), Path(plan).parent.absolute())
+                file = read_tables(plan)
+                return cls(file.tables, file.source, file.directory.absolute(), file.lines)
             case _:
                 return cls(plan, "plan", Path.cwd())
 
@@ -57,10 +67,10 @@ class Tables(NamedTuple):
         return Axis(SEED, tuple(range(first, first + count)))
 
     def combinations(self, axes: Sequence[Axis]) -> list[Combination]:
-        """All combinations in order, the last axis changing first.
+        """All combinations in order, the last axis changing first; some of them may be refused.
 
-        Raises `InputError` for a key that is an axis twice, for more than `MAX_VALUES` combinations, and for
-        a combination that is no valid plan, naming it.
+        Raises `InputError` for a key that is an axis twice or not there, for more than `MAX_VALUES`
+        combinations, and if none of them is a valid plan, with what is wrong with the first.
         """
         keys = [axis.key for axis in axes]
         for key in keys:
@@ -70,7 +80,12 @@ class Tables(NamedTuple):
         if count > MAX_VALUES:
             raise InputError(f"the axes have {count:,} combinations; the limit is {MAX_VALUES:,}")
         chosen = itertools.product(*(axis.values for axis in axes))
-        return [self._with(dict(zip(keys, values, strict=True))) for values in chosen]
+        found = [self._with(dict(zip(keys, values, strict=True))) for values in chosen]
+        first = found[0]
+        if isinstance(first.plan, Refusal) and all(isinstance(each.plan, Refusal) for each in found):
+            where = f"{self.source} with {described(first.settings)}" if first.settings else self.source
+            raise InputError("\n".join(f"{where}: {line}" for line in first.plan.error.splitlines()))
+        return found
 
     def _with(self, settings: Mapping[str, object]) -> Combination:
         changed = self.tables
@@ -79,8 +94,15 @@ class Tables(NamedTuple):
                 changed = with_setting(changed, key, value)
             except InputError as error:
                 raise InputError(f"{self.source}: {key}: {error}") from None
-        where = f"{self.source} with {described(settings)}" if settings else self.source
-        return Combination(settings, parse_plan(changed, where, self.directory))
+        # With other values, a mistake may be in one of them and not in the file.
+        lines = None if settings else self.lines
+        try:
+            return Combination(settings, parse_plan(changed, self.source, self.directory, lines))
+        except InputError as error:
+            said = str(error).splitlines()
+            return Combination(
+                settings, Refusal("\n".join(line.removeprefix(f"{self.source}: ") for line in said))
+            )
 
 
 def described(settings: Mapping[str, object]) -> str:

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Generator, Sequence
 from typing import Any
 
-from hocket.errors import InputError
+from hocket.errors import InputError, extra
 from hocket.sweeps.task import Failure, Outcome, Task, perform
 
 _HOST_AND_PORT = re.compile(r"(?:ray://)?(?P<host>[^/]+):(?P<port>[0-9]{1,5})")
@@ -29,10 +29,8 @@ def on_ray(tasks: Sequence[Task], address: str, workers: int | None) -> Generato
 
     Raises `InputError` if Ray is not installed or the cluster cannot be reached.
     """
-    try:
+    with extra("ray", needed_by="--ray"):
         import ray
-    except ModuleNotFoundError:
-        raise InputError('--ray: Ray is not installed; pip install "hocket[ray]" installs it') from None
     is_ours = not ray.is_initialized()
     if is_ours:
         _connect(ray, address, workers)

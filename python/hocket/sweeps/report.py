@@ -1,6 +1,5 @@
 """What the command line prints of a sweep."""
 
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -10,7 +9,7 @@ from typing import NamedTuple
 import polars as pl
 from rich.markup import escape
 
-from hocket.console import err, out, print_table
+from hocket.console import Column, err, out, print_table
 from hocket.sweeps.answers import Sweep
 from hocket.sweeps.combinations import SEED, described
 
@@ -18,23 +17,26 @@ _LAST_NAME = re.compile(r"[\w-]+(?=(?:\[[^\]]*\]|\.\*)*\Z)")
 
 
 class _Figure(NamedTuple):
-    """A column that is printed: its title, and what its values are multiplied by and rounded to."""
+    """A column that is printed: its title, what its values are multiplied by and rounded to, and how soon a
+    narrow terminal does without it.
+    """
 
     title: str
     factor: float
     places: int
+    spare: int = 0
 
 
 _FIGURES = {
-    "iterations": _Figure("iterations", 1, 0),
+    "iterations": _Figure("iterations", 1, 0, spare=3),
     "mean_iteration_s": _Figure("mean (ms)", 1e3, 3),
     "p99_iteration_s": _Figure("p99", 1e3, 3),
-    "mean_communication_s": _Figure("communication", 1e3, 3),
+    "mean_communication_s": _Figure("communication", 1e3, 3, spare=1),
     "busbw_bps": _Figure("busbw (GB/s)", 1e-9 / 8, 2),
-    "policy_acted": _Figure("policy acted", 1, 0),
-    "run_pauses": _Figure("PAUSE frames", 1, 0),
-    "run_losses": _Figure("lost", 1, 0),
-    "run_peak_bytes": _Figure("longest queue (kB)", 1e-3, 1),
+    "policy_acted": _Figure("policy acted", 1, 0, spare=5),
+    "run_pauses": _Figure("PAUSE frames", 1, 0, spare=2),
+    "run_losses": _Figure("lost", 1, 0, spare=2),
+    "run_peak_bytes": _Figure("longest queue (kB)", 1e-3, 1, spare=4),
 }
 
 _EXPOSED = _FIGURES["mean_communication_s"]._replace(title="exposed")
@@ -42,7 +44,9 @@ _EXPOSED = _FIGURES["mean_communication_s"]._replace(title="exposed")
 
 
 def print_sweep(title: str, sweep: Sweep, directory: Path | None) -> None:
-    """A row for each combination and job, means over seeds with their spread, and on stderr what failed."""
+    """A row for each combination and job, means over seeds with their spread; what was refused or failed on
+    stderr.
+    """
     runs = sweep.manifest["runs"]
     out.print(f"[bold]{escape(title)}[/bold]")
     done = Counter(each["status"] for each in runs)
@@ -68,7 +72,8 @@ def print_sweep(title: str, sweep: Sweep, directory: Path | None) -> None:
         )
     for row in sweep.failures().to_dicts():
         settings = {axis: row[axis] for axis in sweep.axes}
-        err.print(f"[red]failed:[/red] {escape(described(settings))}: {escape(row['error'])}")
+        for line in row["error"].splitlines():
+            err.print(f"[red]{row['status']}:[/red] {escape(described(settings))}: {escape(line)}")
 
 
 def _print_rows(sweep: Sweep) -> None:
@@ -90,8 +95,10 @@ def _print_rows(sweep: Sweep) -> None:
     runs = ["runs"] if averaged else []
     cells = [[*map(_text, rows[label])] for label in labels] + [[*map(str, rows[name])] for name in runs]
     cells += [_numbers(rows, name, figure) for name, figure in figures.items()]
-    header = [*_titles(labels, figures.values()), *runs, *(figure.title for figure in figures.values())]
-    print_table(header, zip(*cells, strict=True), left=len(labels))
+    measured = (Column(figure.title, figure.spare) for figure in figures.values())
+    said = (Column(title, text=True) for title in _titles(labels, figures.values()))
+    header = [*said, *(Column(name, spare=4) for name in runs), *measured]
+    print_table(header, zip(*cells, strict=True))
 
 
 def _titles(labels: Sequence[str], figures: Iterable[_Figure]) -> list[str]:
@@ -110,13 +117,13 @@ def _text(value: object) -> str:
 def _numbers(rows: pl.DataFrame, name: str, figure: _Figure) -> list[str]:
     """A column with the spread over seeds where there is any; a dash where there is no number."""
     spread = f"std_{name}"
-    varies = spread in rows.columns and (rows[spread].fill_nan(0).fill_null(0) > 0).any()
+    varies = spread in rows.columns and (rows[spread].fill_null(0) > 0).any()
     spreads = rows[spread] if varies else [None] * rows.height
     return [_number(value, spread, figure) for value, spread in zip(rows[name], spreads, strict=True)]
 
 
 def _number(value: float | None, spread: float | None, figure: _Figure) -> str:
-    if value is None or math.isnan(value):
+    if value is None:
         return "–"
     text = f"{value * figure.factor:,.{figure.places}f}"
     return text if spread is None else f"{text} ± {spread * figure.factor:,.{figure.places}f}"

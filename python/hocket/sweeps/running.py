@@ -1,23 +1,24 @@
 """The way of a sweep: combinations that are checked, answers that are looked up or computed, one table."""
 
 import os
+import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext, suppress
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from hocket.errors import InputError
-from hocket.plan import Engine
+from hocket.engines.run import ignored
+from hocket.errors import InputError, check_choice
+from hocket.plan import Engine, Plan, PlanLike
 from hocket.results import Run, RunWriter
-from hocket.runner import PlanLike, ignored
 from hocket.sweeps.answers import Sweep, status, status_of, table
 from hocket.sweeps.axes import Axis, plain
 from hocket.sweeps.build import build
 from hocket.sweeps.cache import Cache, default_directory, key_of
-from hocket.sweeps.combinations import Tables
+from hocket.sweeps.combinations import Refusal, Tables
 from hocket.sweeps.on_ray import on_ray
 from hocket.sweeps.processes import in_processes
 from hocket.sweeps.task import Answer, Outcome, Task, kept
@@ -26,6 +27,7 @@ from hocket.units import shown
 Progress = Callable[[int, int], object]
 """Called at the start and after each answer, with how many there are and how many there will be."""
 
+_RATES_OF_LINKS = re.compile(r"link\.capacity|fabric\..*\b(nic|uplink|bottleneck|rate)")
 _RUNS = "runs"
 # 64 of the 256 bits: two of a million runs share them once in a hundred million sweeps.
 _DIGITS_OF_A_DIRECTORY = 16
@@ -58,11 +60,12 @@ def sweep(
     `keep_runs` all tables of each run too, into `runs` in it, which all machines of a cluster must see; a
     run that is there already is not repeated.
 
-    Ctrl-C ends what is running: what was finished comes back and stays in the cache. A run that is refused by
-    the engine, proves itself wrong or dies is a row with its error, and the others go on.
+    Ctrl-C ends what is running: what was finished comes back and stays in the cache. A combination that is no
+    valid plan, and a run that is refused by the engine, proves itself wrong or dies, is a row with its error,
+    and the others go on.
 
-    Raises `InputError` before anything runs: for a bad plan, axis or combination, naming it, and for what
-    cannot be written or reached.
+    Raises `InputError` before anything runs: for a bad plan or axis, if no combination is a valid plan, and
+    for what cannot be written or reached.
 
     >>> plan = {
     ...     "link": {"capacity": "50 Gbps"},
@@ -74,6 +77,8 @@ def sweep(
     [(None, 'a', 0.234), (None, 'b', 0.234), ('90 ms', 'a', 0.18), ('90 ms', 'b', 0.18)]
     """
     started = time.perf_counter()
+    if engine is not None:
+        check_choice("engine", engine, get_args(Engine))
     if workers is not None and workers < 1:
         raise InputError(f"workers: must be at least 1: got {workers}")
     if keep_runs and directory is None:
@@ -83,15 +88,27 @@ def sweep(
     if seeds is not None:
         chosen.append(given.seeds(seeds))
     combinations = given.combinations(chosen)
-    tasks = [Task(each.plan, engine or each.plan.run.engine, build()) for each in combinations]
-    keys = [key_of(task) for task in tasks]
+    tasks = [
+        Task(each.plan, engine or each.plan.run.engine, build()) if isinstance(each.plan, Plan) else each.plan
+        for each in combinations
+    ]
+    valid = [task for task in tasks if isinstance(task, Task)]
+    keys = [key_of(task) if isinstance(task, Task) else None for task in tasks]
     # Absolute: workers of a cluster run elsewhere.
     runs = Path(directory).absolute() / _RUNS if keep_runs and directory is not None else None
-    answers = _Answers(dict(zip(keys, tasks, strict=True)), _cache(cache), runs)
+    answers = _Answers(
+        {key: task for key, task in zip(keys, tasks, strict=True) if isinstance(task, Task) and key},
+        _cache(cache),
+        runs,
+    )
     with RunWriter(directory) if directory is not None else nullcontext() as writer:
         answers.compute(workers, ray, progress or (lambda done, total: None))
-        outcomes = [answers.outcomes.get(key) for key in keys]
-        found = table(chosen, combinations, [task.engine for task in tasks], outcomes)
+        outcomes = [
+            task if isinstance(task, Refusal) else answers.outcomes.get(key or "")
+            for key, task in zip(keys, tasks, strict=True)
+        ]
+        engines = [engine if isinstance(task, Refusal) else task.engine for task in tasks]
+        found = table(chosen, combinations, engines, outcomes)
         manifest = {
             "status": status(outcomes),
             "hocket_version": version("hocket"),
@@ -101,8 +118,9 @@ def sweep(
             "cache": None if answers.cache is None else str(answers.cache.directory),
             "not_kept": answers.not_kept,
             "runs": [answers.described(key) for key in keys],
-            "ignored": _ignored(tasks),
-            "plan": combinations[0].plan.resolved(),
+            "ignored": _ignored(valid),
+            "warnings": list(_fixed_rates(chosen, valid[0].plan)),
+            "plan": valid[0].plan.resolved(),
         }
         swept = Sweep(found, manifest)
         if writer is not None:
@@ -117,6 +135,17 @@ def _axes(axes: Mapping[str, Sequence[object]] | Sequence[Axis]) -> list[Axis]:
         if isinstance(values, str) or not isinstance(values, Sequence):
             raise InputError(f"{name}: the values of an axis are a list: got {shown(values)}")
     return [Axis(name, tuple(values)) for name, values in axes.items()]
+
+
+def _fixed_rates(axes: Sequence[Axis], plan: Plan) -> Iterator[str]:
+    """What to know of an axis that varies the rates of links below jobs that keep theirs."""
+    fixed = [shown(job.name) for job in plan.jobs if job.up is not None or job.nic_bps is not None]
+    for axis in axes:
+        if fixed and len(axis.values) > 1 and _RATES_OF_LINKS.fullmatch(axis.key):
+            yield (
+                f"{axis.key}: the Up phases of {', '.join(fixed)} keep the rates that the plan gives "
+                "them, whatever links and NICs carry"
+            )
 
 
 def _ignored(tasks: Sequence[Task]) -> list[dict[str, str]]:
@@ -170,8 +199,12 @@ class _Answers:
                 self._keep(missing[number], outcome)
                 progress(len(self.outcomes), len(self._tasks))
 
-    def described(self, key: str) -> dict[str, Any]:
-        """What a manifest says of the run under `key`; `run_s` is that of the engine when it ran."""
+    def described(self, key: str | None) -> dict[str, Any]:
+        """What a manifest says of the run under `key`, of a refused combination without one; `run_s` is that
+        of the engine when it ran.
+        """
+        if key is None:
+            return {"key": None, "status": "refused", "cached": False, "run_s": None, "directory": None}
         outcome = self.outcomes.get(key)
         run_s = outcome.run_s if isinstance(outcome, Answer) else None
         place = self._place(key)

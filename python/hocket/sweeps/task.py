@@ -7,11 +7,11 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
+from hocket.engines.run import simulate
 from hocket.errors import InputError, SelfCheckError
 from hocket.plan import Engine, Plan
 from hocket.results import Run
-from hocket.runner import simulate
-from hocket.summary import collective_summary, job_summary, network_summary
+from hocket.results.summary import collective_summary, job_summary, network_summary
 from hocket.sweeps.build import build
 
 
@@ -33,8 +33,8 @@ class Answer:
     """What is kept of a complete run: a row per job, and numbers of the run as a whole by name.
 
     Jobs have the columns of the run's table `jobs`, and besides `policy`, `marks`, `cnps`, `ranks`,
-    `slowest_rank` and `imbalance` as `hocket.summary.job_summary` says, `collectives` (how many), `algbw_bps`
-    and `busbw_bps`.
+    `slowest_rank` and `imbalance` as `hocket.results.summary.job_summary` says, `collectives` (how many),
+    `algbw_bps` and `busbw_bps`.
     """
 
     jobs: pl.DataFrame

@@ -9,8 +9,10 @@ from typing import Annotated
 
 import typer
 
-from hocket.console import out, print_json, print_table
+from hocket import options
+from hocket.console import Column, out, print_json, print_table
 from hocket.errors import InputError, located
+from hocket.manual import ListingGroup
 from hocket.tcp import control
 from hocket.tcp.compiler import Base
 from hocket.tcp.diag import Connection, connections
@@ -18,12 +20,19 @@ from hocket.tcp.requirements import missing
 from hocket.units import format_duration, parse_duration
 
 app = typer.Typer(
+    cls=ListingGroup,
     help="Adaptively unfair TCP for Linux, as an eBPF congestion control (HotNets'22 §4(i)).",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
 )
 
-_WATCHED = ("local", "peer", "control", "phase", "sent", "of", "factor", "cwnd", "rtt")
+_WATCHED = (
+    *("local", "peer"),
+    Column("control", spare=4, text=True),
+    *(Column("phase", spare=1), "sent", "of", "factor"),
+    *(Column("cwnd", spare=3), Column("rtt", spare=2)),
+)
 
 
 @app.command("load")
@@ -55,7 +64,8 @@ def unload_command() -> None:
 
 @app.command("status")
 def status_command(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: options.AsJson = False,
+    wide: options.Wide = False,
 ) -> None:
     """Say whether they are loaded, since when, what is missing if not, and how many sockets use them."""
     settings = control.current()
@@ -80,19 +90,18 @@ def watch_command(
         list[str] | None,
         typer.Option("--namespace", metavar="NAME", help="Look in this network namespace; may be repeated."),
     ] = None,
-    seconds: Annotated[
-        float | None, typer.Option("--seconds", metavar="N", help="Stop after so long.", min=0)
-    ] = None,
-    interval: Annotated[
-        str, typer.Option("--interval", metavar="TIME", help="Between two looks, at least 10 ms.")
-    ] = "1 s",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON for each look.")] = False,
+    seconds: Annotated[float | None, options.seconds("Stop after so long.")] = None,
+    interval: Annotated[str, options.interval("Between two looks, at least 10 ms.")] = "1 s",
+    as_json: options.AsJson = False,
+    wide: options.Wide = False,
 ) -> None:
     """Show the communication phase of each socket: sent, total, the factor on its increase, its window."""
     with located("--interval"):
         interval_s = parse_duration(interval) / 1e12
     if interval_s < 0.01:
         raise InputError(f"--interval: must be at least 10 ms: got {interval}")
+    if seconds is not None and not seconds >= 0:
+        raise InputError(f"--seconds: must be 0 or more: got {seconds:g}")
     with control.phase_map() as phases:
         end_s = None if seconds is None else time.monotonic() + seconds
         while True:
@@ -112,7 +121,7 @@ def _show(found: Sequence[Connection], as_json: bool) -> None:
         out.file.write(json.dumps(line) + "\n")
         out.file.flush()
     elif found:
-        print_table(_WATCHED, map(_watched, found), left=3)
+        print_table(_WATCHED, map(_watched, found), left=2)
     else:
         out.print("no socket uses them")
 
@@ -137,7 +146,7 @@ def _megabytes(size: int) -> str:
 
 def _users() -> dict[str, dict[str, int]]:
     """How many sockets use each control, in this network namespace and in all with a name where any does."""
-    from hocket.profile.watch import NAMESPACES, names_in
+    from hocket.profiling.watch import NAMESPACES, names_in
 
     users = {}
     with control.phase_map() as phases:

@@ -129,7 +129,7 @@ struct {
 	__type(value, struct phase);
 } hocket_phase SEC(".maps");
 
-/* What a job says of its own phases: `hocket.tcp.sockets.set_phase` writes it. */
+/* What a job says of its own phases: `hocket_agent.set_phase` writes it. */
 struct declared {
 	__u64 total; /* bytes; 0 if gaps are to be gone by again */
 	__u32 number; /* of the declaration; another one begins a phase */

@@ -11,12 +11,18 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
-from hocket.errors import InputError
-from hocket.tcp import libbpf
+from hocket.errors import InputError, check_choice
 from hocket.tcp.compiler import Base, compile_program
 from hocket.tcp.requirements import missing
-from hocket.tcp.sockets import ADAPTIVE, WEIGHTED, available, is_loaded
+from hocket_agent import libbpf
+from hocket_agent.sockets import (
+    ADAPTIVE,
+    WEIGHTED,
+    available,
+    is_loaded,
+)
 
 ALGORITHMS = (ADAPTIVE, WEIGHTED)
 
@@ -75,9 +81,10 @@ class Phase:
 def load(base: Base = "cubic", *, factor: float = DEFAULT_FACTOR, gap_ns: int = DEFAULT_GAP_NS) -> Settings:
     """Compiles, loads and registers both controls. They stay after this process has ended.
 
-    Raises `InputError` if they are loaded already, a value is out of range, or the machine lacks what they
-    need; then nothing is loaded.
+    Raises `InputError` if they are loaded already, `base` is unknown, a value is out of range, or the
+    machine lacks what they need; then nothing is loaded.
     """
+    check_choice("base", base, get_args(Base))
     _check(factor, gap_ns)
     if is_loaded():
         raise InputError("adaptively unfair TCP is already loaded; hocket tcp unload first")

@@ -74,7 +74,7 @@ def _open(namespace: str | None) -> socket.socket:
     # A netlink socket is in the namespace of the thread that makes it.
     if namespace is None:
         return _netlink()
-    from hocket.profile.watch import inside
+    from hocket.profiling.watch import inside
 
     return inside(namespace, _netlink)
 

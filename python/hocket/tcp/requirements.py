@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hocket.errors import InputError
-from hocket.tcp import libbpf
+from hocket_agent import libbpf
 
 KERNEL_BTF = Path("/sys/kernel/btf/vmlinux")
 """Where a kernel that was built with CONFIG_DEBUG_INFO_BTF tells its types."""

@@ -6,17 +6,21 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import get_args
 
-from hocket.errors import InputError
-from hocket.plan import Plan
+from hocket.engines.run import Progress
+from hocket.engines.specs import placement_of
+from hocket.errors import InputError, check_choice
+from hocket.plan import Plan, PlanLike, as_plan
+from hocket.profiles import PS_PER_S
 from hocket.results import Run
-from hocket.runner import PlanLike, Progress, as_plan, placement_of
 from hocket.testbed import machine, state, steps
 from hocket.testbed.congestion import FAIR, check_controls, control_of
 from hocket.testbed.layout import Layout, PlacedJob, lay_out, slug
 from hocket.testbed.processes import find_python
+from hocket.testbed.service import check_service
 from hocket.testbed.session import Agents, Session
-from hocket.workloads import PS_PER_S
+from hocket.units import format_duration
 
 
 def bed_name(plan: PlanLike) -> str:
@@ -75,6 +79,9 @@ class Testbed:
         Raises `InputError` before anything is started, for what a testbed, this machine or its PyTorch cannot
         do.
         """
+        check_choice("agents", agents, get_args(Agents))
+        if agents != "none":
+            check_service(needed_by=f"--agents {agents}")
         asked = self.plan if plan is None else self._fitting(plan)
         chosen = _until(_with_jobs(asked, jobs), iterations, seconds)
         names = {job.name for job in chosen.jobs}
@@ -147,8 +154,8 @@ def _as_placed(plan: Plan, candidate: str | None) -> Plan:
     placement = placement_of(plan, candidate)
     if placement is None:
         return plan
-    jobs = (job.model_copy(update={"placement": placement.get(job.name, job.placement)}) for job in plan.jobs)
-    return plan.model_copy(update={"jobs": tuple(jobs)})
+    jobs = [job.replace(placement=placement.get(job.name, job.placement)) for job in plan.jobs]
+    return plan.replace(jobs=jobs, candidates=None)
 
 
 def bring_up(
@@ -240,7 +247,7 @@ def _with_jobs(plan: Plan, names: Sequence[str] | None) -> Plan:
         raise InputError(f"the plan has no job {unknown[0]!r}; it has {', '.join(map(repr, known))}")
     if not names:
         raise InputError("a run has one job at least: got none")
-    return plan.model_copy(update={"jobs": tuple(job for job in plan.jobs if job.name in names)})
+    return plan.replace(jobs=[job for job in plan.jobs if job.name in names])
 
 
 def _until(plan: Plan, iterations: int | None, seconds: float | None) -> Plan:
@@ -250,9 +257,8 @@ def _until(plan: Plan, iterations: int | None, seconds: float | None) -> Plan:
             raise InputError(f"{name}: must be above 0: got {value:g}")
     if iterations is None and seconds is None:
         return plan
-    until_ps = None if seconds is None else round(seconds * PS_PER_S)
-    run = plan.run.model_copy(update={"iterations": iterations, "until_ps": until_ps})
-    return plan.model_copy(update={"run": run})
+    until = None if seconds is None else format_duration(round(seconds * PS_PER_S))
+    return plan.replace(run=plan.run.replace(iterations=iterations, until=until))
 
 
 def _of_same_jobs(plan: Plan, registered: PlanLike | None) -> Plan:
@@ -264,7 +270,7 @@ def _of_same_jobs(plan: Plan, registered: PlanLike | None) -> Plan:
     lacking = wanted - {job.name for job in told.jobs}
     if lacking:
         raise InputError(f"registered: has no job {min(lacking)!r}, which is to run")
-    return told.model_copy(update={"jobs": tuple(job for job in told.jobs if job.name in wanted)})
+    return told.replace(jobs=[job for job in told.jobs if job.name in wanted])
 
 
 def _use_control(placed: PlacedJob, control: str) -> None:

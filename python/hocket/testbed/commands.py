@@ -6,23 +6,23 @@ from typing import Annotated, Literal
 import typer
 from rich.markup import escape
 
-from hocket.console import err, out, print_json, print_table, progress_bar
+from hocket import options
+from hocket.console import INTERRUPTED, WRONG, Column, err, out, print_json, print_table, progress_bar
 from hocket.errors import InputError, located
-from hocket.exits import INTERRUPTED, WRONG
+from hocket.manual import ListingGroup
 from hocket.testbed.congestion import FAIR
 
 app = typer.Typer(
+    cls=ListingGroup,
     help="A plan's hosts and links as network namespaces, its jobs as PyTorch processes.",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
 )
 
-_PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="Jobs and their link or fabric.")]
+_PlanFile = Annotated[Path, options.file("Jobs and their link or fabric", metavar="PLAN")]
 _Name = Annotated[
     str | None, typer.Option("--name", metavar="NAME", help="Of the testbed; the plan's file if not given.")
-]
-_Candidate = Annotated[
-    str | None, typer.Option("--candidate", metavar="NAME", help="Place jobs as this candidate does.")
 ]
 
 
@@ -30,10 +30,12 @@ _Candidate = Annotated[
 def up_command(
     plan: _PlanFile,
     name: _Name = None,
-    candidate: _Candidate = None,
+    candidate: options.Candidate = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the commands and run none of them.")
     ] = False,
+    as_json: options.AsJson = False,
+    wide: options.Wide = False,
 ) -> None:
     """Make the hosts and links of a plan. Needs root and iproute2."""
     from hocket.plan import load_plan
@@ -44,9 +46,12 @@ def up_command(
     with located(plan):
         planned = bed.plan_testbed(loaded, name=name, candidate=candidate)
     if dry_run:
-        for command in steps.up(planned.layout):
+        commands = [list(command) for command in steps.up(planned.layout)]
+        if as_json:
+            print_json(commands)
+        else:
             # As a shell takes it: no argument of ours has a blank in it.
-            typer.echo(" ".join(command))
+            typer.echo("\n".join(map(" ".join, commands)))
         return
     with progress_bar() as progress, located(plan):
         task = progress.add_task("making namespaces and links", total=None)
@@ -58,12 +63,17 @@ def up_command(
         )
     for warning in warnings(made.layout):
         err.print(f"[yellow]warning:[/yellow] {escape(warning)}")
-    rows = (
+    header = ("host", "job", "namespace", "interface", "address")
+    columns = [Column(title, spare=int(title == "interface"), text=True) for title in header]
+    rows = [
         (worker.host, job.name, worker.namespace, worker.interface, worker.address)
         for job in made.layout.jobs
         for worker in job.workers
-    )
-    print_table(("host", "job", "namespace", "interface", "address"), rows, left=5)
+    ]
+    if as_json:
+        print_json({"testbed": made.name, "workers": [dict(zip(header, row, strict=True)) for row in rows]})
+        return
+    print_table(columns, rows)
     out.print(f"testbed {made.name} is up; `hocket testbed down {made.name}` takes it away")
 
 
@@ -71,11 +81,11 @@ def up_command(
 def run_command(
     plan: _PlanFile,
     name: _Name = None,
-    candidate: _Candidate = None,
+    candidate: options.Candidate = None,
     directory: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Where to write; hocket-runs/NAME-live if not given."),
+        Path | None, options.out_directory("Where to write; hocket-runs/NAME-live if not given.")
     ] = None,
+    force: options.Force = False,
     jobs: Annotated[
         list[str] | None, typer.Option("--job", metavar="NAME", help="Only this job; may be repeated.")
     ] = None,
@@ -92,19 +102,19 @@ def run_command(
     iterations: Annotated[
         int | None, typer.Option("--iterations", metavar="N", help="Of each job, instead of the plan's.")
     ] = None,
-    seconds: Annotated[
-        float | None, typer.Option("--seconds", metavar="S", help="Stop all jobs after so long.")
-    ] = None,
+    seconds: Annotated[float | None, options.seconds("Stop all jobs after so long.")] = None,
     congestion: Annotated[
         str, typer.Option("--congestion", metavar="NAME", help="TCP's congestion control of fair jobs.")
     ] = FAIR,
     python: Annotated[
         str | None, typer.Option("--python", metavar="FILE", help="A Python that has PyTorch.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the manifest instead of tables.")] = False,
+    as_json: options.AsJson = False,
+    wide: options.Wide = False,
 ) -> None:
     """Run the jobs of a plan on its testbed, which is up; write tables as `hocket run` does."""
     from hocket.plan import load_plan
+    from hocket.results import check_replaceable
     from hocket.testbed import bed
     from hocket.testbed.report import print_live
 
@@ -112,6 +122,7 @@ def run_command(
     with located(plan):
         planned = bed.plan_testbed(loaded, name=name or plan.stem, candidate=candidate)
     directory = directory or Path("hocket-runs") / f"{plan.stem}-live"
+    check_replaceable(directory, force)
     with progress_bar() as progress, located(plan):
         task = progress.add_task("starting workers", total=None)
 
@@ -170,10 +181,11 @@ def down_command(
 
 
 @app.command("status")
-def status_command() -> None:
+def status_command(as_json: options.AsJson = False, wide: options.Wide = False) -> None:
     """List the testbeds of this machine."""
     from hocket.testbed import machine, state
 
+    header = ("testbed", "state", "namespaces", "processes")
     rows = []
     for name in state.all_names():
         found = state.find(name)
@@ -181,8 +193,10 @@ def status_command() -> None:
             there = machine.namespaces().intersection(found.namespaces)
             running = sum(len(machine.processes_in(namespace)) for namespace in there)
             condition = "up" if found.made and len(there) == len(found.namespaces) else "incomplete"
-            rows.append((name, condition, str(len(there)), str(running)))
-    if rows:
-        print_table(("testbed", "state", "namespaces", "processes"), rows, left=2)
+            rows.append((name, condition, len(there), running))
+    if as_json:
+        print_json([dict(zip(header, row, strict=True)) for row in rows])
+    elif rows:
+        print_table(header, (map(str, row) for row in rows), left=2)
     else:
         out.print("there is no testbed")

@@ -9,12 +9,12 @@ from functools import partial
 import polars as pl
 
 from hocket.errors import InputError
-from hocket.profile.watch import SYSFS, OpenPort, Port, Reading, counter_files, inside, poll
+from hocket.profiling.watch import SYSFS, OpenPort, Port, Reading, counter_files, inside, poll
 from hocket.testbed.layout import Layout
 from hocket.testbed.tasks import FRAME_BYTES, HEADER_BYTES, PAYLOAD_BYTES
 
 INTERVAL_S = 0.01
-"""Hocket: as often as a NIC's own counters change; see `hocket.profile.watch`."""
+"""Hocket: as often as a NIC's own counters change; see `hocket.profiling.watch`."""
 
 _COUNTERS = ("tx_bytes", "tx_packets")
 # Before all that has not asked for more than the usual 0.
@@ -99,8 +99,8 @@ SCHEMA = pl.Schema(
     {
         "link": pl.String,
         "job": pl.String,
-        "start_ps": pl.UInt64,
-        "end_ps": pl.UInt64,
+        "start_s": pl.Float64,
+        "end_s": pl.Float64,
         "bytes": pl.UInt64,
         "rate_bps": pl.Float64,
         "utilisation": pl.Float64,
@@ -150,8 +150,8 @@ def _of_direction(
         .select(
             link=pl.lit(name),
             job=pl.lit(job, dtype=pl.String),
-            start_ps=pl.col("start") * 1000,
-            end_ps=pl.col("end") * 1000,
+            start_s=pl.col("start") / 1e9,
+            end_s=pl.col("end") / 1e9,
             bytes=pl.col("bytes").round(),
             rate_bps=rate,
             utilisation=rate / capacity_bps,

@@ -9,13 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
+from hocket import _hocket
+from hocket.engines.network import Network, network_of
+from hocket.engines.specs import only_profile
 from hocket.errors import InputError
 from hocket.fabrics import Cable, Topology
 from hocket.fabrics.topology import from_cables
-from hocket.network import Flow, Network, network_of
 from hocket.plan import Plan
+from hocket.profiles import WorkloadProfile
 from hocket.units import format_duration, format_rate
-from hocket.workloads import WorkloadProfile
 
 MAX_NODES = 256
 """Hocket: the most hosts and switches; a fat tree of 54 hosts, 99 in all, takes 6 s to make."""
@@ -240,10 +242,8 @@ def _hosts_of_jobs(plan: Plan) -> list[tuple[str, ...]]:
 def _profile(number: int, plan: Plan) -> WorkloadProfile:
     """The profile of a job whose phases are all of one rate, which its NICs get."""
     job = plan.jobs[number]
-    profiles = job.profiles()
-    if len(profiles) > 1:
-        raise InputError(f"jobs[{number}].batch_size: a run needs one batch size: got {len(profiles)}")
-    rates_bps = sorted({phase.rate_bps for phase in profiles[0].phases})
+    profile = only_profile(plan, number)
+    rates_bps = sorted({phase.rate_bps for phase in profile.phases})
     if not rates_bps:
         raise InputError(f"jobs[{number}].up: job {job.name!r} never sends; the testbed runs jobs that do")
     if len(rates_bps) > 1:
@@ -251,7 +251,7 @@ def _profile(number: int, plan: Plan) -> WorkloadProfile:
             f"jobs[{number}].up: a NIC of the testbed has one rate, and job {job.name!r} has phases of "
             + " and ".join(map(format_rate, rates_bps))
         )
-    return profiles[0]
+    return profile
 
 
 def _namespaces(name: str, topology: Topology) -> list[str]:
@@ -303,17 +303,22 @@ def _ways(
     which only greet each other, any shortest one."""
     names = list(network.nodes)
     found: dict[tuple[str, str], Sequence[int]] = {}
-    rings: list[list[Flow]]
+    rings: list[list[_hocket._JobFlow]]
     if plan.fabric is None:
         rings = [
-            [(network.nodes[a], network.nodes[b], 0, "ecmp") for a, b in permutations(each, 2)]
+            [
+                {"from_node": network.nodes[a], "to_node": network.nodes[b], "label": 0, "path": "ecmp"}
+                for a, b in permutations(each, 2)
+            ]
             for each in hosts
         ]
     else:
         rings = network.flows(plan, None)
     for flows in rings:
-        for start, end, label, way in flows:
-            links = network.fabric.route(start, end, label) if isinstance(way, str) else way
+        for flow in flows:
+            start, end = flow["from_node"], flow["to_node"]
+            pinned = flow["path"]
+            links = network.fabric.route(start, end, flow["label"]) if isinstance(pinned, str) else pinned
             found[names[start], names[end]] = links
     for (start_name, end_name), there in list(found.items()):
         found.setdefault((end_name, start_name), _back(there))

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hocket.errors import InputError
-from hocket.profile.watch import NAMESPACES, names_in
+from hocket.profiling.watch import NAMESPACES, names_in
 from hocket.testbed.steps import Command
 
 # A process that is killed is gone within milliseconds, unless the kernel waits for a device on its behalf.

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import hocket
+import hocket_agent
 from hocket.errors import InputError
 from hocket.testbed.layout import Worker
 
@@ -112,12 +113,14 @@ def torch_version(python: str) -> str | None:
 
 
 def package_alone(folder: Path) -> Path:
-    """A directory, made in `folder`, with Hocket's package in it and nothing else: for a Python that has none
-    of its dependencies.
+    """A directory, made in `folder`, with Hocket, the agent and nothing else: for a Python that has none of
+    Hocket's dependencies.
     """
     alone = folder / "package"
     alone.mkdir()
-    (alone / "hocket").symlink_to(Path(hocket.__file__).parent, target_is_directory=True)
+    for module in (hocket, hocket_agent):
+        (source,) = module.__path__
+        (alone / module.__name__).symlink_to(source, target_is_directory=True)
     return alone
 
 

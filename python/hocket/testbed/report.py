@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 from rich.markup import escape
 
-from hocket.console import err, out, print_table
+from hocket.console import Column, err, out, print_table
 from hocket.results import Run
 
 # Hosts without a job ask for their neighbours' addresses now and then.
@@ -32,7 +32,7 @@ def print_live(title: str, run: Run, directory: Path) -> None:
         err.print(f"[yellow]warning:[/yellow] {escape(warning)}")
     for each in manifest["ignored"]:
         out.print(f"ignored {escape(each['key'])}: {escape(each['why'])}")
-    tables = ", ".join(f"{name} ({table.height:,})" for name, table in run.tables.items())
+    tables = ", ".join(f"{name} ({run.height(name):,})" for name in run.tables)
     out.print(f"written to {escape(str(directory))}: manifest.json and Parquet tables {tables}")
 
 
@@ -55,13 +55,17 @@ def _print_jobs(run: Run) -> None:
         )
         for row in run.tables["jobs"].to_dicts()
     )
-    header = ("job", "congestion control", "iterations", "mean (ms)", "p50", "p99", "communication", "waited")
-    print_table((*header, "adjustments"), rows, left=2)
+    header = (
+        *("job", Column("congestion control", spare=2, text=True), Column("iterations", spare=1)),
+        *("mean (ms)", Column("p50", spare=5), "p99", Column("communication", spare=4)),
+        *(Column("waited", spare=3), Column("adjustments", spare=3)),
+    )
+    print_table(header, rows)
 
 
 def _print_links(run: Run) -> None:
     """What links carried, and how much of what they could."""
-    took = pl.col("end_ps") - pl.col("start_ps")
+    took = pl.col("end_s") - pl.col("start_s")
     links = (
         run.tables["utilisation"]
         .group_by("link", "job", maintain_order=True)

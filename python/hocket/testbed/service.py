@@ -11,17 +11,26 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 
-from hocket.errors import InputError
+from hocket.errors import InputError, extra
 from hocket.plan import Plan
 from hocket.testbed.layout import SERVICE_ADDRESS, Layout
 
+_OF_THE_EXTRA = ("fastapi", "prometheus_client", "sqlalchemy", "uvicorn")
 _PORT = 8765
 _PR_SET_PDEATHSIG = 1
 _ANSWERS_WITHIN_S = 30.0
 # What `hocket register` says of a service that is not there yet; anything else stays wrong.
 _NO_ANSWER = "does not answer"
+
+
+def check_service(needed_by: str) -> None:
+    """Raises `InputError` if `hocket serve` could not start here for want of its extra."""
+    with extra("service", needed_by=needed_by):
+        for package in _OF_THE_EXTRA:
+            import_module(package)
 
 
 @contextmanager

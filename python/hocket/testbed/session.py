@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hocket.cluster.interruption import Interruption
+from hocket.engines.run import Progress
 from hocket.plan import Job, Plan
+from hocket.plan.schema import Table
+from hocket.profiles import PS_PER_S
 from hocket.results import Run, RunWriter, peak_rss_mb
-from hocket.runner import Progress
-from hocket.schema import Table
 from hocket.testbed import machine, state
 from hocket.testbed.counters import Counters, Poller, open_counters, utilisation
 from hocket.testbed.layout import Layout, PlacedJob, warnings
@@ -31,7 +32,6 @@ from hocket.testbed.processes import (
 from hocket.testbed.service import service
 from hocket.testbed.tables import PS_PER_NS, PhasesSent, tables
 from hocket.testbed.tasks import phase_bytes, task_of
-from hocket.workloads import PS_PER_S
 
 Agents = Literal["none", "dry-run", "shift"]
 """What is in the jobs: nothing, an agent that measures, or one that follows the slots of a service."""

@@ -16,8 +16,8 @@ ITERATIONS = pl.Schema(
     {
         "job": pl.String,
         "iteration": pl.UInt64,
-        "start_ps": pl.UInt64,
-        "end_ps": pl.UInt64,
+        "start_s": pl.Float64,
+        "end_s": pl.Float64,
         "iteration_s": pl.Float64,
         "communication_s": pl.Float64,
         "compute_s": pl.Float64,
@@ -29,14 +29,14 @@ PHASES = pl.Schema(
         "job": pl.String,
         "iteration": pl.UInt64,
         "phase": pl.UInt32,
-        "start_ps": pl.UInt64,
-        "end_ps": pl.UInt64,
+        "start_s": pl.Float64,
+        "end_s": pl.Float64,
         "bytes": pl.UInt64,
         "mean_rate_bps": pl.Float64,
     }
 )
 ADJUSTMENTS = pl.Schema(
-    {"job": pl.String, "time_ps": pl.UInt64, "deviation_s": pl.Float64, "delay_s": pl.Float64}
+    {"job": pl.String, "at_s": pl.Float64, "deviation_s": pl.Float64, "delay_s": pl.Float64}
 )
 JOBS = pl.Schema(
     {
@@ -114,8 +114,8 @@ def _iteration(job: str, rows: Sequence[Mapping[str, Any]], shift_s: float, orig
     return {
         "job": job,
         "iteration": rows[0]["iteration"],
-        "start_ps": (start_ns - origin_ns) * PS_PER_NS,
-        "end_ps": (end_ns - origin_ns) * PS_PER_NS,
+        "start_s": (start_ns - origin_ns) / 1e9,
+        "end_s": (end_ns - origin_ns) / 1e9,
         "iteration_s": (end_ns - start_ns) / 1e9,
         "communication_s": communication_ns / 1e9,
         "compute_s": (end_ns - start_ns - communication_ns) / 1e9,
@@ -137,8 +137,8 @@ def _phases(
             "job": job,
             "iteration": rows[0]["iteration"],
             "phase": number,
-            "start_ps": (start_ns - origin_ns) * PS_PER_NS,
-            "end_ps": (end_ns - origin_ns) * PS_PER_NS,
+            "start_s": (start_ns - origin_ns) / 1e9,
+            "end_s": (end_ns - origin_ns) / 1e9,
             "bytes": size,
             "mean_rate_bps": size * 8e9 / (end_ns - start_ns),
         }
@@ -154,7 +154,7 @@ def _adjustments(job: str, ranks: Sequence[Rank], unix_ns: int) -> Iterator[dict
     for _, row in sorted(by_iteration.items()):
         yield {
             "job": job,
-            "time_ps": max(0, row["start_ns"] - unix_ns) * PS_PER_NS,
+            "at_s": max(0, row["start_ns"] - unix_ns) / 1e9,
             "deviation_s": None if row["deviation_ns"] is None else row["deviation_ns"] / 1e9,
             "delay_s": row["delay_ns"] / 1e9,
         }

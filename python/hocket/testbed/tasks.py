@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hocket.plan import Job
+from hocket.profiles import PS_PER_S, WorkloadProfile
 from hocket.testbed.layout import PlacedJob
-from hocket.workloads import PS_PER_S, WorkloadProfile
 
 PAYLOAD_BYTES = 1448
 """Of a full TCP segment on Ethernet: 1,500 less 20 of IPv4, 20 of TCP and 12 of its timestamps (RFC 7323)."""
@@ -59,7 +59,7 @@ def task_of(placed: PlacedJob, job: Job, seed: int) -> Task:
 def downs_s(profile: WorkloadProfile) -> tuple[float, ...]:
     """Seconds of each Down phase of a period, from its start: before each Up phase, and after the last.
 
-    >>> from hocket.workloads import PhaseSpec
+    >>> from hocket.profiles import PhaseSpec
     >>> up = (PhaseSpec(30 * 10**9, 50 * 10**9, 10**9),)
     >>> downs_s(WorkloadProfile(period_ps=100 * 10**9, phases=up, sources=(), notes=""))
     (0.03, 0.02)

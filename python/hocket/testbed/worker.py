@@ -1,8 +1,8 @@
 """A worker of a job on the testbed: PyTorch's DistributedDataParallel over Gloo, with the agent if asked.
 
-Needs Python and PyTorch alone. Reads its task as a line of JSON from standard input, then `start NANOSECONDS`
-and `stop ITERATION`; writes `ready`, and `done ITERATION` after each. When standard input ends, so does the
-worker.
+Needs Python, PyTorch and `hocket_agent` alone. Reads its task as a line of JSON from standard input, then
+`start NANOSECONDS` and `stop ITERATION`; writes `ready`, and `done ITERATION` after each. When standard input
+ends, so does the worker.
 
 A machine without GPUs has no computation to do: Down phases are slept. What is real is all that sends: each
 Up phase is a bucket of gradients which DDP all-reduces in the backward pass.
@@ -136,7 +136,7 @@ def all_reduce(phases: Phases) -> Any:
     return hook
 
 
-class Job:
+class TrainingLoop:
     """The model, the agent if one is asked for, and what an iteration does with both."""
 
     def __init__(self, task: dict[str, Any]) -> None:
@@ -154,7 +154,7 @@ class Job:
         hook = all_reduce(self.phases)
         self.agent: Any = None
         if task["agent"]:
-            from hocket.agent import Agent
+            from hocket_agent import Agent
 
             self.agent = Agent.from_environment()
             self.agent.attach(self.model, hook=hook)
@@ -175,7 +175,7 @@ def work(parent: Parent) -> None:
     import torch.distributed as dist
 
     task = parent.task
-    job = Job(task)
+    job = TrainingLoop(task)
     for _ in range(WARM_UP_ITERATIONS):
         job.iterate(1.0)
     dist.barrier()
@@ -201,7 +201,7 @@ def is_over(parent: Parent, iteration: int) -> bool:
     return (limit is not None and iteration >= limit) or (parent.last is not None and iteration > parent.last)
 
 
-def timed(job: Job, task: dict[str, Any], iteration: int) -> dict[str, Any]:
+def timed(job: TrainingLoop, task: dict[str, Any], iteration: int) -> dict[str, Any]:
     """One iteration, and when it could have begun, began and ended: by the monotonic clock, in ns."""
     due_ns = time.monotonic_ns()
     with job.agent.iteration() if job.agent is not None else nullcontext():

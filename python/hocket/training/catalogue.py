@@ -24,7 +24,8 @@ from hocket.training.parallel import DATA_PARALLEL, DDP_BUCKETS, ONE_BUCKET, Rec
 from hocket.training.pipeline import Schedule
 from hocket.training.workload import Workload
 from hocket.units import shown
-from hocket.workloads import CATALOGUE, LINE_RATE_BPS, REFERENCE_WORKERS, profile, ring_all_reduce_share
+from hocket.workloads import CATALOGUE, profile
+from hocket.workloads.strategies import LINE_RATE_BPS, REFERENCE_WORKERS, ring_all_reduce_share
 
 _PS_PER_S = 10**12
 _PS_PER_MS = 10**9

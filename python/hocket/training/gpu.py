@@ -8,7 +8,7 @@ PS_PER_S = 10**12
 
 PRODUCT_EFFICIENCY = Fraction(2, 5)
 """What large models reach of the peak of tensor cores: 30 to 50% (Narayanan et al., SC'21, Table 1: 44 to 52%
-with all overheads; `hocket.workloads.EFFECTIVE_FLOPS` takes the same 40%)."""
+with all overheads; `hocket.workloads.strategies.EFFECTIVE_FLOPS` takes the same 40%)."""
 
 MEMORY_EFFICIENCY = Fraction(5, 6)
 """What a copy reaches of the peak of memory: 750 of 900 GB/s on a V100 (Jia et al., arXiv 1804.06826)."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from hocket.errors import check_choice
 from hocket.training.layers import Buckets, GradientExchange, Layer, backward_pass, forward_pass
 from hocket.training.program import START, Done, Program
 from hocket.training.workload import Operation
@@ -24,11 +25,14 @@ def passes(schedule: Schedule, stage: int, stages: int, microbatches: int) -> li
     - `1f1b` (PipeDream-Flush; Narayanan et al., SC'21, Fig 4): a stage goes forward as often as there are
       stages after it, then alternates one forward and one backward, then goes backward with the rest.
 
+    Raises `InputError` for an unknown schedule.
+
     >>> passes("1f1b", 0, 2, 2)
     [('forward', 0), ('forward', 1), ('backward', 0), ('backward', 1)]
     >>> passes("gpipe", 1, 2, 2)
     [('forward', 0), ('forward', 1), ('backward', 1), ('backward', 0)]
     """
+    check_choice("schedule", schedule, SCHEDULES)
     forward: list[tuple[Pass, int]] = [("forward", each) for each in range(microbatches)]
     backward: list[tuple[Pass, int]] = [("backward", each) for each in range(microbatches)]
     if schedule == "gpipe":

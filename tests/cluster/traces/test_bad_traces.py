@@ -193,7 +193,23 @@ def with_dynamic(**keys: Any) -> dict[str, Any]:
             "trace: fabric: 'c' has no path to 'a'; a job may be on both",
         ),
         (
-            {**with_job(), "fabric": {"dumbbell": {"left": 2, "right": 2, "nic": "10 Gbps"}}},
+            {
+                "fabric": {"dumbbell": {"left": 2, "right": 2, "nic": "10 Gbps"}},
+                "models": [
+                    {
+                        "name": "own",
+                        "batch_size": 8,
+                        "profiles": [
+                            {
+                                "workers": 2,
+                                "period": "10 ms",
+                                "up": [{"start": "5 ms", "duration": "5 ms", "rate": "29 Gbps"}],
+                            }
+                        ],
+                    }
+                ],
+                "jobs": [{"name": "a", "model": "own", "batch_size": 8, "workers": 2, "iterations": 1}],
+            },
             "trace: job 'a': its demand of 29 Gbps is above the 10 Gbps of the NIC of 's0'",
         ),
         (

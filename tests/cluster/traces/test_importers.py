@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hocket.cluster.trace import Trace, parse_trace
 from hocket.errors import InputError
-from hocket.workloads import PS_PER_S
+from hocket.profiles import PS_PER_S
 
 TESTBED = {"testbed": "cassini"}
 FORMATS = ("philly", "helios", "pai", "pollux", "gavel")

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from hocket import _hocket
+from hocket.engines.network import Network
 from hocket.fabrics.shapes import clos
-from hocket.network import Network
-from hocket.schedulers import Candidate, Cluster, Decision, Gpus, Job, JobState, State
-from hocket.schedulers.cassini import Cassini, Options
+from hocket.schedulers import Candidate, Cluster, ClusterJob, Decision, Gpus, JobState, State
+from hocket.schedulers.cassini import Cassini, CassiniOptions
 from hocket.schedulers.crossings import Routes
 
 RATE_BPS = 50 * 10**9
@@ -45,7 +45,10 @@ def network() -> Network:
         delay_ps=0,
     )
     nodes = {name: number for number, name in enumerate(topology.nodes)}
-    cables = [(nodes[cable.ends[0]], nodes[cable.ends[1]], RATE_BPS, 0) for cable in topology.cables]
+    cables: list[_hocket._Cable] = [
+        {"a": nodes[cable.ends[0]], "b": nodes[cable.ends[1]], "rate_bps": RATE_BPS, "delay_ps": 0}
+        for cable in topology.cables
+    ]
     fabric = _hocket.Fabric(list(topology.nodes.items()), cables)
     return Network(fabric, tuple(fabric.links()), nodes, (0,) * len(cables))
 
@@ -63,7 +66,7 @@ def make_cassini(network: Network, cluster: Cluster) -> MakeCassini:
 
     def make(*, jitter: float = 0.01, **options: object) -> Cassini:
         routes = Routes(network, cluster, list(MODELS))
-        chosen = Options.model_validate(options)
+        chosen = CassiniOptions.model_validate(options)
         return Cassini(chosen, network, routes.crossings, jitter=jitter, seed=1)
 
     return make
@@ -75,7 +78,7 @@ def make_state(cluster: Cluster) -> MakeState:
 
     def state_of(name: str, gpus: Gpus) -> JobState:
         model, batch_size = MODELS[name]
-        job = Job(name, model, batch_size, None, 0, 2, (1, 2, 3, 4), 1_000_000)
+        job = ClusterJob(name, model, batch_size, None, 0, 2, (1, 2, 3, 4), 1_000_000)
         return JobState(job, 0, gpus, batch_size, 0 if gpus else None, 0, 0)
 
     def make(now_ps: int = 10**12, **jobs: Gpus) -> State:

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
+from hocket.engines.network import Network
 from hocket.errors import InputError
-from hocket.network import Network
 from hocket.schedulers import Candidate, Decision, State
 from hocket.schedulers.cassini import Cassini, Chosen
 
@@ -184,7 +184,7 @@ def test_below_the_threshold_nothing_is_shifted(
     chosen = choose(cassini, make_state(W=(), V=()), make_decision(W_AND_V))
     assert not chosen.slots
     assert chosen.components[0].why_none == (
-        "a score of 0.99 is below 0.999: priorities or adaptive unfairness do more for these jobs"
+        "a score of 0.992 is below 0.999: priorities or adaptive unfairness do more for these jobs"
     )
 
 

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hocket import _hocket
-from hocket.network import Network
-from hocket.schedulers.cassini import Options, check_relative_shifts
+from hocket.engines.network import Network
+from hocket.profiles import PhaseSpec, WorkloadProfile
+from hocket.schedulers.cassini import CassiniOptions, check_relative_shifts
 from hocket.schedulers.cassini.answers import Answers, reference
 from hocket.schedulers.cassini.components import Member, Part, layout
 from hocket.schedulers.cassini.expected import expected_score
-from hocket.workloads import PhaseSpec, WorkloadProfile
 
 MS = 10**9
 GBPS = 10**9
@@ -72,8 +72,10 @@ def test_flows_multiply_what_a_job_asks_for() -> None:
 
 def one_network(links: int) -> Network:
     """Any links of 50 Gbps: who crosses them is said by members."""
-    nodes = [(f"n{number}", "host") for number in range(links + 1)]
-    cables = [(number, number + 1, 50 * GBPS, 0) for number in range(links)]
+    nodes: list[tuple[str, _hocket._NodeKind]] = [(f"n{number}", "host") for number in range(links + 1)]
+    cables: list[_hocket._Cable] = [
+        {"a": number, "b": number + 1, "rate_bps": 50 * GBPS, "delay_ps": 0} for number in range(links)
+    ]
     fabric = _hocket.Fabric(nodes, cables)
     return Network(fabric, tuple(fabric.links()), {}, (0,) * links)
 
@@ -95,7 +97,7 @@ def test_theorem_1_holds_on_trees_of_jobs_and_links(data: st.DataObject) -> None
     network = one_network(jobs)
     (part,) = layout(members, [50 * GBPS] * 2 * jobs).parts
     # Answers check it themselves; that they did needs a loop-free circle.
-    (answer,) = Answers(Options(), network, seed=0).of([part])
+    (answer,) = Answers(CassiniOptions(), network, seed=0).of([part])
     assert answer.circle is not None
     assert answer.circle.origin == "loop-free"
     assert answer.circle.turned(0).shifts_ps[0] == 0
@@ -113,7 +115,7 @@ def test_periods_without_a_circle_are_left_to_chance_and_discard_nothing() -> No
     profiles = [job_profile(period, (0, 20, 40)) for period in (997, 613, 389)]
     members = [member(name, profile, 0) for name, profile in zip("abc", profiles, strict=True)]
     (part,) = layout(members, [50 * GBPS] * 2).parts
-    (answer,) = Answers(Options(tolerance=0), one_network(1), seed=0).of([part])
+    (answer,) = Answers(CassiniOptions(tolerance=0), one_network(1), seed=0).of([part])
     assert answer.circle is None
     assert not answer.discards
     assert answer.scores == answer.expected
@@ -122,7 +124,7 @@ def test_periods_without_a_circle_are_left_to_chance_and_discard_nothing() -> No
 
 
 def test_a_part_is_solved_once_while_it_is_there() -> None:
-    answers = Answers(Options(), one_network(1), seed=0)
+    answers = Answers(CassiniOptions(), one_network(1), seed=0)
     (part,) = layout([member("a", HALF, 0), member("b", HALF, 0)], [50 * GBPS] * 2).parts
     (other,) = layout([member("a", HALF, 0), member("c", HALF, 0)], [50 * GBPS] * 2).parts
     (first,) = answers.of([part])

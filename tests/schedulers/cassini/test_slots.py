@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 from hocket import _hocket
-from hocket.network import Network
-from hocket.runner import plain
-from hocket.schedulers.cassini import Options, Slot
+from hocket.engines.network import Network
+from hocket.engines.specs import plain
+from hocket.profiles import PhaseSpec, WorkloadProfile
+from hocket.schedulers.cassini import CassiniOptions, Slot
 from hocket.schedulers.cassini.answers import Answers
 from hocket.schedulers.cassini.components import Member, Part, layout
 from hocket.schedulers.cassini.slots import Prediction, Spacing
-from hocket.workloads import PhaseSpec, WorkloadProfile, profile
+from hocket.workloads import profile
 
 RATE_BPS = 50 * 10**9
 JITTER = 0.01
@@ -29,7 +30,7 @@ def part_of(*models: tuple[str, int]) -> Part:
 
 
 def spaced(part: Part, jitter: float = JITTER) -> Spacing:
-    (answer,) = Answers(Options(), NETWORK, seed=0).of([part])
+    (answer,) = Answers(CassiniOptions(), NETWORK, seed=0).of([part])
     assert answer.circle is not None
     found = Prediction(FABRIC, part, jitter=jitter, adjust=True, seed=3).spacing(answer.circle.turned(0))
     assert found is not None
@@ -60,9 +61,10 @@ def paid_and_adjusted(part: Part, slots: Spacing | None, until_ps: int) -> tuple
             run.align(job, slots.offsets_ps[place], slots.periods_ps[place], True)
     run.advance(until_ps)
     tables = run.take_tables()
-    rows = {name: np.frombuffer(column[1], column[0]) for name, column in tables["iterations"].items()}
+    rows = {name: np.frombuffer(its["buffer"], its["dtype"]) for name, its in tables["iterations"].items()}
     paid_ps = (rows["duration_ps"].sum() + rows["delayed_ps"].sum()) / rows["count"].sum()
-    adjusted = np.frombuffer(tables["adjustments"]["job"][1], tables["adjustments"]["job"][0])
+    adjusted_jobs = tables["adjustments"]["job"]
+    adjusted = np.frombuffer(adjusted_jobs["buffer"], adjusted_jobs["dtype"])
     most = int(np.bincount(adjusted, minlength=1).max())
     return float(paid_ps) / 1e9, most / (until_ps / 60e12)
 

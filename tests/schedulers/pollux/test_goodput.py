@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hocket.schedulers import Job
+from hocket.schedulers import ClusterJob
 from hocket.schedulers.pollux.fitting import fitted_throughput
 from hocket.schedulers.pollux.goodput import Goodput, Throughput
 from hocket.schedulers.pollux.speedups import goodputs
+from hocket.workloads import find_model
 
 ORACLE: list[dict[str, Any]] = json.loads((Path(__file__).parent / "oracle.json").read_text(encoding="utf-8"))
 
@@ -80,7 +81,7 @@ def test_no_batch_size_within_the_limits_is_worth_nothing() -> None:
 
 def test_compute_time_of_a_profile_that_is_linear_in_the_batch_size_is_found_exactly() -> None:
     # The catalogue's DLRM computes for 0.25 ms a sample, and sends nothing on one worker.
-    throughput = fitted_throughput("DLRM", None, 1_000, (1, 2, 4))
+    throughput = fitted_throughput(find_model("DLRM"), None, 1_000, (1, 2, 4))
     assert throughput.compute_s == pytest.approx(0, abs=1e-9)
     assert throughput.compute_per_sample_s == pytest.approx(0.000_25)
 
@@ -90,15 +91,15 @@ def test_compute_time_of_a_profile_that_is_linear_in_the_batch_size_is_found_exa
 )
 def test_the_fitted_model_is_within_a_fifth_of_the_profile(model: str, batch_size: int) -> None:
     sizes = tuple(range(1, 13))
-    throughput = fitted_throughput(model, None, batch_size, sizes)
-    job = Job("job", model, batch_size, None, 0, 1, sizes, 1)
+    throughput = fitted_throughput(find_model(model), None, batch_size, sizes)
+    job = ClusterJob("job", model, batch_size, None, 0, 1, sizes, 1)
     for workers in sizes:
         profiled_ms = job.profile(workers).period_ps / 10**9
         assert iteration_ms(throughput, workers, workers, batch_size) == pytest.approx(profiled_ms, rel=0.2)
 
 
 def test_batch_sizes_stay_within_the_catalogue_or_where_they_were_submitted() -> None:
-    job = Job("job", "VGG16", 1_400, None, 0, 1, tuple(range(1, 13)), 1)
+    job = ClusterJob("job", "VGG16", 1_400, None, 0, 1, tuple(range(1, 13)), 1)
     tuned, kept = goodputs(job, 11_388, True), goodputs(job, 11_388, False)
     for workers in job.sizes:
         assert 512 <= tuned.on(workers, workers).batch_size <= 1_800
@@ -107,7 +108,7 @@ def test_batch_sizes_stay_within_the_catalogue_or_where_they_were_submitted() ->
 
 
 def test_a_job_that_cannot_run_on_one_worker_starts_with_a_batch_of_its_fewest() -> None:
-    job = Job("job", "GPT2", 48, "pipeline", 0, 2, (2,), 1)
+    job = ClusterJob("job", "GPT2", 48, "pipeline", 0, 2, (2,), 1)
     best = goodputs(job, 11_388, False).on(2, 2)
     # The first batch, 2 × 48 samples, is worth one a sample.
     assert best.goodput == pytest.approx(96 / (job.profile(2).period_ps / 10**12), rel=0.03)

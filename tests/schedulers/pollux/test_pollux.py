@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hocket import InputError
-from hocket.schedulers import Cluster, Decision, Gpus, Job, JobState, State
-from hocket.schedulers.pollux import Options, Pollux
+from hocket.schedulers import Cluster, ClusterJob, Decision, Gpus, JobState, State
+from hocket.schedulers.pollux import Pollux, PolluxOptions
 
 S = 10**12
 PERIOD_PS = 60 * S
@@ -26,7 +26,9 @@ def job(
     name: str, model: str = "VGG16", batch_size: int = 1_400, sizes: tuple[int, ...] = (1, 2, 3, 4)
 ) -> JobState:
     """A job that has just arrived."""
-    return JobState(Job(name, model, batch_size, None, 0, 2, sizes, 10**7), 0, (), batch_size, None, 0, 0)
+    return JobState(
+        ClusterJob(name, model, batch_size, None, 0, 2, sizes, 10**7), 0, (), batch_size, None, 0, 0
+    )
 
 
 def state(cluster: Cluster, *jobs: JobState, now_ps: int = 0) -> State:
@@ -34,9 +36,9 @@ def state(cluster: Cluster, *jobs: JobState, now_ps: int = 0) -> State:
     return State(now_ps, cluster, jobs, (0,) * len(cluster.gpus))
 
 
-def options(**changes: object) -> Options:
+def options(**changes: object) -> PolluxOptions:
     """Options with few generations, which small clusters are searched well with."""
-    return Options.model_validate({"population": 30, "generations": 30, **changes})
+    return PolluxOptions.model_validate({"population": 30, "generations": 30, **changes})
 
 
 def applied(before: State, decision: Decision, now_ps: int) -> State:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hocket.schedulers import Cluster, Gpus, Job, JobState, State
+from hocket.schedulers import Cluster, ClusterJob, Gpus, JobState, State
 
 S = 10**12
 MakeCluster = Callable[[int, int, int], Cluster]
@@ -44,7 +44,9 @@ def make_job() -> MakeJob:
         model: tuple[str, int] = ("VGG16", 1400),
     ) -> JobState:
         name_of_model, batch_size = model
-        job = Job(name, name_of_model, batch_size, None, arrival_ps, requested, sizes, 1_000 * batch_size)
+        job = ClusterJob(
+            name, name_of_model, batch_size, None, arrival_ps, requested, sizes, 1_000 * batch_size
+        )
         has_run = bool(gpus) if started is None else started
         return JobState(job, done, gpus, batch_size, arrival_ps if has_run else None, 0, 0)
 

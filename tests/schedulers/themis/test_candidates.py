@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hocket.schedulers import Cluster, Decision, Gpus, JobState, Span, State
 from hocket.schedulers.checks import checked
-from hocket.schedulers.themis import Options, Themis
+from hocket.schedulers.themis import Themis, ThemisOptions
 from hocket.schedulers.themis.candidates import EqualPlacements
 from hocket.schedulers.themis.fairness import FinishTime, speedup
 from hocket.schedulers.themis.regions import Regions
@@ -70,7 +70,7 @@ def test_jobs_change_places_where_no_slowdown_ties_them(
     # Three GPUs of one rack are free, and one of each of three others. DLRM's ρ is the same on either.
     before = {"busy": (0, 1, 2, 4, 5, 6, 8, 9, 10, 12)}
     own = {**before, "dlrm": (3, 7, 11), "other": (13, 14, 15)}
-    bound = FinishTime(make_job("other", sizes=(1, 3), model=other), 0, 16, 1.0, Options())
+    bound = FinishTime(make_job("other", sizes=(1, 3), model=other), 0, 16, 1.0, ThemisOptions())
     widest = {"dlrm": Span.RACKS, "other": bound.widest(3, Span.RACK)}
     regions, auctioned = Regions(make_cluster(4, 4, 1)), [3, 7, 11, 13, 14, 15]
     found = EqualPlacements(regions, before, own, auctioned, widest, "auctioned").sample(10, Random(1))
@@ -122,7 +122,9 @@ def test_racks_of_different_sizes_are_not_alike() -> None:
 
 
 @st.composite
-def busy_clusters(draw: st.DrawFn, make_cluster: MakeCluster, make_job: MakeJob) -> tuple[State, Options]:
+def busy_clusters(
+    draw: st.DrawFn, make_cluster: MakeCluster, make_job: MakeJob
+) -> tuple[State, ThemisOptions]:
     """A cluster with jobs on some of its GPUs, leases of every age, and jobs that wait."""
     cluster = make_cluster(*draw(st.sampled_from(SHAPES)))
     free = draw(st.permutations(range(len(cluster.gpus))))
@@ -153,17 +155,17 @@ def busy_clusters(draw: st.DrawFn, make_cluster: MakeCluster, make_job: MakeJob)
     }
     taken = {gpu for each in jobs for gpu in each.gpus}
     given_ps = tuple(now_ps - age if gpu in taken else 0 for gpu, age in enumerate(ages))
-    return State(now_ps, cluster, tuple(jobs), given_ps), Options.model_validate(table)
+    return State(now_ps, cluster, tuple(jobs), given_ps), ThemisOptions.model_validate(table)
 
 
 @pytest.fixture(scope="session")
-def clusters(make_cluster: MakeCluster, make_job: MakeJob) -> st.SearchStrategy[tuple[State, Options]]:
+def clusters(make_cluster: MakeCluster, make_job: MakeJob) -> st.SearchStrategy[tuple[State, ThemisOptions]]:
     return busy_clusters(make_cluster, make_job)
 
 
 def decided(
-    data: st.DataObject, clusters: st.SearchStrategy[tuple[State, Options]]
-) -> tuple[State, Options, Decision]:
+    data: st.DataObject, clusters: st.SearchStrategy[tuple[State, ThemisOptions]]
+) -> tuple[State, ThemisOptions, Decision]:
     state, options = data.draw(clusters)
     return state, options, Themis(options, 3).schedule(state, 8)
 
@@ -176,7 +178,7 @@ def leased(state: State, job: JobState) -> set[int]:
 @settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_every_candidate_can_be_carried_out(
-    clusters: st.SearchStrategy[tuple[State, Options]], data: st.DataObject
+    clusters: st.SearchStrategy[tuple[State, ThemisOptions]], data: st.DataObject
 ) -> None:
     state, _, decision = decided(data, clusters)
     checked(decision, state)  # no GPU twice, sizes that jobs run on, as many workers in every candidate
@@ -185,7 +187,7 @@ def test_every_candidate_can_be_carried_out(
 @settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_candidates_slow_nobody_down_and_keep_leases_and_who_stays(
-    clusters: st.SearchStrategy[tuple[State, Options]], data: st.DataObject
+    clusters: st.SearchStrategy[tuple[State, ThemisOptions]], data: st.DataObject
 ) -> None:
     state, options, decision = decided(data, clusters)
     own = decision.candidates[0].placement
@@ -206,7 +208,7 @@ def test_candidates_slow_nobody_down_and_keep_leases_and_who_stays(
 @settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_a_lease_is_given_up_only_for_a_size_that_a_job_runs_on(
-    clusters: st.SearchStrategy[tuple[State, Options]], data: st.DataObject
+    clusters: st.SearchStrategy[tuple[State, ThemisOptions]], data: st.DataObject
 ) -> None:
     state, _, decision = decided(data, clusters)
     for job in state.jobs:
@@ -221,7 +223,7 @@ def test_a_lease_is_given_up_only_for_a_size_that_a_job_runs_on(
 @settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_nobody_waits_while_its_smallest_size_is_free(
-    clusters: st.SearchStrategy[tuple[State, Options]], data: st.DataObject
+    clusters: st.SearchStrategy[tuple[State, ThemisOptions]], data: st.DataObject
 ) -> None:
     state, _, decision = decided(data, clusters)
     placement = decision.candidates[0].placement
@@ -251,14 +253,14 @@ def test_no_two_candidates_are_the_same_but_for_numbers_of_racks(
     jobs = [make_job(f"r{gpu}", (gpu,), sizes=(1,), requested=1) for gpu in order[:running]]
     jobs += [make_job(f"f{number}", sizes=(1, 2), requested=2) for number in range(fresh)]
     state = State(MINUTE, cluster, tuple(jobs), (0,) * 8)
-    found = [each.placement for each in Themis(Options(), 1).schedule(state, 10).candidates]
+    found = [each.placement for each in Themis(ThemisOptions(), 1).schedule(state, 10).candidates]
     for index, one in enumerate(found):
         assert not any(alike(cluster, one, other) for other in found[:index])
 
 
 def test_the_same_seed_draws_the_same_candidates(make_cluster: MakeCluster, make_job: MakeJob) -> None:
     def decisions(seed: int) -> list[Decision]:
-        themis, cluster = Themis(Options(), seed), make_cluster(6, 4, 1)
+        themis, cluster = Themis(ThemisOptions(), seed), make_cluster(6, 4, 1)
         running = [make_job(f"r{number}", (number * 4, number * 4 + 1)) for number in range(3)]
         fresh = [make_job(f"f{number}", requested=6, sizes=(3, 6)) for number in range(3)]
         states = [State(now * MINUTE, cluster, (*running, *fresh), (0,) * 24) for now in (1, 12, 25)]
@@ -274,7 +276,7 @@ def test_asking_for_candidates_does_not_change_the_choice(
 ) -> None:
     cluster = make_cluster(3, 4, 1)
     jobs = tuple(make_job(f"j{number}", requested=number % 4 + 1) for number in range(6))
-    themis = {count: Themis(Options(), 5) for count in (1, 10)}
+    themis = {count: Themis(ThemisOptions(), 5) for count in (1, 10)}
     for now in range(5):
         state = State(now * MINUTE, cluster, jobs, (0,) * 12)
         own = [each.schedule(state, count).candidates[0] for count, each in themis.items()]

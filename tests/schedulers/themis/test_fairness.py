@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from hocket.schedulers import Cluster, JobState, Span, State
-from hocket.schedulers.themis import Options
+from hocket.schedulers.themis import ThemisOptions
 from hocket.schedulers.themis.fairness import Competition, FinishTime, speedup
 
 MakeCluster = Callable[[int, int, int], Cluster]
@@ -18,7 +18,7 @@ S = 10**12
 def finish_time(
     job: JobState, now_ps: int = 0, competing: float = 1.0, cluster_gpus: int = 8, **options: object
 ) -> FinishTime:
-    return FinishTime(job, now_ps, cluster_gpus, competing, Options.model_validate(options))
+    return FinishTime(job, now_ps, cluster_gpus, competing, ThemisOptions.model_validate(options))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hocket.errors import InputError
 from hocket.schedulers import Cluster, Decision, Gpus, JobState, State
 from hocket.schedulers.checks import checked
-from hocket.schedulers.themis import Options, Themis
+from hocket.schedulers.themis import Themis, ThemisOptions
 
 MakeCluster = Callable[[int, int, int], Cluster]
 MakeJob = Callable[..., JobState]
@@ -20,7 +20,7 @@ MINUTE = 60 * S
 
 
 def ask(state: State, seed: int = 1, **options: object) -> Decision:
-    return Themis(Options.model_validate(options), seed).schedule(state, 1)
+    return Themis(ThemisOptions.model_validate(options), seed).schedule(state, 1)
 
 
 def placed(decision: Decision) -> dict[str, Gpus]:
@@ -200,7 +200,7 @@ def test_who_wins_its_gpus_again_stays_on_them_with_a_new_lease(
 ) -> None:
     # Two racks are free that are as good, and the job is in the last.
     cluster, job = make_cluster(3, 4, 1), make_job("a", (8, 9, 10, 11), requested=4)
-    themis = Themis(Options(), 1)
+    themis = Themis(ThemisOptions(), 1)
     for minutes in (10, 20, 30):
         decision = themis.schedule(make_state(minutes * MINUTE, cluster, job), 10)
         assert [dict(each.placement) for each in decision.candidates] == [{"a": (8, 9, 10, 11)}]
@@ -250,7 +250,7 @@ def test_a_thousand_gpus_are_auctioned_server_by_server(
 ) -> None:
     cluster = make_cluster(32, 4, 8)
     jobs = [make_job(f"j{n}", requested=n % 8 + 1, sizes=tuple(range(1, 12))) for n in range(170)]
-    themis = Themis(Options(), 1)
+    themis = Themis(ThemisOptions(), 1)
     fresh = make_state(0, cluster, *jobs)
     first = checked(themis.schedule(fresh, 10), fresh)
     # They ask for 759 GPUs of 1,024, none for more than a server has.
@@ -292,7 +292,7 @@ def test_bad_input_is_named(make_cluster: MakeCluster, make_job: MakeJob, make_s
     with pytest.raises(InputError, match="big: needs 8 workers at least, but the cluster has 4 GPUs"):
         ask(state)
     with pytest.raises(InputError, match="candidates: 0 is below 1"):
-        Themis(Options(), 1).schedule(make_state(0, make_cluster(1, 1, 4)), 0)
+        Themis(ThemisOptions(), 1).schedule(make_state(0, make_cluster(1, 1, 4)), 0)
 
 
 @pytest.mark.parametrize(
@@ -300,4 +300,4 @@ def test_bad_input_is_named(make_cluster: MakeCluster, make_job: MakeJob, make_s
 )
 def test_options_have_limits(table: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=next(iter(table))):
-        Options.model_validate(table)
+        ThemisOptions.model_validate(table)

@@ -15,11 +15,13 @@ use num_integer::Integer;
 use rand::RngExt;
 use thiserror::Error;
 
-use crate::circle::unified_perimeter;
 use crate::commensurate::{commensurate, stretched};
 use crate::demand::Demand;
-use crate::problem::{CompatError, JointLink, JointProblem};
-use crate::solver::{Budget, Solution, SolveOptions, solve_joint};
+use crate::error::CompatError;
+use crate::perimeter::unified_perimeter;
+use crate::problem::{JointLink, JointProblem};
+use crate::search::{Budget, SolveOptions};
+use crate::solver::{Solution, solve_joint};
 
 /// Up to this many jobs, the optimum is searched for and usually proven. The search grows
 /// exponentially with jobs: it proves a ring of 6 unlike jobs in 0.4 s and one of 7 not in 10 s.
@@ -163,14 +165,11 @@ pub fn choose_batch_sizes(
         }
     }
     bounded.sort_by_key(|(bound, _)| std::cmp::Reverse(*bound));
-    let mut best: Option<(i64, Vec<usize>, ClusterSolution)> = None;
+    let mut best: Option<Chosen> = None;
     let mut solved = 0;
     for (bound, profiles) in bounded {
         // What may only draw level still counts if its choices come first.
-        let beaten = |(score, chosen, _): &(i64, Vec<usize>, ClusterSolution)| {
-            bound < *score || bound == *score && *chosen < profiles
-        };
-        if best.as_ref().is_some_and(beaten) {
+        if best.as_ref().is_some_and(|best| best.beats(bound, &profiles)) {
             continue;
         }
         solved += 1;
@@ -178,20 +177,32 @@ pub fn choose_batch_sizes(
             Err(error) => failure = failure.or(Some(error)),
             Ok(solution) => {
                 let score = in_billionths(solution.score);
-                let better = best.as_ref().is_none_or(|(top, chosen, _)| {
-                    score > *top || score == *top && profiles < *chosen
-                });
-                if better {
-                    best = Some((score, profiles, solution));
+                if best.as_ref().is_none_or(|best| !best.beats(score, &profiles)) {
+                    best = Some(Chosen { score, profiles, solution });
                 }
             }
         }
     }
     match best {
-        Some((_, profiles, solution)) => {
+        Some(Chosen { profiles, solution, .. }) => {
             Ok(BatchChoice { profiles, solution, combinations, solved })
         }
         None => Err(failure.expect("a combination was solved or failed").into()),
+    }
+}
+
+/// A combination of batch sizes, solved.
+struct Chosen {
+    /// In billionths.
+    score: i64,
+    profiles: Vec<usize>,
+    solution: ClusterSolution,
+}
+
+impl Chosen {
+    /// Whether it stays ahead of another combination of this score: no two have the same choices.
+    fn beats(&self, score: i64, profiles: &[usize]) -> bool {
+        score < self.score || score == self.score && *self.profiles < *profiles
     }
 }
 
@@ -493,22 +504,16 @@ impl Piece {
 
 #[cfg(test)]
 mod tests {
-    use hocket_scenario::Phase;
     use proptest::prelude::*;
 
     use super::*;
-    use crate::solver::Method;
+    use crate::search::Method;
+    use crate::testing::{profile, up};
 
     fn problem() -> impl Strategy<Value = JointProblem> {
         let job = (prop::sample::select(vec![8u64, 12, 24]), 1u64..8, 1u64..40);
-        let job = job.prop_map(|(period_ms, up_ms, gbps)| {
-            let phase = Phase {
-                start: Duration::ZERO,
-                duration: Duration::from_ms(up_ms),
-                rate: Rate::from_gbps(gbps),
-            };
-            Profile::new(Duration::from_ms(period_ms), vec![phase]).unwrap()
-        });
+        let job =
+            job.prop_map(|(period_ms, up_ms, gbps)| profile(period_ms, &[up(0, up_ms, gbps)]));
         let jobs = prop::collection::vec(job, 2..5);
         let link = (prop::collection::vec((0usize..5, 0u32..3), 1..4), 20u64..60, 1u32..3);
         (jobs, prop::collection::vec(link, 1..5)).prop_map(|(jobs, wishes)| {

@@ -28,8 +28,14 @@ pub(super) struct Variant {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) kinds: Vec<usize>,
-    /// Capacity in bits per second, flows, weight.
-    pub(super) variants: Vec<(u64, Vec<u32>, u32)>,
+    pub(super) variants: Vec<VariantKey>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct VariantKey {
+    capacity_bps: u64,
+    flows: Vec<u32>,
+    weight: u32,
 }
 
 impl Variant {
@@ -86,7 +92,11 @@ impl Group {
             variants: self
                 .variants
                 .iter()
-                .map(|v| (v.capacity.as_bps(), in_order(&v.flows), v.weight))
+                .map(|variant| VariantKey {
+                    capacity_bps: variant.capacity.as_bps(),
+                    flows: in_order(&variant.flows),
+                    weight: variant.weight,
+                })
                 .collect(),
         }
     }

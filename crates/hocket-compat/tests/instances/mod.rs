@@ -1,8 +1,11 @@
 //! Random instances on one link with the optimum that a constraint solver proved.
 
+#[path = "../../src/testing.rs"]
+mod testing;
+
 use hocket_compat::LinkProblem;
-use hocket_des::{Duration, Rate};
-use hocket_scenario::{Phase, Profile};
+use hocket_des::Rate;
+use hocket_scenario::Profile;
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -23,7 +26,15 @@ pub(crate) struct Instance {
 #[derive(Deserialize)]
 struct Job {
     period_ms: u64,
-    phases: Vec<(u64, u64, u64)>,
+    phases: Vec<Up>,
+}
+
+/// An array of three numbers in the file.
+#[derive(Deserialize)]
+struct Up {
+    start_ms: u64,
+    duration_ms: u64,
+    gbps: u64,
 }
 
 /// Every instance with its link.
@@ -41,10 +52,6 @@ pub(crate) fn instances() -> Vec<(Instance, LinkProblem)> {
 }
 
 fn profile(job: &Job) -> Profile {
-    let phases = job.phases.iter().map(|&(start_ms, duration_ms, gbps)| Phase {
-        start: Duration::from_ms(start_ms),
-        duration: Duration::from_ms(duration_ms),
-        rate: Rate::from_gbps(gbps),
-    });
-    Profile::new(Duration::from_ms(job.period_ms), phases.collect()).expect("valid instance")
+    let phase = |its: &Up| testing::up(its.start_ms, its.duration_ms, its.gbps);
+    testing::profile(job.period_ms, &job.phases.iter().map(phase).collect::<Vec<_>>())
 }

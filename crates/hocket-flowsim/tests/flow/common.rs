@@ -3,25 +3,29 @@
 use std::ops::ControlFlow;
 
 use hocket_des::{Duration, Rate};
-use hocket_flowsim::{Options, Outcome, run};
+use hocket_flowsim::{FlowOptions, FlowOutcome, run};
 use hocket_scenario::{
     Column, Crossing, Fabric, Job, LinkId, Phase, Profile, Scenario, Stop, Table,
 };
 
 /// A job of 240 ms, the first half of it Up at 40 Gbps, over link 0.
 pub(crate) fn job(name: &str) -> Job {
-    job_of(name, 240, &[(0, 120, 40)])
+    job_of(name, 240, &[up(0, 120, 40)])
 }
 
-/// A job over link 0 with Up phases of (start in ms, duration in ms, rate in Gbps).
-pub(crate) fn job_of(name: &str, period_ms: u64, phases: &[(u64, u64, u64)]) -> Job {
-    let phase = |&(start, duration, rate): &(u64, u64, u64)| Phase {
-        start: Duration::from_ms(start),
-        duration: Duration::from_ms(duration),
-        rate: Rate::from_gbps(rate),
-    };
-    let phases = phases.iter().map(phase).collect();
-    let profile = Profile::new(Duration::from_ms(period_ms), phases).expect("the phases fit");
+/// An Up phase.
+pub(crate) fn up(start_ms: u64, duration_ms: u64, gbps: u64) -> Phase {
+    Phase {
+        start: Duration::from_ms(start_ms),
+        duration: Duration::from_ms(duration_ms),
+        rate: Rate::from_gbps(gbps),
+    }
+}
+
+/// A job over link 0 with these Up phases.
+pub(crate) fn job_of(name: &str, period_ms: u64, phases: &[Phase]) -> Job {
+    let period = Duration::from_ms(period_ms);
+    let profile = Profile::new(period, phases.to_vec()).expect("the phases fit");
     Job::new(name, profile, vec![Crossing { link: LinkId::new(0), flows: 1 }])
 }
 
@@ -33,19 +37,20 @@ pub(crate) fn on_one_link(jobs: Vec<Job>, priority_queues: u8, iterations: u64) 
 }
 
 /// Runs a scenario to its end.
-pub(crate) fn run_all(scenario: &Scenario, options: &Options) -> Outcome {
+pub(crate) fn run_all(scenario: &Scenario, options: &FlowOptions) -> FlowOutcome {
     run(scenario, options, |_| ControlFlow::Continue(())).expect("the run ends")
 }
 
 /// Runs [`on_one_link`] with default options.
-pub(crate) fn run_on_one_link(jobs: Vec<Job>, priority_queues: u8, iterations: u64) -> Outcome {
-    run_all(&on_one_link(jobs, priority_queues, iterations), &Options::default())
+pub(crate) fn run_on_one_link(jobs: Vec<Job>, priority_queues: u8, iterations: u64) -> FlowOutcome {
+    run_all(&on_one_link(jobs, priority_queues, iterations), &FlowOptions::default())
 }
 
 /// The values of a float column.
-pub(crate) fn column_f64<'a>(table: &'a Table, name: &str) -> &'a [f64] {
+pub(crate) fn column_f64(table: &Table, name: &str) -> Vec<f64> {
     match table.column(name) {
-        Some(Column::F64(values)) => values,
+        Some(Column::F64(values)) => values.clone(),
+        Some(Column::MaybeF64(values)) => values.iter().flatten().copied().collect(),
         other => panic!("{name} of {} is {other:?}", table.name),
     }
 }
@@ -54,6 +59,14 @@ pub(crate) fn column_f64<'a>(table: &'a Table, name: &str) -> &'a [f64] {
 pub(crate) fn column_u64<'a>(table: &'a Table, name: &str) -> &'a [u64] {
     match table.column(name) {
         Some(Column::U64(values)) => values,
+        other => panic!("{name} of {} is {other:?}", table.name),
+    }
+}
+
+/// The values of a column of times, in picoseconds.
+pub(crate) fn column_ps(table: &Table, name: &str) -> Vec<u64> {
+    match table.column(name) {
+        Some(Column::Time(times)) => times.iter().map(|time| time.as_ps()).collect(),
         other => panic!("{name} of {} is {other:?}", table.name),
     }
 }
@@ -71,5 +84,5 @@ pub(crate) fn column_str<'a>(table: &'a Table, name: &str) -> Vec<&'a str> {
 /// A float column's values that belong to one job.
 pub(crate) fn of_job(table: &Table, job: &str, name: &str) -> Vec<f64> {
     let rows = column_str(table, "job").into_iter().zip(column_f64(table, name));
-    rows.filter(|(its, _)| *its == job).map(|(_, &value)| value).collect()
+    rows.filter(|(its, _)| *its == job).map(|(_, value)| value).collect()
 }

@@ -3,11 +3,12 @@
 use std::num::NonZeroU16;
 
 use hocket_des::{Duration, Time};
-use hocket_flowsim::Options;
+use hocket_flowsim::FlowOptions;
 use hocket_scenario::{Job, Share, Weight};
 
 use crate::common::{
-    column_f64, column_str, column_u64, job, job_of, of_job, on_one_link, run_all, run_on_one_link,
+    column_f64, column_ps, column_str, column_u64, job, job_of, of_job, on_one_link, run_all,
+    run_on_one_link, up,
 };
 
 /// Two adaptive jobs that ask for the whole link for 1 s, the second 0.2 s after the first: how
@@ -16,11 +17,11 @@ fn staggered_adaptive_communication_s(steps: u16) -> [f64; 2] {
     let adaptive = |name, arrival_ms| Job {
         share: Share::Adaptive(Weight::ONE),
         arrival: Time::ZERO + Duration::from_ms(arrival_ms),
-        ..job_of(name, 10_000, &[(0, 1_000, 50)])
+        ..job_of(name, 10_000, &[up(0, 1_000, 50)])
     };
-    let options = Options {
+    let options = FlowOptions {
         adaptive_steps: NonZeroU16::new(steps).expect("a test has steps"),
-        ..Options::default()
+        ..FlowOptions::default()
     };
     let scenario = on_one_link(vec![adaptive("a", 0), adaptive("b", 200)], 1, 1);
     let outcome = run_all(&scenario, &options);
@@ -52,8 +53,8 @@ fn sixty_four_steps_of_an_adaptive_weight_are_within_half_a_percent_of_a_thousan
 #[test]
 fn an_adaptive_job_at_its_cap_ends_on_time_after_its_rival_has_left() {
     let capped =
-        Job { share: Share::Adaptive(Weight::ONE), ..job_of("capped", 100, &[(0, 80, 25)]) };
-    let rival = job_of("rival", 100, &[(0, 10, 50)]);
+        Job { share: Share::Adaptive(Weight::ONE), ..job_of("capped", 100, &[up(0, 80, 25)]) };
+    let rival = job_of("rival", 100, &[up(0, 10, 50)]);
     let outcome = run_on_one_link(vec![capped, rival], 1, 1);
     let communication_s = column_f64(&outcome.tables.iterations, "communication_s");
     assert!(communication_s.iter().all(|&s| s > 0.010), "{communication_s:?}");
@@ -76,7 +77,7 @@ fn jitter_breaks_the_symmetry_that_holds_adaptive_jobs_together() {
 fn jobs_beyond_the_last_queue_share_it_fairly() {
     let with_priority = |name, priority| Job { priority, ..job(name) };
     let jobs = vec![with_priority("a", 0), with_priority("b", 1), with_priority("c", 2)];
-    let options = Options { rates_until: Time::from_ps(1), ..Options::default() };
+    let options = FlowOptions { rates_until: Time::from_ps(1), ..FlowOptions::default() };
     let rates = |queues| {
         let outcome = run_all(&on_one_link(jobs.clone(), queues, 1), &options);
         column_u64(&outcome.tables.rates, "rate_bps").to_vec()
@@ -107,7 +108,7 @@ fn a_job_pushed_out_of_its_slot_waits_for_the_next_one() {
     // slot is at 720 ms.
     let adjustments = &outcome.tables.adjustments;
     assert_eq!(column_str(adjustments, "job"), ["keeps"]);
-    assert_eq!(column_u64(adjustments, "time_ps"), [552_000_000_000]);
+    assert_eq!(column_ps(adjustments, "at_s"), [552_000_000_000]);
     assert!((column_f64(adjustments, "deviation_s")[0] - 0.072).abs() < 1e-12);
     assert!((column_f64(adjustments, "delay_s")[0] - 0.168).abs() < 1e-12);
     let delayed_s = of_job(&outcome.tables.iterations, "keeps", "delayed_s");
@@ -123,15 +124,15 @@ fn after_every_adjustment_a_drifting_job_starts_within_its_slot() {
         time_shift: Some(Duration::from_ms(100)),
         readjust: true,
         jitter: 0.03,
-        ..job_of("drifts", 240, &[(60, 120, 40)])
+        ..job_of("drifts", 240, &[up(60, 120, 40)])
     };
     let outcome = run_on_one_link(vec![drifts], 1, 2_000);
     let iterations = &outcome.tables.iterations;
     let mut adjusted = 0;
     for (start_ps, delayed_s) in
-        column_u64(iterations, "start_ps").iter().zip(column_f64(iterations, "delayed_s")).skip(1)
+        column_ps(iterations, "start_s").iter().zip(column_f64(iterations, "delayed_s")).skip(1)
     {
-        if *delayed_s > 0.0 {
+        if delayed_s > 0.0 {
             adjusted += 1;
             assert_eq!((start_ps - 100_000_000_000) % 240_000_000_000, 0);
         }
@@ -144,7 +145,7 @@ fn after_every_adjustment_a_drifting_job_starts_within_its_slot() {
 fn a_padded_job_starts_at_the_pad_and_not_before() {
     let padded = Job { pad_to: Some(Duration::from_ms(300)), ..job("a") };
     let outcome = run_on_one_link(vec![padded], 1, 3);
-    let starts_ms: Vec<_> = column_u64(&outcome.tables.iterations, "start_ps")
+    let starts_ms: Vec<_> = column_ps(&outcome.tables.iterations, "start_s")
         .iter()
         .map(|ps| ps / 1_000_000_000)
         .collect();

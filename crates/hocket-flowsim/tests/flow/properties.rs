@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use hocket_des::{Duration, Rate, Time};
-use hocket_flowsim::{Options, Outcome, RunError, run};
+use hocket_flowsim::{FlowError, FlowOptions, FlowOutcome, run};
 use hocket_scenario::{
     Cable, Crossing, Fabric, Job, LinkId, MAX_RATE, Node, NodeId, NodeKind, Phase, Profile,
     Scenario, Share, Stop, Weight,
 };
 use proptest::prelude::*;
 
-use crate::common::{column_str, column_u64, job_of, run_all};
+use crate::common::{column_ps, column_str, column_u64, job_of, run_all, up};
 
 pub(crate) const ITERATIONS: u64 = 5;
 
@@ -32,8 +32,8 @@ pub(crate) fn scenario(jobs: Vec<Job>) -> Scenario {
     Scenario::new(fabric(), jobs, 2, 7, stop).expect("the strategy gives valid jobs")
 }
 
-fn simulate(jobs: Vec<Job>) -> Outcome {
-    run_all(&scenario(jobs), &Options::default())
+fn simulate(jobs: Vec<Job>) -> FlowOutcome {
+    run_all(&scenario(jobs), &FlowOptions::default())
 }
 
 fn share() -> impl Strategy<Value = Share> {
@@ -55,7 +55,7 @@ fn any_job() -> impl Strategy<Value = Job> {
             let mut end_ms = 0;
             let mut placed = Vec::new();
             for (gap_ms, duration_ms, gbps) in phases {
-                placed.push((end_ms + gap_ms, duration_ms, gbps));
+                placed.push(up(end_ms + gap_ms, duration_ms, gbps));
                 end_ms += gap_ms + duration_ms;
             }
             let crossing = |(link, flows)| Crossing { link: LinkId::new(link), flows };
@@ -108,13 +108,13 @@ fn extreme_job() -> impl Strategy<Value = Job> {
 }
 
 /// Start and end of each job's iterations.
-fn spans(outcome: &Outcome) -> BTreeMap<String, Vec<(u64, u64)>> {
+fn spans(outcome: &FlowOutcome) -> BTreeMap<String, Vec<(u64, u64)>> {
     let iterations = &outcome.tables.iterations;
     let mut spans: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for ((job, &start_ps), &end_ps) in column_str(iterations, "job")
+    for ((job, start_ps), end_ps) in column_str(iterations, "job")
         .into_iter()
-        .zip(column_u64(iterations, "start_ps"))
-        .zip(column_u64(iterations, "end_ps"))
+        .zip(column_ps(iterations, "start_s"))
+        .zip(column_ps(iterations, "end_s"))
     {
         spans.entry(job.to_owned()).or_default().push((start_ps, end_ps));
     }
@@ -146,7 +146,7 @@ proptest! {
     #[test]
     fn a_run_ends_with_its_last_iteration(jobs in any_jobs()) {
         let outcome = simulate(jobs);
-        let last_ps = column_u64(&outcome.tables.iterations, "end_ps").last().copied();
+        let last_ps = column_ps(&outcome.tables.iterations, "end_s").last().copied();
         prop_assert_eq!(Some(outcome.ended.as_ps()), last_ps);
     }
 
@@ -193,11 +193,11 @@ proptest! {
         let fabric = Fabric::one_link(rate, Duration::ZERO).expect("the rate is above zero");
         let stop = Stop { iterations: Some(3), until: None };
         if let Ok(scenario) = Scenario::new(fabric, named(jobs), 1, 3, stop) {
-            match run(&scenario, &Options::default(), |_| ControlFlow::Continue(())) {
+            match run(&scenario, &FlowOptions::default(), |_| ControlFlow::Continue(())) {
                 Ok(outcome) => prop_assert!(outcome.tables.iterations.rows() >= 3),
                 Err(error) => prop_assert!(matches!(
                     error,
-                    RunError::Stalled { .. } | RunError::TooLong { .. }
+                    FlowError::Stalled { .. } | FlowError::TooLong { .. }
                 ), "{error}"),
             }
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hocket_des::{Bytes, Duration, Rate};
-use hocket_flowsim::{Options, Outcome};
+use hocket_flowsim::{FlowOptions, FlowOutcome};
 use hocket_scenario::workload::{Exchange, Operation, OperationKind, Rank, Workload};
 use hocket_scenario::{
     Algorithm, Cable, CollectiveKind, Fabric, Framing, Job, Node, NodeId, NodeKind, PathChoice,
@@ -78,10 +78,10 @@ fn job(name: &str, spec: TrainingSpec) -> Job {
     Job::with_work(name, Work::Training(Box::new(training)))
 }
 
-fn run_jobs(hosts: u32, jobs: Vec<Job>, iterations: u64) -> Outcome {
+fn run_jobs(hosts: u32, jobs: Vec<Job>, iterations: u64) -> FlowOutcome {
     let stop = Stop { iterations: Some(iterations), until: None };
     let scenario = Scenario::new(one_switch(hosts), jobs, 1, 1, stop).expect("the jobs are valid");
-    run_all(&scenario, &Options::default())
+    run_all(&scenario, &FlowOptions::default())
 }
 
 fn collective_s(spec: TrainingSpec) -> f64 {

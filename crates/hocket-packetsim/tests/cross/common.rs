@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use hocket_des::{Duration, Rate, Time};
-use hocket_packetsim::{LinkChange, Model, Observer, Options, Outcome, run_scenario};
+use hocket_packetsim::{LinkChange, Model, Observer, PacketOptions, PacketOutcome, run_scenario};
 use hocket_scenario::{
     Cable, Column, Fabric, Job, JobFlow, Node, NodeId, NodeKind, Phase, Profile, Routing, Scenario,
     Stop, Table, Tables, flow_crossings,
@@ -70,9 +70,9 @@ pub(crate) fn packets_with(
     scenario: &Scenario,
     model: &Model,
     changes: &[LinkChange],
-) -> (Collected, Outcome) {
+) -> (Collected, PacketOutcome) {
     let mut tables = Collected::default();
-    let outcome = run_scenario(scenario, model, changes, &Options::default(), &mut tables);
+    let outcome = run_scenario(scenario, model, changes, &PacketOptions::default(), &mut tables);
     (tables, outcome.expect("the run passes its checks"))
 }
 
@@ -84,16 +84,19 @@ pub(crate) fn packets(scenario: &Scenario) -> Collected {
 pub(crate) fn flows(jobs: Vec<Job>, queues: u8, iterations: u64) -> Tables {
     let goodput = Rate::from_bps(LINE.as_bps() * 1_000 / 1_082);
     let scenario = scenario(racks(1, goodput), jobs, queues, iterations);
-    let options = hocket_flowsim::Options::default();
+    let options = hocket_flowsim::FlowOptions::default();
     let outcome = hocket_flowsim::run(&scenario, &options, |_| ControlFlow::Continue(()));
     outcome.expect("the run passes its checks").tables
 }
 
+/// The numbers of a column, times in picoseconds.
 pub(crate) fn values(table: &Table, column: &str) -> Vec<f64> {
     match table.column(column) {
         Some(Column::F64(values)) => values.clone(),
         Some(Column::U64(values)) => values.iter().map(|&value| value as f64).collect(),
         Some(Column::U32(values)) => values.iter().map(|&value| f64::from(value)).collect(),
+        Some(Column::MaybeF64(values)) => values.iter().flatten().copied().collect(),
+        Some(Column::Time(times)) => times.iter().map(|time| time.as_ps() as f64).collect(),
         other => panic!("{column} holds {other:?}"),
     }
 }

@@ -1,8 +1,8 @@
 //! Links that fail, come back or slow down, pinned paths, and flows spread over all ways.
 
 use hocket_des::{Bytes, Rate, Time};
-use hocket_packetsim::model::Headroom;
-use hocket_packetsim::{Change, LinkChange, Outcome, Status};
+use hocket_packetsim::model::{Headroom, Model};
+use hocket_packetsim::{Change, LinkChange, PacketOutcome, PacketStatus};
 use hocket_scenario::{Column, JobFlow, LinkId, PathChoice, Scenario, Stop, Transfer, Transport};
 use hocket_transport::Policy;
 use hocket_transport::congestion::{dcqcn, hpcc, timely};
@@ -40,7 +40,11 @@ fn scenario(spines: u32, transfers: Vec<Transfer>) -> Scenario {
     scenario.expect("the transfers are valid")
 }
 
-fn run(spines: u32, transfers: Vec<Transfer>, changes: &[LinkChange]) -> (Collected, Outcome) {
+fn run(
+    spines: u32,
+    transfers: Vec<Transfer>,
+    changes: &[LinkChange],
+) -> (Collected, PacketOutcome) {
     packets_with(&scenario(spines, transfers), &model(), changes)
 }
 
@@ -214,13 +218,68 @@ fn a_port_that_was_paused_when_its_link_failed_is_paused_when_it_is_back() {
         [change(100 * each, 0, Change::Down), change(100 * each + 1, 0, Change::Up)]
     });
     let changes: Vec<_> = [slow].into_iter().chain(failures).collect();
-    let mut model = model();
-    model.switching.buffer = Bytes::new(400_000);
     let (tables, outcome) =
-        packets_with(&scenario(1, vec![transfer(0, 2, 500_000)]), &model, &changes);
+        packets_with(&scenario(1, vec![transfer(0, 2, 500_000)]), &under_pressure(), &changes);
     // Nothing is lost to a full buffer, or the run would have failed.
     assert!(outcome.counters.pauses > 0);
     assert_close(&fct_s(&tables), &[500.0 * 1_082.0 * 8e-9], 0.01);
+}
+
+fn starting(at: u64, policy: Policy, transfer: Transfer) -> Transfer {
+    Transfer { start: at_us(at), transport: Transport::new(policy), ..transfer }
+}
+
+fn under_pressure() -> Model {
+    let mut model = model();
+    model.switching.buffer = Bytes::new(400_000);
+    model
+}
+
+const SLOW: Change = Change::Rate(Rate::from_gbps(7));
+const FAST: Change = Change::Rate(LINE);
+
+#[test]
+fn packets_that_overtake_each_other_on_a_new_way_are_sent_again() {
+    // Flow 1 takes the slow way at 463 us and the fast one at 471 us. What it sends then overtakes what is under way,
+    // and is dropped without a word: the receiver has reported the gap already.
+    let changes = [
+        change(0, 0, SLOW),
+        change(246, 2, Change::Down),
+        change(252, 0, FAST),
+        change(271, 5, SLOW),
+        change(341, 6, Change::Down),
+        change(463, 2, Change::Up),
+        change(471, 6, Change::Up),
+        change(563, 5, FAST),
+    ];
+    let timely = Policy::Timely(timely::Parameters::recommended(LINE));
+    let hpcc = Policy::Hpcc(hpcc::Parameters::recommended(LINE));
+    let transfers = vec![
+        starting(276, timely, transfer(1, 2, 45_865)),
+        starting(234, hpcc, transfer(0, 2, 178_001)),
+    ];
+    let (tables, outcome) = packets_with(&scenario(2, transfers), &under_pressure(), &changes);
+    assert!(outcome.counters.retransmissions > 0);
+    assert_eq!(fct_s(&tables).len(), 2);
+}
+
+#[test]
+fn a_pause_behind_a_slow_frame_comes_in_time_when_the_cable_turns_fast() {
+    let changes =
+        [change(89, 1, SLOW), change(298, 7, SLOW), change(306, 7, FAST), change(307, 1, FAST)];
+    let spray = JobFlow { path: PathChoice::Spray, ..JobFlow::new(host(1), host(2), 0) };
+    let mut dcqcn = dcqcn::Parameters::recommended(LINE);
+    dcqcn.rate_on_first_cnp = None;
+    let transfers = vec![
+        starting(63, Policy::PfcOnly, transfer(3, 1, 299_325)),
+        starting(121, Policy::PfcOnly, Transfer { flow: spray, ..transfer(1, 2, 134_946) }),
+        starting(137, Policy::Dcqcn(dcqcn), transfer(3, 1, 14_770)),
+        starting(89, Policy::Hpcc(hpcc::Parameters::recommended(LINE)), transfer(3, 1, 73_828)),
+    ];
+    // Nothing is lost to a full buffer, or the run would have failed.
+    let (tables, outcome) = packets_with(&scenario(2, transfers), &under_pressure(), &changes);
+    assert!(outcome.counters.pauses > 0);
+    assert_eq!(fct_s(&tables).len(), 4);
 }
 
 fn any_transfer() -> impl Strategy<Value = Transfer> {
@@ -248,9 +307,7 @@ fn any_transfer() -> impl Strategy<Value = Transfer> {
 fn any_changes() -> impl Strategy<Value = Vec<LinkChange>> {
     let each = (0_u64..600, 0_u32..8, 1_u64..300, any::<bool>());
     let both = |(at_us, cable, span_us, fails)| {
-        let slow = Change::Rate(Rate::from_gbps(7));
-        let (before, after) =
-            if fails { (Change::Down, Change::Up) } else { (slow, Change::Rate(LINE)) };
+        let (before, after) = if fails { (Change::Down, Change::Up) } else { (SLOW, FAST) };
         [change(at_us, cable, before), change(at_us + span_us, cable, after)]
     };
     prop::collection::vec(each.prop_map(both), 0..6).prop_map(|pairs| pairs.concat())
@@ -266,11 +323,9 @@ proptest! {
         changes in any_changes(),
     ) {
         let count = transfers.len();
-        let mut model = model();
-        model.switching.buffer = Bytes::new(400_000);
         let scenario = scenario(2, transfers);
-        let (tables, outcome) = packets_with(&scenario, &model, &changes);
-        prop_assert_eq!(outcome.status, Status::Complete);
+        let (tables, outcome) = packets_with(&scenario, &under_pressure(), &changes);
+        prop_assert_eq!(outcome.status, PacketStatus::Complete);
         prop_assert_eq!(fct_s(&tables).len(), count);
     }
 }

@@ -11,7 +11,7 @@ mod training;
 use std::ops::ControlFlow;
 
 use hocket_des::{Bytes, Duration, Rate};
-use hocket_packetsim::{Change, LinkChange, Status};
+use hocket_packetsim::{Change, LinkChange, PacketStatus};
 use hocket_scenario::{
     Column, Crossing, Job, JobFlow, JobId, LinkId, PathChoice, Periodic, Scenario, Stop, Transfer,
     Transport, ring_flows,
@@ -59,7 +59,7 @@ fn an_idle_network_adds_nothing_but_the_last_round_trip() {
     };
     let profile = hocket_scenario::Profile::new(Duration::from_us(10), vec![up]).unwrap();
     let packets = packets(&scenario(racks(1, LINE), vec![job("a", profile, 0, 2)], 1, 1));
-    let end = packets.values("phases", "end_ps");
+    let end = packets.values("phases", "end_s");
     assert_close(&end, &[f64::from(4 * (21_120 + 500_000) + 4 * (13_760 + 500_000))], 0.0);
 }
 
@@ -146,8 +146,8 @@ fn bytes_by_link_and_job_agree() {
 fn a_job_on_one_host_just_computes() {
     let local = job("a", profile(100, 900, 50), 0, 2).crossing(Vec::new()).sending(Vec::new());
     let (packets, flows) = both(&[local], 1, 3);
-    let found = packets.values("iterations", "end_ps");
-    assert_close(&found, &values(&flows.iterations, "end_ps"), 0.0);
+    let found = packets.values("iterations", "end_s");
+    assert_close(&found, &values(&flows.iterations, "end_s"), 0.0);
 }
 
 #[test]
@@ -201,9 +201,10 @@ fn a_transfer_counts_for_the_job_that_it_is_given_to() {
     // 500,000 bytes of the phase, and the transfer.
     assert_close(&packets.values("links", "bytes"), &[577_000.0; 4], 0.0);
     assert_close(&packets.values("phases", "bytes"), &[500_000.0], 0.0);
-    let error = hocket_flowsim::run(&with_transfer, &hocket_flowsim::Options::default(), |_| {
-        ControlFlow::Continue(())
-    });
+    let error =
+        hocket_flowsim::run(&with_transfer, &hocket_flowsim::FlowOptions::default(), |_| {
+            ControlFlow::Continue(())
+        });
     assert_eq!(
         error.unwrap_err().to_string(),
         "the number of transfers is 1; the flow engine runs periodic jobs alone, so it must be 0"
@@ -263,7 +264,7 @@ fn adaptively_unfair_dcqcn_favours_the_job_that_is_further() {
         });
         jobs[1].time_shift = Some(Duration::from_us(900));
         let packets = packets(&scenario(racks(1, LINE), jobs.to_vec(), 1, 1));
-        packets.values("phases", "end_ps")[0]
+        packets.values("phases", "end_s")[0]
     };
     let (fair, adaptive) = (first_phase_s(false), first_phase_s(true));
     assert!(adaptive < 0.99 * fair, "{adaptive} against {fair}");
@@ -287,7 +288,7 @@ fn a_run_that_is_cut_off_keeps_what_was_finished() {
     let jobs = vec![job("a", profile(0, 900, 40), 0, 2)];
     let scenario = Scenario::new(racks(1, LINE), jobs, 1, 1, stop).unwrap();
     let (packets, outcome) = packets_with(&scenario, &model(), &[]);
-    assert_eq!((outcome.status, outcome.ended), (Status::Stopped, at_us(5_000)));
+    assert_eq!((outcome.status, outcome.ended), (PacketStatus::Stopped, at_us(5_000)));
     assert_eq!(packets.values("iterations", "iteration"), [0.0, 1.0]);
     // Two phases whole, and the third.
     assert_close(&packets.values("links", "bytes"), &[13_500_000.0; 4], 0.001);

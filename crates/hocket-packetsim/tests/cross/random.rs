@@ -66,13 +66,13 @@ fn spans(
 
 fn of_packets(tables: &Collected) -> BTreeMap<(u32, u32), (f64, f64)> {
     let [rank, operation, start, end] =
-        ["rank", "operation", "start_ps", "end_ps"].map(|each| tables.values("operations", each));
+        ["rank", "operation", "start_s", "end_s"].map(|each| tables.values("operations", each));
     spans(rank, operation, start, end)
 }
 
 fn of_flows(operations: &Table) -> BTreeMap<(u32, u32), (f64, f64)> {
     let [rank, operation, start, end] =
-        ["rank", "operation", "start_ps", "end_ps"].map(|each| values(operations, each));
+        ["rank", "operation", "start_s", "end_s"].map(|each| values(operations, each));
     spans(rank, operation, start, end)
 }
 

@@ -102,7 +102,7 @@ pub(crate) fn both(fabric: Fabric, jobs: Vec<Job>, iterations: u64) -> (Collecte
     let stop = Stop { iterations: Some(iterations), until: None };
     let scenario = Scenario::new(fabric, jobs, 1, 1, stop).expect("the jobs are valid");
     let (packets, _) = packets_with(&scenario, &Model::default(), &[]);
-    let options = hocket_flowsim::Options::default();
+    let options = hocket_flowsim::FlowOptions::default();
     let outcome = hocket_flowsim::run(&scenario, &options, |_| ControlFlow::Continue(()));
     (packets, outcome.expect("the run passes its checks").tables)
 }
@@ -179,7 +179,7 @@ fn a_pipeline_with_computes_takes_as_long_on_packets_as_on_flows() {
     let found = packets.values("iterations", "iteration_s");
     assert_close(&found, &values(&flows.iterations, "iteration_s"), 0.01);
     assert_eq!(packets.values("ranks", "compute_s"), [300e-6; 6]);
-    assert_eq!(packets.values("operations", "start_ps").len(), 12);
+    assert_eq!(packets.values("operations", "start_s").len(), 12);
 }
 
 #[test]

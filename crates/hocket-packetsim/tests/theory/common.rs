@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use hocket_des::{Bytes, Duration, Rate, Time};
 use hocket_packetsim::model::{Frames, Headroom, Notification, Scheduling, Switching};
 use hocket_packetsim::{
-    FlowSpec, LinkChange, MessageSpec, Model, Options, Outcome, PathChoice, RunError, Setup,
-    WindowRule, Workload, run,
+    FlowSpec, LinkChange, MessageSpec, Model, Observer, PacketOptions, PacketOutcome,
+    PacketRunError, PacketWorkload, PathChoice, Reference, Setup, WindowRule, run,
 };
-use hocket_scenario::{Cable, Column, EcmpHash, Fabric, Node, NodeId, NodeKind, Table};
+use hocket_scenario::{Cable, Column, Fabric, Node, NodeId, NodeKind, Table};
 use hocket_transport::Policy;
 
 pub(crate) const LINE: Rate = Rate::from_gbps(100);
@@ -114,7 +114,7 @@ pub(crate) struct Trial {
     pub(crate) patterns: Vec<Vec<usize>>,
     pub(crate) messages: Vec<MessageSpec>,
     pub(crate) changes: Vec<LinkChange>,
-    pub(crate) options: Options,
+    pub(crate) options: PacketOptions,
     pub(crate) seed: u64,
 }
 
@@ -122,7 +122,7 @@ pub(crate) struct Trial {
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) tables: BTreeMap<&'static str, Vec<Table>>,
-    pub(crate) result: Result<Outcome, RunError>,
+    pub(crate) result: Result<PacketOutcome, PacketRunError>,
 }
 
 impl Trial {
@@ -136,7 +136,7 @@ impl Trial {
             flows,
             patterns: Vec::new(),
             changes: Vec::new(),
-            options: Options::default(),
+            options: PacketOptions::default(),
             seed: 1,
         }
     }
@@ -154,24 +154,31 @@ impl Trial {
 
     pub(crate) fn run(&self) -> Ran {
         let mut tables: Vec<Table> = Vec::new();
+        let result = self.run_before(&mut tables);
+        let mut by_name: BTreeMap<_, Vec<Table>> = BTreeMap::new();
+        for table in tables {
+            by_name.entry(table.name).or_default().push(table);
+        }
+        Ran { tables: by_name, result }
+    }
+
+    /// Runs while `observer` looks on.
+    pub(crate) fn run_before(
+        &self,
+        observer: &mut dyn Observer,
+    ) -> Result<PacketOutcome, PacketRunError> {
         let setup = Setup {
             fabric: &self.fabric,
             model: &self.model,
             policies: &self.policies,
             flows: &self.flows,
             patterns: &self.patterns,
-            hash: EcmpHash::Mixed,
-            longest_rtt_for_all: false,
             seed: self.seed,
+            reference: Reference::default(),
         };
         let (messages, changes) = (&self.messages[..], &self.changes[..]);
-        let work = Workload { messages, changes, ..Workload::default() };
-        let result = run(&setup, &work, &self.options, &mut tables);
-        let mut by_name: BTreeMap<_, Vec<Table>> = BTreeMap::new();
-        for table in tables {
-            by_name.entry(table.name).or_default().push(table);
-        }
-        Ran { tables: by_name, result }
+        let work = PacketWorkload { messages, changes, ..PacketWorkload::default() };
+        run(&setup, &work, &self.options, observer)
     }
 
     pub(crate) fn refusal(&self) -> String {
@@ -182,14 +189,30 @@ impl Trial {
 }
 
 impl Ran {
-    pub(crate) fn outcome(&self) -> &Outcome {
+    pub(crate) fn outcome(&self) -> &PacketOutcome {
         self.result.as_ref().expect("the run holds its own checks")
     }
 
+    pub(crate) fn error(&self) -> &PacketRunError {
+        self.result.as_ref().expect_err("the run must fail")
+    }
+
+    pub(crate) fn seconds(&self, table: &str, column: &str) -> Vec<f64> {
+        let parts = self.tables.get(table).into_iter().flatten();
+        let values = |part: &Table| match part.column(column) {
+            Some(Column::F64(values)) => values.clone(),
+            other => panic!("{table}.{column} is {other:?}"),
+        };
+        parts.flat_map(values).collect()
+    }
+
+    /// The whole numbers of a column, times in picoseconds.
     pub(crate) fn integers(&self, table: &str, column: &str) -> Vec<u64> {
         let parts = self.tables.get(table).into_iter().flatten();
         let values = |part: &Table| match part.column(column) {
             Some(Column::U64(values)) => values.clone(),
+            Some(Column::Bool(values)) => values.iter().map(|&value| value.into()).collect(),
+            Some(Column::Time(times)) => times.iter().map(|time| time.as_ps()).collect(),
             Some(Column::U32(values)) => values.iter().map(|&value| value.into()).collect(),
             other => panic!("{table}.{column} is {other:?}"),
         };
@@ -218,7 +241,7 @@ impl Ran {
     pub(crate) fn ends(&self, flows: usize) -> Vec<u64> {
         let mut ends = vec![0; flows];
         for (flow, end) in
-            self.integers("flows", "flow").iter().zip(self.integers("flows", "end_ps"))
+            self.integers("flows", "flow").iter().zip(self.integers("flows", "end_s"))
         {
             ends[*flow as usize] = end.max(ends[*flow as usize]);
         }

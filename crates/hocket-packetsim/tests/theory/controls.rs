@@ -3,7 +3,7 @@
 use hocket_des::{Bytes, Duration};
 use hocket_packetsim::model::Marking;
 use hocket_packetsim::{
-    Change, FlowSpec, LinkChange, MessageSpec, PathChoice, RunError, WindowRule,
+    Change, FlowSpec, LinkChange, MessageSpec, PacketRunError, PathChoice, WindowRule,
 };
 use hocket_scenario::{Fabric, LinkId, NodeKind};
 use hocket_transport::Policy;
@@ -132,7 +132,7 @@ fn static_windows_bring_flows_around_a_ring_through_that_pfc_alone_stops_for_goo
         FlowSpec { path: PathChoice::Pinned(path.collect()), ..flow(from, to) }
     };
     let trial = Trial::new(fabric.clone(), (0..3).map(around).collect(), 4_000_000);
-    assert!(matches!(trial.run().result, Err(RunError::Deadlock { .. })));
+    assert!(matches!(trial.run().result, Err(PacketRunError::Deadlock { .. })));
     let ran = trial.under(STATIC).run();
     assert_eq!((ran.outcome().counters.messages, ran.outcome().counters.pauses), (3, 0));
     // Each link of the ring carries two of the flows and the acknowledgements of the third, and is always busy.
@@ -268,7 +268,7 @@ fn queue_and_use(trial: &Trial, from_us: u64, until_us: u64) -> (Vec<u64>, f64) 
     let (before, ran) = (run_until(from_us), run_until(until_us));
     let carried = ran.port("s->h0", "bytes") - before.port("s->h0", "bytes");
     let could = (until_us - from_us) * 1_000_000 / 80;
-    let (times, bytes) = (ran.integers("queues", "time_ps"), ran.integers("queues", "bytes"));
+    let (times, bytes) = (ran.integers("queues", "at_s"), ran.integers("queues", "bytes"));
     let links = ran.names("queues", "link");
     let rows = times.iter().zip(bytes).zip(&links).filter(|(_, link)| *link == "s->h0");
     let mut steps = rows.map(|((time, bytes), _)| (time / 1_000_000, bytes)).peekable();

@@ -1,5 +1,5 @@
 //! What can be worked out by hand or is known from theory: times to the picosecond, shares of a link, waits, headroom,
-//! and what controls promise of their queues.
+//! what controls promise of their queues, and what a run records of all that.
 
 mod common;
 mod controls;
@@ -8,3 +8,4 @@ mod pfc;
 mod properties;
 mod scale_up;
 mod shares;
+mod telemetry;

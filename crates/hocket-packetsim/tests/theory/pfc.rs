@@ -2,7 +2,7 @@
 
 use hocket_des::{Bytes, Duration};
 use hocket_packetsim::model::{Headroom, Marking, Scheduling};
-use hocket_packetsim::{FlowSpec, RunError, WindowRule};
+use hocket_packetsim::{FlowSpec, PacketRunError, WindowRule};
 use hocket_scenario::NodeKind;
 
 use crate::common::{ACK_PS, DELAY, LINE, PACKET_PS, Trial, WIRE, at_ps, flow, star, star_around};
@@ -62,7 +62,7 @@ impl Passing {
         let ran = trial.run();
         assert!(ran.result.is_ok(), "with nothing in the way of the PAUSE there is room to spare");
         let first = ran.names("pauses", "link").iter().position(|link| link == "h1->s");
-        let heard_ps = ran.integers("pauses", "time_ps")[first.expect("host 1 is told to stop")];
+        let heard_ps = ran.integers("pauses", "at_s")[first.expect("host 1 is told to stop")];
         let sent_ps = heard_ps - self.long_ps() - PAUSE_PS;
         trial.messages[2].start = at_ps(sent_ps - 1 - self.packet_ps() - DELAY.as_ps());
         trial
@@ -85,7 +85,7 @@ fn the_published_headroom_loses_nothing_in_the_worst_case_and_a_byte_less_does()
         assert_eq!(ran.outcome().counters.losses, 0);
         for too_little in [needed - 1, needed - passing.wire()] {
             let ran = passing.worst_case(Headroom::Fixed(Bytes::new(too_little))).run();
-            let Err(RunError::LostDespitePfc { link, flow: 0, .. }) = &ran.result else {
+            let Err(PacketRunError::LostDespitePfc { link, flow: 0, .. }) = &ran.result else {
                 panic!("{:?}", ran.result)
             };
             assert_eq!(link, "h1->s");
@@ -111,8 +111,7 @@ fn n_saturated_ingresses_hold_an_nth_and_eighth_of_the_pool_each() {
         let links = ran.names("pauses", "link");
         for host in 1..=n {
             let row = links.iter().position(|link| *link == format!("h{host}->s"));
-            let heard_ps =
-                ran.integers("pauses", "time_ps")[row.expect("everybody is told to stop")];
+            let heard_ps = ran.integers("pauses", "at_s")[row.expect("everybody is told to stop")];
             let arriving_ps = heard_ps - PAUSE_PS - start_ps - 2 * DELAY.as_ps();
             let held = arriving_ps / PACKET_PS * WIRE - 4_096;
             // Within the packet that crosses the threshold, and one that left at the very start.

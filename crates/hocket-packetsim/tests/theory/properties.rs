@@ -2,7 +2,7 @@
 
 use hocket_des::{Bytes, Duration};
 use hocket_packetsim::model::{Headroom, Marking, Scheduling};
-use hocket_packetsim::{FlowSpec, MessageSpec, PathChoice, Status};
+use hocket_packetsim::{FlowSpec, MessageSpec, PacketStatus, PathChoice};
 use hocket_transport::Policy;
 use hocket_transport::congestion::{
     dcqcn, dctcp, hpcc, pint, receiver_driven, static_window, timely,
@@ -102,14 +102,14 @@ proptest! {
     fn everything_arrives_once_never_too_soon_and_again_the_same(trial in any_trial()) {
         let ran = trial.run();
         let outcome = ran.outcome();
-        prop_assert_eq!(outcome.status, Status::Complete);
+        prop_assert_eq!(outcome.status, PacketStatus::Complete);
         prop_assert_eq!(outcome.counters.losses, 0);
         let posted: u64 = trial.messages.iter().map(|each| each.bytes).sum();
         let bytes = ran.integers("flows", "bytes");
         prop_assert_eq!(bytes.iter().sum::<u64>(), posted);
         let cut_through = trial.model.switching.cut_through;
         let is_clos = trial.fabric.nodes().len() > 5;
-        let (starts, ends) = (ran.integers("flows", "start_ps"), ran.integers("flows", "end_ps"));
+        let (starts, ends) = (ran.integers("flows", "start_s"), ran.integers("flows", "end_s"));
         for (row, &of) in ran.integers("flows", "flow").iter().enumerate() {
             let FlowSpec { from, to, .. } = &trial.flows[of as usize];
             let far = is_clos && from.index() / 2 != to.index() / 2;

@@ -1,7 +1,8 @@
 //! Servers of several GPUs: what stays inside goes over their scale-up switches, by itself.
 
 use hocket_des::{Bytes, Duration, Rate};
-use hocket_packetsim::model::{Arithmetic, Headroom, Marking, Notification};
+use hocket_packetsim::model::{Headroom, Marking, Notification};
+use hocket_packetsim::reference::Arithmetic;
 use hocket_packetsim::{FlowSpec, PathChoice, WindowRule};
 use hocket_scenario::{Cable, Fabric, NodeId, NodeKind};
 use hocket_transport::Policy;

@@ -122,7 +122,7 @@ fn mean_wait(load: f64, packets: usize) -> f64 {
         })
         .collect();
     let ran = trial.run();
-    let (starts, ends) = (ran.integers("flows", "start_ps"), ran.integers("flows", "end_ps"));
+    let (starts, ends) = (ran.integers("flows", "start_s"), ran.integers("flows", "end_s"));
     let took: f64 = starts.iter().zip(&ends).map(|(start, end)| (end - start) as f64).sum();
     let fast_ps = |bytes: u64| (bytes * 8 * 1_000).div_ceil(100_000) as f64;
     let unloaded = (PACKET_PS + ACK_PS + 4 * DELAY.as_ps()) as f64 + fast_ps(1_082) + fast_ps(86);
@@ -150,7 +150,7 @@ fn a_link_that_is_asked_for_less_than_it_has_lets_nobody_wait() {
     };
     trial.messages = (0..200).map(message).collect();
     let ran = trial.run();
-    let took = ran.integers("flows", "start_ps").into_iter().zip(ran.integers("flows", "end_ps"));
+    let took = ran.integers("flows", "start_s").into_iter().zip(ran.integers("flows", "end_s"));
     assert!(took.into_iter().all(|(start, end)| end - start == alone_ps(1)));
     assert_eq!(ran.outcome().ended.as_ps(), 199 * PACKET_PS + alone_ps(1));
 }

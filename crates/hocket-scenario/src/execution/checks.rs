@@ -4,7 +4,7 @@
 use hocket_des::{Rate, Time};
 use thiserror::Error;
 
-use super::{Execution, OpenCollective};
+use super::groups::OpenCollective;
 use crate::training::Training;
 use crate::workload::OperationKind;
 use crate::{Fabric, Job};
@@ -30,38 +30,6 @@ pub enum FailedCheck {
         busbw: Rate,
         limit: Rate,
     },
-}
-
-impl Execution<'_> {
-    /// With nothing left to happen: all ranks have left.
-    ///
-    /// # Errors
-    /// The first rank that has not.
-    pub fn check_nobody_waits(&self, time: Time) -> Result<(), FailedCheck> {
-        let has_left = |iteration| self.iterations == Some(iteration);
-        let mut ranks = (0_u32..).zip(&self.ranks);
-        let Some((rank, state)) = ranks.find(|(_, state)| !has_left(state.iteration)) else {
-            return Ok(());
-        };
-        let operations = self.workload().program(rank).operations();
-        // Between iterations nothing is left of the last one.
-        let operation = state.first_left().map_or("", |first| &operations[first as usize].name);
-        Err(FailedCheck::WaitsForEver {
-            job: self.job.name.clone(),
-            rank,
-            operation: operation.to_owned(),
-            iteration: state.iteration,
-            time,
-        })
-    }
-
-    /// No collective was faster than the links of its ranks, scale-up and NICs together, as long as these keep their rates.
-    ///
-    /// # Errors
-    /// The first one that was.
-    pub fn check_speeds(&self) -> Result<(), FailedCheck> {
-        self.too_fast.clone().map_or(Ok(()), Err)
-    }
 }
 
 /// By group: what leaves the best connected of its ranks at most.

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{OperationKind, Wait, Workload};
+use super::error::Wait;
+use super::program::OperationKind;
+use super::ranks::{Channel, Workload};
 
 /// Ranks of which each waits for the next, the last for the first; none if an iteration ends.
 pub(super) fn circle(workload: &Workload) -> Option<Vec<Wait>> {
@@ -23,8 +25,8 @@ struct Trial<'a> {
     collectives_done: Vec<Vec<usize>>,
     /// By group: members that have come to its next collective.
     joined: Vec<usize>,
-    /// By from, to, tag and turn.
-    mailboxes: BTreeMap<(u32, u32, u64, u32), Mailbox>,
+    /// By channel and turn.
+    mailboxes: BTreeMap<(Channel, u32), Mailbox>,
     ready: Vec<(u32, u32)>,
     left: usize,
 }
@@ -75,7 +77,7 @@ impl<'a> Trial<'a> {
                     self.finish(rank, operation);
                     let to = self.workload.peer(rank, &exchange);
                     let turn = self.workload.turn(rank, operation);
-                    let key = (rank, to, exchange.tag, turn);
+                    let key = (Channel { from: rank, to, tag: exchange.tag }, turn);
                     match self.mailboxes.insert(key, Mailbox::Sent) {
                         Some(Mailbox::Awaited(receiver)) => self.finish(to, receiver),
                         Some(Mailbox::Sent) => unreachable!("each send has a turn of its own"),
@@ -85,7 +87,7 @@ impl<'a> Trial<'a> {
                 OperationKind::Recv(exchange) => {
                     let from = self.workload.peer(rank, &exchange);
                     let turn = self.workload.turn(rank, operation);
-                    let key = (from, rank, exchange.tag, turn);
+                    let key = (Channel { from, to: rank, tag: exchange.tag }, turn);
                     if self.mailboxes.insert(key, Mailbox::Awaited(operation)).is_some() {
                         self.finish(rank, operation);
                     }

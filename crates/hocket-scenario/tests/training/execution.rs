@@ -1,15 +1,14 @@
 //! The ranks of a job, driven by hand: what they ask for, when, and what their time was spent with.
 
-use std::collections::BTreeMap;
-
 use hocket_des::{Bytes, Duration, Rate, Time};
 use hocket_scenario::execution::{Command, Execution};
 use hocket_scenario::workload::{Exchange, Operation, OperationKind, Rank, Workload};
 use hocket_scenario::{
-    Algorithm, Cable, CollectiveKind, Fabric, Framing, Job, JobId, Node, NodeId, NodeKind,
-    OperationRow, PathChoice, RankRow, Records, Scenario, Stop, System, Training, TrainingSpec,
-    Transport, Work,
+    Algorithm, Cable, CollectiveKind, Fabric, Job, JobId, Node, NodeId, NodeKind, OperationRow,
+    RankRow, Records, Scenario, Stop, Training, TrainingSpec, Work,
 };
+
+use crate::common::training_spec;
 
 const KIND: CollectiveKind = CollectiveKind::AllReduce;
 
@@ -55,24 +54,7 @@ fn alone(program: Vec<Operation>) -> Workload {
 /// Hosts at one switch, one for each rank, with NICs of 8 Gbps: a byte takes a nanosecond.
 fn scenario(workload: Workload, change: impl Fn(&mut TrainingSpec, &mut Job)) -> Scenario {
     let ranks = workload.ranks().len() as u32;
-    let framing = Framing { payload: 1_000, header: 0, ack: 0, ack_every: 1 };
-    let mut spec = TrainingSpec {
-        workload,
-        hosts: (0..ranks).map(NodeId::new).collect(),
-        localities: Vec::new(),
-        system: System {
-            algorithms: BTreeMap::from([(KIND, vec![Algorithm::Ring])]),
-            chunks: 1,
-            in_flight: 1,
-            endpoint_delay: Duration::ZERO,
-            reduction: None,
-        },
-        stragglers: Vec::new(),
-        path: PathChoice::Ecmp,
-        scale_up: Transport::default(),
-        framing,
-        scale_up_framing: framing,
-    };
+    let mut spec = training_spec(workload, &[Algorithm::Ring]);
     let kind = |i| if i == ranks { NodeKind::Switch } else { NodeKind::Host };
     let nodes = (0..=ranks).map(|i| Node { name: format!("n{i}"), kind: kind(i) });
     let cable = |host| Cable {

@@ -6,12 +6,10 @@ use hocket_des::{Bytes, Duration};
 use hocket_scenario::workload::{
     Exchange, Operation, OperationKind, Rank, Workload, WorkloadError,
 };
-use hocket_scenario::{
-    Algorithm, CollectiveKind, Framing, NodeId, PathChoice, System, Training, TrainingSpec,
-    Transport,
-};
+use hocket_scenario::{Algorithm, CollectiveKind, Training, TrainingSpec};
 use proptest::prelude::*;
 
+use crate::common::training_spec;
 use crate::programs::{Drawn, drawn};
 
 fn refusal(drawn: &Drawn, programs: Vec<Vec<Operation>>) -> String {
@@ -117,24 +115,8 @@ fn all_reduce(ranks: u32, algorithms: &[Algorithm], servers: &[u32]) -> Training
         vec![group],
         vec![rank; ranks as usize],
     );
-    let framing = Framing { payload: 1_000, header: 0, ack: 0, ack_every: 1 };
-    TrainingSpec {
-        workload: workload.expect("all do the same"),
-        hosts: (0..ranks).map(NodeId::new).collect(),
-        localities: vec![servers.to_vec()],
-        system: System {
-            algorithms: BTreeMap::from([(kind, algorithms.to_vec())]),
-            chunks: 1,
-            in_flight: 1,
-            endpoint_delay: Duration::ZERO,
-            reduction: None,
-        },
-        stragglers: Vec::new(),
-        path: PathChoice::Ecmp,
-        scale_up: Transport::default(),
-        framing,
-        scale_up_framing: framing,
-    }
+    let spec = training_spec(workload.expect("all do the same"), algorithms);
+    TrainingSpec { localities: vec![servers.to_vec()], ..spec }
 }
 
 #[test]

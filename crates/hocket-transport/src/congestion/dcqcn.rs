@@ -8,10 +8,9 @@
 
 use hocket_des::{Duration, Rate, Time};
 
-use super::{ParameterError, Path, Progress};
-use super::{
-    recommended_min_rate, require, require_fraction, require_positive, require_rate, step, times,
-};
+use super::limits::{ParameterError, require, require_fraction, require_positive, require_rate};
+use super::rates::{recommended_min_rate, step, times};
+use super::signals::{Path, PhaseProgress};
 
 const POLICY: &str = "dcqcn";
 const NEVER: u64 = u64::MAX;
@@ -255,7 +254,7 @@ impl Dcqcn {
         parameters: &Parameters,
         path: &Path,
         now: Time,
-        progress: Progress,
+        progress: PhaseProgress,
     ) {
         let now = now.as_ps();
         if now >= self.increase_due || (self.cut_pending && now >= self.check_due) {
@@ -264,7 +263,7 @@ impl Dcqcn {
     }
 
     #[cold]
-    fn replay(&mut self, parameters: &Parameters, path: &Path, now: u64, progress: Progress) {
+    fn replay(&mut self, parameters: &Parameters, path: &Path, now: u64, progress: PhaseProgress) {
         loop {
             let check = if self.cut_pending { self.check_due } else { NEVER };
             if check.min(self.increase_due) > now {
@@ -370,7 +369,7 @@ impl Dcqcn {
         parameters: &Parameters,
         path: &Path,
         now: u64,
-        progress: Progress,
+        progress: PhaseProgress,
     ) {
         let period = parameters.increase_timer.as_ps();
         let before = (self.rate, self.target);
@@ -387,7 +386,7 @@ impl Dcqcn {
     }
 
     /// One increase step; which kind depends on the steps since the last cut.
-    fn increase(&mut self, parameters: &Parameters, path: &Path, progress: Progress) {
+    fn increase(&mut self, parameters: &Parameters, path: &Path, progress: PhaseProgress) {
         // Without a byte counter the timer alone decides.
         let (most, least) = match parameters.byte_counter {
             Some(_) => {
@@ -411,7 +410,7 @@ impl Dcqcn {
         parameters: &Parameters,
         path: &Path,
         wire_bytes: u64,
-        progress: Progress,
+        progress: PhaseProgress,
     ) {
         let Some(reset) = parameters.byte_counter else { return };
         // Counters run from the first cut on.
@@ -428,7 +427,7 @@ impl Dcqcn {
 }
 
 /// R_AI (1 + sent ÷ total), in whole bits per second.
-fn adapted(gain: Rate, progress: Progress) -> u64 {
+fn adapted(gain: Rate, progress: PhaseProgress) -> u64 {
     let gain = gain.as_bps();
     if progress.total == 0 {
         return gain;
@@ -472,12 +471,12 @@ mod tests {
     struct Flow {
         parameters: Parameters,
         state: Dcqcn,
-        progress: Progress,
+        progress: PhaseProgress,
     }
 
     impl Flow {
         fn new(parameters: Parameters) -> Self {
-            Self { parameters, state: Dcqcn::new(&PATH), progress: Progress::default() }
+            Self { parameters, state: Dcqcn::new(&PATH), progress: PhaseProgress::default() }
         }
 
         fn at(&mut self, ns: u64) -> &mut Self {
@@ -642,7 +641,7 @@ mod tests {
             parameters.clamp_target_rate = true;
             parameters.alpha_timer = Duration::from_ms(100);
             let mut flow = Flow::new(parameters);
-            flow.progress = Progress { sent, total: 1_000 };
+            flow.progress = PhaseProgress { sent, total: 1_000 };
             flow.notify(0);
             flow.notify(5_000);
             flow.at(8_001);

@@ -3,8 +3,9 @@
 
 use hocket_des::Rate;
 
-use super::{Ack, ParameterError, Path};
-use super::{recommended_min_rate, require_fraction, require_rate, times};
+use super::limits::{ParameterError, require_fraction, require_rate};
+use super::rates::{recommended_min_rate, times};
+use super::signals::{Ack, Path};
 
 const POLICY: &str = "dctcp";
 

@@ -5,8 +5,9 @@
 
 use hocket_des::Rate;
 
-use super::{Ack, ParameterError, Path};
-use super::{recommended_min_rate, require_fraction, require_rate, step};
+use super::limits::{ParameterError, require_fraction, require_rate};
+use super::rates::{recommended_min_rate, step};
+use super::signals::{Ack, Path};
 use crate::telemetry::{Hop, MAX_HOPS};
 
 const POLICY: &str = "hpcc";

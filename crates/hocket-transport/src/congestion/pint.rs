@@ -5,7 +5,8 @@
 use hocket_des::{Duration, Rate, Time};
 
 use super::hpcc::{self, Steering};
-use super::{Ack, ParameterError, Path, require};
+use super::limits::{ParameterError, require};
+use super::signals::{Ack, Path};
 
 const POLICY: &str = "hpcc-pint";
 

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 
 use hocket_des::{Bytes, Duration, Rate, Time};
 
-use super::{ParameterError, require};
+use super::limits::{ParameterError, require};
 
 const POLICY: &str = "receiver-driven";
 

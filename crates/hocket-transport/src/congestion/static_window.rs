@@ -5,7 +5,7 @@
 use hocket_des::{Duration, Rate};
 use thiserror::Error;
 
-use super::{ParameterError, require};
+use super::limits::{ParameterError, require};
 
 /// The window of each flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

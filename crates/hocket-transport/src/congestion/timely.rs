@@ -3,10 +3,9 @@
 
 use hocket_des::{Duration, Rate};
 
-use super::{Ack, ParameterError, Path};
-use super::{
-    recommended_min_rate, require, require_fraction, require_positive, require_rate, step, times,
-};
+use super::limits::{ParameterError, require, require_fraction, require_positive, require_rate};
+use super::rates::{recommended_min_rate, step, times};
+use super::signals::{Ack, Path};
 
 const POLICY: &str = "timely";
 

@@ -5,7 +5,7 @@ same kind of data and whose gradients are nearest in size, as these are what the
 from collections.abc import Mapping
 from random import Random
 
-from hocket.workloads import PS_PER_S
+from hocket.profiles import PS_PER_S
 
 MODEL_OF: Mapping[str, str] = {
     # Pollux (OSDI'21) Table 1

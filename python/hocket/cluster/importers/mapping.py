@@ -27,9 +27,15 @@ from hocket.cluster.importers.applications import MODEL_OF, gpu_time_ps
 from hocket.cluster.importers.records import Record
 from hocket.cluster.submission import Submission, sizes_of
 from hocket.errors import InputError
-from hocket.schema import FilePath, Number, Table, default
+from hocket.plan.schema import (
+    FilePath,
+    Number,
+    Table,
+    default,
+)
 from hocket.units import DurationPs, PositiveDurationPs, format_duration, shown
-from hocket.workloads import MOST_WORKERS, Model, find_model
+from hocket.workloads import CATALOGUE, Model, find_model
+from hocket.workloads.strategies import MOST_WORKERS
 
 _LONGEST_NAME = 100
 
@@ -112,17 +118,19 @@ class Imported:
     report: Report
 
 
-def imported(table: Import, directory: Path, stream: str, gpus: int) -> Imported:
+def imported(
+    table: Import, directory: Path, stream: str, gpus: int, models: Mapping[str, Model] = CATALOGUE
+) -> Imported:
     """The jobs that `table` asks for, whose file is looked for from `directory` on.
 
     What the file does not say is drawn from the random stream called `stream`; `gpus` is the size of the
-    cluster.
+    cluster, and jobs train some of `models`.
 
     Raises `InputError` for a file that cannot be read, and if no job is left.
     """
     path = directory / table.file
     records = list(_READERS[table.format](path))
-    mapping = _Mapping(table, path, gpus, Random(stream))
+    mapping = _Mapping(table, path, gpus, Random(stream), models)
     skipped = Counter(record.refused or "has no times" for record in records if record.submitted_ps is None)
     taken: list[Submission] = []
     outside = 0
@@ -165,12 +173,15 @@ def _in_order(records: Sequence[Record]) -> Iterator[tuple[Record, int]]:
 class _Mapping:
     """Records as submissions to a cluster of so many GPUs."""
 
-    def __init__(self, table: Import, path: Path, gpus: int, random: Random) -> None:
+    def __init__(
+        self, table: Import, path: Path, gpus: int, random: Random, models: Mapping[str, Model]
+    ) -> None:
         self._table = table
         self._path = path
         self._gpus = gpus
         self._random = random
-        self._models = models_in(table.models)
+        self._known = models
+        self._models = models_in(table.models, models)
         self._scale = Fraction(table.time_scale)
 
     def submission(self, record: Record, since_ps: int) -> Submission | str:
@@ -184,7 +195,7 @@ class _Mapping:
             return f"asks for a number of GPUs that {self._trained(record)} does not run on"
         model = self._random.choice(offered)
         batch_size = drawn_batch_size(self._random, model, self._table.batch_sizes)
-        period_ps = model.strategy_for(record.gpus).profile(batch_size, record.gpus).period_ps
+        period_ps = model.profile(batch_size, record.gpus).period_ps
         iterations = self._iterations(record, period_ps)
         if iterations == 0:
             return "did not run"
@@ -222,7 +233,7 @@ class _Mapping:
                     f"{self._path}: job {shown(record.name)}: {shown(record.application)} is not a known "
                     f"application; known are {', '.join(MODEL_OF)}"
                 )
-            models = (find_model(MODEL_OF[record.application]),)
+            models = (find_model(MODEL_OF[record.application], self._known),)
         return [model for model in models if sizes_of(model, None, record.gpus, record.gpus)]
 
     def _trained(self, record: Record) -> str:

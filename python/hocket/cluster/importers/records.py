@@ -9,8 +9,8 @@ from pathlib import Path
 from re import compile as pattern
 
 from hocket.errors import InputError
+from hocket.profiles import PS_PER_S
 from hocket.units import shown
-from hocket.workloads import PS_PER_S
 
 _NUMBER = pattern(r"[+-]?(?:[0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})(?:[eE][+-]?[0-9]{1,2})?")
 _EPOCH = datetime(1970, 1, 1)

@@ -4,17 +4,17 @@
 
 from hocket.schedulers.cassini.cassini import Cassini
 from hocket.schedulers.cassini.chosen import CandidateScore, Chosen, Component, LinkScore, OnCircle, Slot
-from hocket.schedulers.cassini.options import Options
+from hocket.schedulers.cassini.options import CassiniOptions
 from hocket.schedulers.cassini.theorem import check_relative_shifts
 
 __all__ = [
     "CandidateScore",
     "Cassini",
+    "CassiniOptions",
     "Chosen",
     "Component",
     "LinkScore",
     "OnCircle",
-    "Options",
     "Slot",
     "check_relative_shifts",
 ]

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from random import Random
 
 from hocket import _hocket
-from hocket.network import Network
-from hocket.runner import plain
+from hocket.engines.network import Network
+from hocket.engines.specs import plain
 from hocket.schedulers.cassini.components import Part
 from hocket.schedulers.cassini.expected import expected_score
-from hocket.schedulers.cassini.options import Options
+from hocket.schedulers.cassini.options import CassiniOptions
 from hocket.schedulers.cassini.theorem import check_relative_shifts
 
 
@@ -66,7 +66,7 @@ class Answer:
 class Answers:
     """Answers by part, kept while the part is in some candidate."""
 
-    def __init__(self, options: Options, network: Network, seed: int) -> None:
+    def __init__(self, options: CassiniOptions, network: Network, seed: int) -> None:
         self._options = options
         self._fabric = network.fabric
         self._capacities_bps = [rate_bps for _, rate_bps in network.links]
@@ -111,15 +111,19 @@ class Answers:
     def _ranked(self, parts: Sequence[Part]) -> list[Answer]:
         if not parts:
             return []
-        jobs = [(member.name, plain(member.profile), 0) for part in parts for member in part.members]
-        candidates = []
+        jobs: list[_hocket._RankJob] = [
+            {"name": member.name, "profile": plain(member.profile), "priority": 0}
+            for part in parts
+            for member in part.members
+        ]
+        candidates: list[_hocket._RankCandidate] = []
         first = 0
         for number, part in enumerate(parts):
             crossings: list[list[tuple[int, int]]] = [[] for _ in jobs]
             for link, crossing in part.links.items():
                 for place, flows in crossing:
                     crossings[first + place].append((link, flows))
-            candidates.append((str(number), crossings, 0))
+            candidates.append({"name": str(number), "crossings": crossings, "moved_jobs": 0})
             first += len(part.members)
         ranked = _hocket.rank(
             self._fabric,

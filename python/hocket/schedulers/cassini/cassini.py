@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from hocket.compat.answer import written_score
+from hocket.engines.network import Crossings, Network
 from hocket.errors import InputError
-from hocket.network import Crossings, Network
 from hocket.schedulers.cassini.answers import Answer, Answers, Circle, reference
 from hocket.schedulers.cassini.chosen import CandidateScore, Chosen, Component, LinkScore, OnCircle, Slot
 from hocket.schedulers.cassini.components import Layout, Member, Part, layout
-from hocket.schedulers.cassini.options import Options
+from hocket.schedulers.cassini.options import CassiniOptions
 from hocket.schedulers.cassini.slots import Prediction, Spacing
 from hocket.schedulers.state import Candidate, Decision, Gpus, JobState, State
 
@@ -36,7 +37,7 @@ class Cassini:
 
     def __init__(
         self,
-        options: Options,
+        options: CassiniOptions,
         network: Network,
         crossings: Callable[[str, Gpus], Crossings],
         *,
@@ -161,7 +162,7 @@ class Cassini:
             limit = self._options.shift_threshold
             # Shifts win nothing there, but other remedies of HotNets'22 §4 need no room on the link.
             advice = "priorities or adaptive unfairness do more for these jobs"
-            why_none = f"a score of {answer.score:.2f} is below {limit:g}: {advice}"
+            why_none = f"a score of {written_score(answer.score)} is below {limit:g}: {advice}"
             return replace(component, why_none=why_none), {}
         spaced = self._spaced(part, answer.circle.turned(first))
         if spaced is None:

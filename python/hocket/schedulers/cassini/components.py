@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from hocket.network import Crossings
+from hocket.engines.network import Crossings
+from hocket.profiles import WorkloadProfile
 from hocket.schedulers.state import Gpus
-from hocket.workloads import WorkloadProfile
 
 
 @dataclass(frozen=True)

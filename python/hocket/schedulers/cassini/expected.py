@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hocket.workloads import WorkloadProfile
+from hocket.profiles import WorkloadProfile
 
 # Demands are counted in so many parts of the capacity, which bounds the work; a score is off by at most half
 # a part for each job.
@@ -15,7 +15,7 @@ def expected_score(capacity_bps: int, jobs: Sequence[tuple[WorkloadProfile, int]
     At a random shift a job asks for each of its rates with the share of its period that it has it for,
     whatever the others ask for.
 
-    >>> from hocket.workloads import PhaseSpec
+    >>> from hocket.profiles import PhaseSpec
     >>> half = WorkloadProfile(200, (PhaseSpec(0, 100, 40),), ())
     >>> expected_score(50, [(half, 1), (half, 1)])  # (40 + 40 - 50) ÷ 50 for a quarter of the time
     0.85

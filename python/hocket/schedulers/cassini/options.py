@@ -4,12 +4,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool, StrictInt
 
-from hocket.plan.link import PrecisionDeg
-from hocket.schema import Number, Table, default
+from hocket.plan.link import StepDeg
+from hocket.plan.schema import Number, Table, default
 from hocket.units import LARGEST
 
 
-class Options(Table):
+class CassiniOptions(Table):
     """How CASSINI chooses among candidates."""
 
     candidates: Annotated[StrictInt, Field(ge=1, le=1_000)] = default(10, "NSDI'24 §5.1: up to 10 candidates")
@@ -19,7 +19,7 @@ class Options(Table):
     loops: Literal["discard", "solve"] = default(
         "solve", "Hocket: half of the placements have a loop, which NSDI'24 Algorithm 2, line 15 discards"
     )
-    precision_deg: PrecisionDeg = default(5.0, "NSDI'24 §5.1 and Fig 18")
+    precision_deg: StepDeg = default(5.0, "NSDI'24 §5.1 and Fig 18")
     tolerance: Annotated[Number, Field(ge=0, le=0.5)] = default(
         0.01, "Hocket: measured iteration times vary by about 1%"
     )

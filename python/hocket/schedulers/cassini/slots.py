@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hocket import _hocket
-from hocket.runner import plain
+from hocket.compat.verdict import Speedup
+from hocket.engines.specs import plain
 from hocket.schedulers.cassini.answers import Circle
 from hocket.schedulers.cassini.components import Part
 
@@ -33,14 +34,44 @@ on how much an iteration that is late makes others late, so they are tried."""
 
 
 @dataclass(frozen=True)
+class Paid:
+    """What a job pays for an iteration, the wait before it included."""
+
+    mean_ps: float
+    p99_ps: float
+
+
+def faster(free: Paid, slotted: Paid) -> Speedup:
+    """How many times faster a job's iterations are in slots than without.
+
+    >>> str(faster(Paid(220.0, 240.0), Paid(200.0, 200.0)))
+    'speed-up 1.10 on average, 1.20 at p99'
+    """
+    return Speedup(free.mean_ps / slotted.mean_ps, free.p99_ps / slotted.p99_ps)
+
+
+@dataclass(frozen=True)
 class Spacing:
     """Slots of the jobs of a part, by place in its members."""
 
     periods_ps: tuple[int, ...]
     offsets_ps: tuple[int, ...]
     """From the origin, below the period."""
-    gain: float
-    """An iteration without slots, at random starts, ÷ one in slots, waits included; mean over jobs."""
+    free: tuple[Paid, ...]
+    """Without slots, at random starts."""
+    slotted: tuple[Paid, ...]
+    """In slots."""
+
+    @property
+    def gain(self) -> float:
+        """An iteration without slots ÷ one in slots, mean over jobs."""
+        return self.speedup.mean
+
+    @property
+    def speedup(self) -> Speedup:
+        """Without slots ÷ in slots, mean over jobs."""
+        each = [faster(free, slotted) for free, slotted in zip(self.free, self.slotted, strict=True)]
+        return Speedup(float(np.mean([its.mean for its in each])), float(np.mean([its.p99 for its in each])))
 
 
 @dataclass(frozen=True)
@@ -50,8 +81,8 @@ class _Slots:
     offsets_ps: Sequence[int]
     periods_ps: Sequence[int]
 
-    def with_gain(self, gain: float) -> Spacing:
-        return Spacing(tuple(self.periods_ps), tuple(self.offsets_ps), gain)
+    def paying(self, free: Sequence[Paid], slotted: Sequence[Paid]) -> Spacing:
+        return Spacing(tuple(self.periods_ps), tuple(self.offsets_ps), tuple(free), tuple(slotted))
 
 
 class Prediction:
@@ -74,18 +105,18 @@ class Prediction:
         perimeter_ps = self._lasting_perimeter_ps(circle)
         if perimeter_ps is None:
             return None
-        free_ps = self._free_ps()
+        free = self._free()
         tightest = _laid_out(circle, perimeter_ps)
         # With jitter, no slots win more than these would without.
-        best = tightest.with_gain(float(np.mean(free_ps / np.array(tightest.periods_ps))))
+        best = tightest.paying(free, [Paid(period_ps, period_ps) for period_ps in tightest.periods_ps])
         if best.gain <= 1 or self._jitter == 0:
             return best
         options = []
         for slack in _SLACKS:
             slots = _laid_out(circle, _in_steps(circle, perimeter_ps * (1 + slack * self._jitter)))
             until_ps = _STARTS * self._laps() * max(slots.periods_ps)
-            taken_ps = self._paid_ps(slots, slots.offsets_ps, until_ps)
-            options.append(slots.with_gain(float(np.mean(free_ps / taken_ps))))
+            rows = self._run(slots, slots.offsets_ps, until_ps, self._jitter)
+            options.append(slots.paying(free, self._paid([rows], until_ps)))
         return max(options, key=lambda option: option.gain)
 
     def _lasting_perimeter_ps(self, circle: Circle) -> int | None:
@@ -106,39 +137,35 @@ class Prediction:
         """The turn with slots as long as iterations in those of a turn of `perimeter_ps` without jitter."""
         slots = _laid_out(circle, perimeter_ps)
         # The first turn begins on an idle network; of the second, all iterations end in the third.
-        rows = self._run(slots, slots.offsets_ps, 3 * perimeter_ps, jitter=0.0, merge=0.0)
+        rows = self._run(slots, slots.offsets_ps, 3 * perimeter_ps, jitter=0.0)
         each_ps = -(-rows.duration_ps // rows.count)
         return _in_steps(circle, int((each_ps * np.array(circle.rounds)[rows.job]).max(initial=0)))
 
-    def _free_ps(self) -> npt.NDArray[np.float64]:
-        """By place, the mean iteration without slots, over random relative places."""
+    def _free(self) -> list[Paid]:
+        """By place, iterations without slots, over random relative places."""
         draws = Random(f"{self._seed} starts of {' '.join(self._part.names)}")
         until_ps = self._laps() * max(self._periods_ps)
         starts = [[draws.randrange(period_ps) for period_ps in self._periods_ps] for _ in range(_STARTS)]
-        free_ps = [self._paid_ps(None, each, until_ps) for each in starts]
-        return np.asarray(np.mean(free_ps, axis=0), dtype=np.float64)
+        return self._paid([self._run(None, each, until_ps, self._jitter) for each in starts], until_ps)
 
     def _laps(self) -> int:
         fewest, most = _LAPS
         return max(fewest, min(most, _ITERATIONS * min(self._periods_ps) // max(self._periods_ps)))
 
-    def _paid_ps(
-        self, slots: _Slots | None, starts_ps: Sequence[int], until_ps: int
-    ) -> npt.NDArray[np.float64]:
-        """By place, the mean iteration and the wait before it."""
-        rows = self._run(slots, starts_ps, until_ps, self._jitter, merge=1.0)
-        paid_ps = rows.duration_ps + rows.delayed_ps
-        jobs = len(self._periods_ps)
-        count = np.bincount(rows.job, rows.count, jobs)
-        # Of a job that finished no iteration, one took at least that long.
-        return np.where(count > 0, np.bincount(rows.job, paid_ps, jobs) / np.maximum(count, 1), until_ps)
+    def _paid(self, runs: Sequence["_Rows"], until_ps: int) -> list[Paid]:
+        """By place, the mean over runs of the mean iteration, and the 99th percentile of all iterations."""
+        return [
+            Paid(
+                mean_ps=float(np.mean([rows.mean_ps(place, until_ps) for rows in runs])),
+                p99_ps=_p99_ps(np.concatenate([rows.each_ps(place, until_ps) for rows in runs])),
+            )
+            for place in range(len(self._periods_ps))
+        ]
 
-    def _run(
-        self, slots: _Slots | None, starts_ps: Sequence[int], until_ps: int, jitter: float, merge: float
-    ) -> "_Rows":
+    def _run(self, slots: _Slots | None, starts_ps: Sequence[int], until_ps: int, jitter: float) -> "_Rows":
         """The iterations that end by `until_ps` after the first start."""
         run = _hocket.ClusterRun(
-            self._fabric, {"seed": self._seed, "priority_queues": 1, "merge": merge, "marks": None}
+            self._fabric, {"seed": self._seed, "priority_queues": 1, "merge": 0.0, "marks": None}
         )
         for place, member in enumerate(self._part.members):
             job = run.add(member.name)
@@ -164,7 +191,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Stretches of iterations: whose, how many, and what they took and waited together."""
+    """Iterations, equal ones in a row: whose, how many, and what they took and waited together."""
 
     job: npt.NDArray[np.int64]
     count: npt.NDArray[np.int64]
@@ -174,7 +201,26 @@ class _Rows:
     @staticmethod
     def of(columns: "dict[str, _hocket._Column]") -> "_Rows":
         names = ("job", "count", "duration_ps", "delayed_ps")
-        return _Rows(*(np.frombuffer(columns[name][1], columns[name][0]).astype(np.int64) for name in names))
+        given = (columns[name] for name in names)
+        return _Rows(*(np.frombuffer(each["buffer"], each["dtype"]).astype(np.int64) for each in given))
+
+    def mean_ps(self, job: int, until_ps: int) -> float:
+        """The mean iteration of a job and the wait before it; `until_ps` for one that finished none."""
+        own = self.job == job
+        count = int(self.count[own].sum())
+        return float((self.duration_ps + self.delayed_ps)[own].sum() / count) if count else float(until_ps)
+
+    def each_ps(self, job: int, until_ps: int) -> npt.NDArray[np.float64]:
+        """Each iteration of a job and the wait before it; one of `until_ps` if there is none."""
+        own = self.job == job
+        count = self.count[own]
+        if not count.sum():
+            return np.array([until_ps], dtype=np.float64)
+        return np.repeat((self.duration_ps + self.delayed_ps)[own] / count, count)
+
+
+def _p99_ps(each_ps: npt.NDArray[np.float64]) -> float:
+    return float(np.quantile(each_ps, 0.99, method="nearest"))
 
 
 def _in_steps(circle: Circle, perimeter_ps: float) -> int:

@@ -2,7 +2,7 @@
 candidate placements are relabelings of servers that are worth the same to every job.
 """
 
-from hocket.schedulers.pollux.options import Options
+from hocket.schedulers.pollux.options import PolluxOptions
 from hocket.schedulers.pollux.policy import Pollux
 
-__all__ = ["Options", "Pollux"]
+__all__ = ["Pollux", "PolluxOptions"]

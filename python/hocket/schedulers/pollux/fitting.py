@@ -1,15 +1,16 @@
 """The throughput model of a job, fitted to its iteration times on an idle network.
 
-Pollux fits its model to what it has seen of a running job; Hocket fits it to the catalogue's profile, so that
-both see the same iterations.
+Pollux fits its model to what it has seen of a running job; Hocket fits it to the profile of the catalogue or
+of `[[models]]`, so that both see the same iterations.
 """
 
 from functools import cache
 
 import numpy as np
 
+from hocket.profiles import PS_PER_S
 from hocket.schedulers.pollux.goodput import Floats, Throughput
-from hocket.workloads import PS_PER_S, find_model, profile
+from hocket.workloads import Model
 
 # Batch sizes that a model is profiled with, spread over the catalogue's range.
 _PROFILED_BATCH_SIZES = 5
@@ -24,20 +25,20 @@ _BETTER = 1e-9
 
 @cache
 def fitted_throughput(
-    model: str, strategy: str | None, batch_size: int, sizes: tuple[int, ...]
+    model: Model, strategy: str | None, batch_size: int, sizes: tuple[int, ...]
 ) -> Throughput:
-    """The model of a catalogue job that was submitted with `batch_size`, on the numbers of workers `sizes`.
+    """The throughput of a job that was submitted with `batch_size`, on the numbers of workers `sizes`.
 
-    Compute time is how long an iteration on the fewest workers takes, over the catalogue's batch sizes, and
-    network time how much longer one on more workers takes, with the batch size of the job. In the catalogue's
-    profiles communication that backpropagation hides costs no time, so that the two do not overlap (γ = 1). α
+    Compute time is how long an iteration on the fewest workers takes, over the batch sizes of `model`, and
+    network time how much longer one on more workers takes, with the batch size of the job. In profiles
+    communication that backpropagation hides costs no time, so that the two do not overlap (γ = 1). α
     and β are at least 0 and minimise the squares of relative errors, as the logarithms in Pollux's fit do.
     """
 
     def iteration_s(workers: int, batch_size: int) -> float:
-        return profile(model, batch_size, workers, strategy).period_ps / PS_PER_S
+        return model.profile(batch_size, workers, strategy).period_ps / PS_PER_S
 
-    limits = find_model(model).batch_size_limits()
+    limits = model.batch_size_limits()
     batch_sizes = sorted({round(each) for each in np.geomspace(*limits, _PROFILED_BATCH_SIZES)})
     times_s = np.array([iteration_s(sizes[0], each) for each in batch_sizes])
     compute_s, per_sample_s = _least_squares([[1, each] for each in batch_sizes], times_s, times_s)

@@ -4,11 +4,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool, StrictInt
 
-from hocket.schema import Count, Number, Table, default
+from hocket.plan.schema import (
+    Count,
+    Number,
+    Table,
+    default,
+)
 from hocket.units import DurationPs, PositiveDurationPs, parse_duration
 
 
-class Options(Table):
+class PolluxOptions(Table):
     """How Pollux shares out GPUs."""
 
     policy: Literal["pollux-osdi21", "pollux-adaptdl"] = default(

@@ -7,9 +7,9 @@ from hocket import _hocket
 from hocket.errors import InputError, located
 from hocket.schedulers.pollux.allocation import Row, gpus_by_job, row_of
 from hocket.schedulers.pollux.candidates import EqualAllocations
-from hocket.schedulers.pollux.options import Options
+from hocket.schedulers.pollux.options import PolluxOptions
 from hocket.schedulers.pollux.speedups import Best, Goodputs, goodputs
-from hocket.schedulers.state import Candidate, Cluster, Decision, Job, JobState, State
+from hocket.schedulers.state import Candidate, Cluster, ClusterJob, Decision, JobState, State
 
 # What a restart leaves of a job's speedup in adaptdl 0.2.11.
 _ADAPTDL_RESTART = 0.9
@@ -22,7 +22,7 @@ class Pollux:
     once if GPUs are free: between rounds a search places jobs that wait, and running ones stay.
     """
 
-    def __init__(self, options: Options, seed: int) -> None:
+    def __init__(self, options: PolluxOptions, seed: int) -> None:
         """`seed` decides the search and draws the candidates."""
         self._options = options
         self._search = _hocket.PolluxSearch(options.population, options.generations, seed)
@@ -99,7 +99,7 @@ class Pollux:
 class _Contender:
     """A job in a round, with what workers are worth to it."""
 
-    def __init__(self, state: JobState, cluster_state: State, options: Options) -> None:
+    def __init__(self, state: JobState, cluster_state: State, options: PolluxOptions) -> None:
         self.state = state
         self.name = state.job.name
         self.row = row_of(cluster_state.cluster, state.gpus)
@@ -112,10 +112,14 @@ class _Contender:
             self._unit = self.goodputs.on(state.job.sizes[0], 1).goodput
             self.restart_factor = _ADAPTDL_RESTART
 
-    def sizes(self, largest: int) -> list[tuple[int, float, float]]:
-        """(workers, speedup on one server, speedup across servers) for each size up to `largest`."""
+    def sizes(self, largest: int) -> "list[_hocket._PolluxWorth]":
+        """The speedups on one server and across servers for each size up to `largest`."""
         return [
-            (workers, self._speedup(workers, 1), self._speedup(workers, 2))
+            {
+                "workers": workers,
+                "on_one_node": self._speedup(workers, 1),
+                "across_nodes": self._speedup(workers, 2),
+            }
             for workers in self.state.job.sizes
             if workers <= largest
         ]
@@ -141,7 +145,7 @@ class _Contender:
         }
 
 
-def _check_fit(job: Job, cluster: Cluster) -> None:
+def _check_fit(job: ClusterJob, cluster: Cluster) -> None:
     if job.sizes[0] > len(cluster.gpus):
         raise InputError(
             f"job {job.name}: it runs on {job.sizes[0]} workers or more; "
@@ -149,7 +153,7 @@ def _check_fit(job: Job, cluster: Cluster) -> None:
         )
 
 
-def _fair_goodput(goodputs: Goodputs, job: Job, state: State) -> float:
+def _fair_goodput(goodputs: Goodputs, job: ClusterJob, state: State) -> float:
     """The goodput of `job` on its fair share: the GPUs divided by the jobs, rounded up as the authors'
     simulator does, on one server if that holds them. A job that does not run on so few has the fewest that it
     runs on.

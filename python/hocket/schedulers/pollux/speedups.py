@@ -7,8 +7,8 @@ import numpy as np
 
 from hocket.schedulers.pollux.fitting import fitted_throughput
 from hocket.schedulers.pollux.goodput import Goodput
-from hocket.schedulers.state import Job
-from hocket.workloads import find_model
+from hocket.schedulers.state import ClusterJob
+from hocket.workloads import Model
 
 
 @dataclass(frozen=True)
@@ -35,22 +35,27 @@ class Goodputs:
         return (self.across_nodes if nodes > 1 else self.on_one_node)[workers]
 
 
-def goodputs(job: Job, noise_scale: float, tune_batch_size: bool) -> Goodputs:
+def goodputs(job: ClusterJob, noise_scale: float, tune_batch_size: bool) -> Goodputs:
     """The best of `job` on each number of workers that it can run on.
 
     Its first batch is the one that it was submitted with, on its smallest number of workers: Pollux starts a
     job on one (OSDI'21 §4.1), but not all of ours can.
     """
-    return _goodputs(job.model, job.strategy, job.batch_size, job.sizes, noise_scale, tune_batch_size)
+    return _goodputs(job.definition, job.strategy, job.batch_size, job.sizes, noise_scale, tune_batch_size)
 
 
 @cache
 def _goodputs(
-    model: str, strategy: str | None, batch_size: int, sizes: tuple[int, ...], noise_scale: float, tuned: bool
+    model: Model,
+    strategy: str | None,
+    batch_size: int,
+    sizes: tuple[int, ...],
+    noise_scale: float,
+    tuned: bool,
 ) -> Goodputs:
     throughput = fitted_throughput(model, strategy, batch_size, sizes)
     function = Goodput(throughput, noise_scale, batch_size * sizes[0])
-    limits = find_model(model).batch_size_limits() if tuned else (batch_size, batch_size)
+    limits = model.batch_size_limits() if tuned else (batch_size, batch_size)
     return Goodputs(_by_size(function, sizes, 1, limits), _by_size(function, sizes, 2, limits))
 
 

@@ -11,16 +11,16 @@ from hocket.schedulers.state import Candidate, Cluster, Decision, Gpus, JobState
 from hocket.schedulers.themis.auction import Bidder, hold, rounded
 from hocket.schedulers.themis.candidates import EqualPlacements
 from hocket.schedulers.themis.fairness import Competition, FinishTime
-from hocket.schedulers.themis.options import Options
+from hocket.schedulers.themis.options import ThemisOptions
 from hocket.schedulers.themis.regions import Offer, Regions
 
-__all__ = ["Options", "Themis"]
+__all__ = ["Themis", "ThemisOptions"]
 
 
 class Themis:
     """A `Scheduler`. Auctions GPUs that are free or whose lease has ended whenever it is asked."""
 
-    def __init__(self, options: Options, seed: int) -> None:
+    def __init__(self, options: ThemisOptions, seed: int) -> None:
         """`seed` settles which of several equally unfair jobs comes first, and draws the candidates."""
         self._options = options
         # Apart, so that Themis alone and with CASSINI settles the same ties alike.

@@ -46,7 +46,7 @@ class Bid:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class AuctionResult:
     """Who wins."""
 
     wins: dict[int, tuple[Bid, Demand]]
@@ -57,7 +57,7 @@ class Outcome:
     """Whether no other outcome has a larger product."""
 
 
-def best_outcome(tables: Sequence[Sequence[Bid]], offer: Offer) -> Outcome:
+def best_outcome(tables: Sequence[Sequence[Bid]], offer: Offer) -> AuctionResult:
     """At most one bid of each of `tables`, so that the product of valuations is largest.
 
     The 0/1 program of NSDI'20, solved exactly where `MOST_STEPS` are enough. Equal products are settled by
@@ -65,15 +65,15 @@ def best_outcome(tables: Sequence[Sequence[Bid]], offer: Offer) -> Outcome:
     """
     jobs, bidding = _bidding(tables)
     if not jobs:
-        return Outcome({}, 0.0, True)
+        return AuctionResult({}, 0.0, True)
     bounds = _bounds(bidding, np.zeros(offer.total + 1))
     search = _Search(bidding, offer, bounds, _interchangeable(bidding, offer), MOST_STEPS)
     search.run()
     wins = {jobs[index]: win for index, win in sorted(search.best.items())}
-    return Outcome(wins, search.best_gain, search.steps < search.most_steps)
+    return AuctionResult(wins, search.best_gain, search.steps < search.most_steps)
 
 
-def payments(tables: Sequence[Sequence[Bid]], offer: Offer, outcome: Outcome) -> dict[int, float]:
+def payments(tables: Sequence[Sequence[Bid]], offer: Offer, outcome: AuctionResult) -> dict[int, float]:
     """c_i of every winner: the product of the others' valuations with i there ÷ without it (NSDI'20).
 
     It is 1 where a winner is in nobody's way. The searches share `MOST_STEPS`; one cut short can only find

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from hocket.schedulers.state import Gpus, Span
-from hocket.schedulers.themis.arbiter import Bid, Outcome, best_outcome, payments
+from hocket.schedulers.themis.arbiter import AuctionResult, Bid, best_outcome, payments
 from hocket.schedulers.themis.fairness import FinishTime
 from hocket.schedulers.themis.regions import Offer, Regions
 
@@ -201,7 +201,9 @@ def _hand_out_leftovers(auction: Auction, bidders: Sequence[Bidder]) -> bool:
     return given_up
 
 
-def _settle(offer: Offer, bidders: Sequence[Bidder], outcome: Outcome, shares: dict[int, float]) -> bool:
+def _settle(
+    offer: Offer, bidders: Sequence[Bidder], outcome: AuctionResult, shares: dict[int, float]
+) -> bool:
     """Gives the winners their GPUs and takes from all what they cannot use; returns whether that is any."""
     # Narrow regions first: wide ones take what is left, as the arbiter counted.
     for index, (bid, demand) in sorted(

@@ -5,13 +5,12 @@ The slowdown by locality is here too; which GPUs a job gets is the auction's bus
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from types import MappingProxyType
 from typing import Literal
 
-from hocket.schedulers.state import Job, JobState, Span, State
-from hocket.schedulers.themis.options import Options
-from hocket.workloads import find_model
+from hocket.schedulers.state import ClusterJob, JobState, Span, State
+from hocket.schedulers.themis.options import ThemisOptions
 
 _RESNETS = (1.0, 0.98, 0.96)
 
@@ -34,12 +33,7 @@ serves as many jobs as it can before it gives any of them more, the convention o
 of zero (Caragiannis et al., EC'16)."""
 
 
-@lru_cache(maxsize=1_024)
-def _published(model: str) -> tuple[float, float, float] | None:
-    return PUBLISHED_SLOWDOWN.get(find_model(model).name)
-
-
-def speedup(job: Job, workers: int, span: Span, slowdown: Literal["published", "profile"]) -> float:
+def speedup(job: ClusterJob, workers: int, span: Span, slowdown: Literal["published", "profile"]) -> float:
     """G × S(G): how much faster `job` is on `workers` GPUs at `span` than serially.
 
     A job whose `sizes` do not begin with one GPU counts as serial on its smallest number of workers. With
@@ -49,7 +43,7 @@ def speedup(job: Job, workers: int, span: Span, slowdown: Literal["published", "
     """
     if workers == 1:
         return 1.0
-    published = _published(job.model) if slowdown == "published" else None
+    published = PUBLISHED_SLOWDOWN.get(job.definition.name) if slowdown == "published" else None
     if published is not None:
         return workers * published[span]
     return workers * job.profile(job.sizes[0]).period_ps / job.profile(workers).period_ps
@@ -88,7 +82,7 @@ class FinishTime:
     cluster_gpus: int
     competing: float
     """N_avg, or 1 for T_id without it."""
-    options: Options
+    options: ThemisOptions
 
     def rho(self, workers: int, span: Span, in_place: bool = False) -> float:
         """ρ = T_sh ÷ T_id on `workers` GPUs at `span`; `in_place` where the job need not restart for them.

@@ -4,13 +4,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool
 
-from hocket.schema import Number, Table, default
+from hocket.plan.schema import Number, Table, default
 from hocket.units import DurationPs, PositiveDurationPs, parse_duration
 
 Knob = Annotated[Number, Field(ge=0, le=1)]
 
 
-class Options(Table):
+class ThemisOptions(Table):
     """How Themis auctions GPUs."""
 
     epoch_ps: PositiveDurationPs = default(

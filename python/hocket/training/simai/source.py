@@ -7,10 +7,17 @@ from pathlib import Path
 from typing import TypeVar
 
 from hocket.errors import InputError
-from hocket.hpcc.source import NANOSECOND_PS, Mistakes, bounded_time_ps, read_words, real, whole
 from hocket.training.simai.policies import DLRM, LAYER_POLICIES, POLICIES, TABLES_LAYER, GroupName, Policy
 from hocket.training.workload import CollectiveKind
 from hocket.units import LARGEST, shown
+from hocket.words import (
+    NANOSECOND_PS,
+    Mistakes,
+    bounded_time_ps,
+    read_words,
+    real,
+    whole,
+)
 
 MAX_GPUS = 1_048_576
 """The most GPUs of a workload."""

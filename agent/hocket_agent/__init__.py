@@ -1,0 +1,20 @@
+"""The agent in a training job: applies its time-shift, measures its iterations, and tells `hocket serve`.
+
+Pure standard library, as it runs inside other people's training containers: it needs nothing else of Hocket.
+
+    from hocket_agent import Agent
+
+    agent = Agent.from_environment()
+    agent.attach(model)
+    for batch in batches:
+        with agent.iteration():
+            loss(model(batch)).backward()
+            optimizer.step()
+"""
+
+from hocket_agent.agent import Agent
+from hocket_agent.errors import InputError
+from hocket_agent.settings import Settings
+from hocket_agent.sockets import ADAPTIVE, WEIGHTED, set_phase, use
+
+__all__ = ["ADAPTIVE", "WEIGHTED", "Agent", "InputError", "Settings", "set_phase", "use"]

@@ -1,0 +1,204 @@
+"""The few functions of libbpf that Hocket needs, by ctypes: loading objects, and the machine's BPF maps
+by name. Standard library only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from ctypes import POINTER, byref, c_char_p, c_int, c_uint32, c_uint64, c_void_p
+from functools import cache
+from pathlib import Path
+
+from hocket_agent.errors import InputError
+
+# The interface of `libbpf.so.1` (libbpf 1.0, 2022) is stable.
+_SONAME = "libbpf.so.1"
+_SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
+    "bpf_object__open_file": (c_void_p, (c_char_p, c_void_p)),
+    "bpf_object__load": (c_int, (c_void_p,)),
+    "bpf_object__close": (None, (c_void_p,)),
+    "bpf_object__find_map_by_name": (c_void_p, (c_void_p, c_char_p)),
+    "bpf_object__find_map_fd_by_name": (c_int, (c_void_p, c_char_p)),
+    "bpf_map__attach_struct_ops": (c_void_p, (c_void_p,)),
+    "bpf_link__destroy": (c_int, (c_void_p,)),
+    "bpf_link__disconnect": (None, (c_void_p,)),
+    "bpf_map_get_next_id": (c_int, (c_uint32, POINTER(c_uint32))),
+    "bpf_map_get_fd_by_id": (c_int, (c_uint32,)),
+    "bpf_obj_get_info_by_fd": (c_int, (c_int, c_void_p, POINTER(c_uint32))),
+    "bpf_map_lookup_elem": (c_int, (c_int, c_void_p, c_void_p)),
+    "bpf_map_update_elem": (c_int, (c_int, c_void_p, c_void_p, c_uint64)),
+    "bpf_map_delete_elem": (c_int, (c_int, c_void_p)),
+}
+_PRINT = ctypes.CFUNCTYPE(c_int, c_int, c_char_p, c_void_p)
+# Of `enum libbpf_print_level`: LIBBPF_WARN.
+_WARNING = 0
+# `struct bpf_map_info` of linux/bpf.h as far as the name: type, id, key_size, value_size, max_entries,
+# map_flags, name.
+_MAP_INFO = struct.Struct("=6I16s")
+
+
+@cache
+def library() -> ctypes.CDLL:
+    """libbpf, its functions typed. Raises `InputError` where it is not installed."""
+    try:
+        found = ctypes.CDLL(_SONAME, use_errno=True)
+    except OSError:
+        raise InputError(f"{_SONAME} is not installed; libbpf 1.0 or later (Debian: libbpf1)") from None
+    for name, (result, arguments) in _SIGNATURES.items():
+        function = getattr(found, name)
+        function.restype, function.argtypes = result, arguments
+    return found
+
+
+def _checked(status: int) -> int:
+    """What libbpf answered; raises `OSError` if that is an error, a number of errno.h below 0."""
+    if status < 0:
+        raise OSError(-status, os.strerror(-status))
+    return status
+
+
+@contextmanager
+def warnings() -> Iterator[list[str]]:
+    """What libbpf and the kernel's verifier say within it, line by line, and not on stderr."""
+    lines: list[str] = []
+    libc = ctypes.CDLL(None)
+    buffer = ctypes.create_string_buffer(1 << 16)
+
+    def keep(level: int, pattern: bytes, arguments: int) -> int:
+        if level == _WARNING:
+            libc.vsnprintf(buffer, len(buffer), c_char_p(pattern), c_void_p(arguments))
+            lines.extend(buffer.value.decode(errors="replace").splitlines())
+        return 0
+
+    libc.vsnprintf.argtypes = (c_char_p, ctypes.c_size_t, c_char_p, c_void_p)
+    set_print = library().libbpf_set_print
+    set_print.restype, set_print.argtypes = c_void_p, (c_void_p,)
+    callback = _PRINT(keep)
+    before = set_print(ctypes.cast(callback, c_void_p))
+    try:
+        yield lines
+    finally:
+        set_print(before)
+
+
+class Loaded:
+    """A BPF object whose maps and programs are in the kernel, for as long as they are used there or until the
+    end of `loaded`.
+    """
+
+    def __init__(self, pointer: int) -> None:
+        self._pointer = pointer
+
+    def map_fd(self, name: str) -> int:
+        """The file descriptor of a map of the object; it is closed with the object."""
+        return _checked(library().bpf_object__find_map_fd_by_name(self._pointer, name.encode()))
+
+    @contextmanager
+    def registered(self, name: str) -> Iterator[None]:
+        """Registers a struct_ops map. It stays so, also after this process has ended, unless what happens
+        within raises.
+        """
+        bpf = library()
+        link = bpf.bpf_map__attach_struct_ops(bpf.bpf_object__find_map_by_name(self._pointer, name.encode()))
+        if not link:
+            _checked(-ctypes.get_errno())
+        try:
+            yield
+            bpf.bpf_link__disconnect(link)
+        finally:
+            # Of a link that is disconnected, this frees the memory and no more.
+            bpf.bpf_link__destroy(link)
+
+
+@contextmanager
+def loaded(path: Path) -> Iterator[Loaded]:
+    """Loads a BPF object file; raises `OSError` where the kernel or libbpf refuses it."""
+    bpf = library()
+    pointer = bpf.bpf_object__open_file(os.fsencode(path), None)
+    if not pointer:
+        _checked(-ctypes.get_errno())
+    try:
+        _checked(bpf.bpf_object__load(pointer))
+        yield Loaded(pointer)
+    finally:
+        bpf.bpf_object__close(pointer)
+
+
+def _maps() -> Iterator[tuple[str, int]]:
+    """Name and file descriptor of every BPF map of the machine, by id; a descriptor is closed once the next
+    one is asked for. Raises `OSError` without CAP_SYS_ADMIN.
+    """
+    bpf = library()
+    number = c_uint32(0)
+    while (status := bpf.bpf_map_get_next_id(number, byref(number))) == 0:
+        try:
+            fd = _checked(bpf.bpf_map_get_fd_by_id(number))
+        except FileNotFoundError:
+            continue  # gone in the meantime
+        try:
+            yield _map_name(fd), fd
+        finally:
+            os.close(fd)
+    # After the last one there is no next.
+    if status != -errno.ENOENT:
+        _checked(status)
+
+
+def _map_name(fd: int) -> str:
+    info = ctypes.create_string_buffer(_MAP_INFO.size)
+    length = c_uint32(len(info))
+    _checked(library().bpf_obj_get_info_by_fd(fd, info, byref(length)))
+    name: bytes = _MAP_INFO.unpack(info.raw)[-1]
+    return name.rstrip(b"\0").decode()
+
+
+@contextmanager
+def open_map(name: str) -> Iterator[int]:
+    """A file descriptor of the newest BPF map of that name. Goes through all maps of the machine.
+
+    Raises `InputError` if there is none, or this process may not see them.
+    """
+    fd = _newest(name)
+    if fd is None:
+        raise InputError(f"{name}: there is no BPF map of this name: what is registered is not Hocket's")
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _newest(name: str) -> int | None:
+    found = None
+    try:
+        for each, fd in _maps():
+            if each == name:
+                if found is not None:
+                    os.close(found)
+                found = os.dup(fd)
+    except PermissionError:
+        raise InputError(f"{name}: to find a BPF map, root is needed, or CAP_SYS_ADMIN") from None
+    return found
+
+
+def read(fd: int, key: int, layout: struct.Struct) -> tuple[int, ...] | None:
+    """The value of a map under `key`, or None if there is none."""
+    value = ctypes.create_string_buffer(layout.size)
+    with suppress(FileNotFoundError):
+        _checked(library().bpf_map_lookup_elem(fd, byref(c_uint32(key)), value))
+        return layout.unpack(value.raw)
+    return None
+
+
+def write(fd: int, key: int, value: bytes) -> None:
+    """Puts a value into a map; of a map of sockets, a socket's file descriptor is its key."""
+    _checked(library().bpf_map_update_elem(fd, byref(c_uint32(key)), value, 0))
+
+
+def delete(fd: int, key: int) -> None:
+    """Takes a value out of a map; a struct_ops is unregistered by this."""
+    _checked(library().bpf_map_delete_elem(fd, byref(c_uint32(key))))

@@ -1,0 +1,287 @@
+"""The thread that talks to the service and writes the log, so that training waits for neither."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from hocket_agent.client import Client, UnreachableError, refusal
+from hocket_agent.connections import Connections
+from hocket_agent.errors import InputError
+from hocket_agent.notes import logger, note
+from hocket_agent.offset import OffsetFilter
+from hocket_agent.protocol import (
+    LONGEST_REASON,
+    Reply,
+    Report,
+    WrongAnswerError,
+    parse_reply,
+)
+from hocket_agent.slots import Slot
+from hocket_agent.state import LEASE_NS, Answer, Iteration
+
+# Hocket: a service of 1,000 jobs of 8 ranks gets 8,000 reports a second.
+INTERVAL_S = 1.0
+# Hocket: what a service that comes back waits at most for its jobs, and half of a slot's lease.
+LONGEST_PAUSE_S = 30.0
+_NOT_FOUND = 404
+# Hocket: some hours of short iterations, 100 MB. Older ones are dropped if nothing takes them for so long.
+_MOST_KEPT = 100_000
+
+
+class Finished(NamedTuple):
+    """A finished iteration, and how the job stands to its slot then."""
+
+    iteration: Iteration
+    deviation_ns: int | None
+    slot: int | None
+    """The version of the slot in force."""
+    adjustments: int
+    """So far."""
+    reason: str
+    """Why no slot is in force; empty while one is."""
+
+
+class _Totals:
+    """The iterations since the last report that arrived."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        self.count = self.total_ns = self.min_ns = self.max_ns = 0
+        self.communication_ns: int | None = None
+
+    def add(self, iteration: Iteration) -> None:
+        took_ns = iteration.delay_ns + iteration.end_ns - iteration.start_ns
+        self.min_ns = min(self.min_ns, took_ns) if self.count else took_ns
+        self.max_ns = max(self.max_ns, took_ns)
+        self.count += 1
+        self.total_ns += took_ns
+        if iteration.communication_ns is not None:
+            self.communication_ns = (self.communication_ns or 0) + iteration.communication_ns
+
+
+class Reporter:
+    """Reports what it is given, a rank's iterations, and holds the service's last answer."""
+
+    def __init__(
+        self,
+        client: Client | None,
+        *,
+        rank: int,
+        ranks: int,
+        dry_run: bool,
+        log: str | None = None,
+        connections: Connections | None = None,
+        clock: Callable[[], int] = time.monotonic_ns,
+        interval_s: float = INTERVAL_S,
+    ) -> None:
+        """`log`: the file that iterations are appended to; `connections` are governed besides."""
+        self.answer: Answer | None = None
+        """Of the service, and replaced as a whole: any thread may read it."""
+        self.said = "has not answered yet" if client is not None else "none is named"
+        """How the service is, for people."""
+        self.failure: str | None = None
+        """Why the agent delays nothing any more; set once, by training's thread."""
+        self._client = client
+        self._identity = (rank, ranks, dry_run)
+        self._log = log
+        self._connections = connections
+        self._clock = clock
+        self._interval_s = interval_s
+        self._pause_s = interval_s
+        self._due_ns = clock()
+        # Only `append` and `popleft`, which need no lock.
+        self._handed_over: deque[Finished] = deque(maxlen=_MOST_KEPT)
+        self._totals = _Totals()
+        self._last: Finished | None = None
+        self._offsets = OffsetFilter()
+        self._told: set[str] = set()
+        # Steps of the wall clock during a run do not reach the log.
+        self._wall_ns = time.time_ns() - clock()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begins to report, if there is anybody to report to."""
+        if not (self._client is None and self._log is None and self._connections is None):
+            self._thread = threading.Thread(target=self._run, name="hocket.agent", daemon=True)
+            self._thread.start()
+
+    def add(self, finished: Finished) -> None:
+        """Hands over an iteration; returns at once."""
+        self._handed_over.append(finished)
+
+    def close(self) -> None:
+        """Reports and writes what there is; returns after two seconds at most."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(timeout=2.0)
+
+    def _run(self) -> None:
+        self.step()
+        while not self._stopping.wait(self._interval_s):
+            self.step()
+        # A service that did not answer last is not waited for at a job's end.
+        self.step(last=self._pause_s == self._interval_s)
+        if self._client is not None:
+            self._client.close()
+
+    def step(self, last: bool = False) -> None:
+        """Writes, and reports if it is time to or if this is the `last` report. It never raises: what fails
+        is told in the log of the process, once for each kind.
+        """
+        self._govern()
+        try:
+            self._write(self._take())
+            if self._client is not None and (last or self._clock() >= self._due_ns):
+                self._report(self._client)
+                self._due_ns = self._clock() + int((self._pause_s - self._interval_s / 2) * 1e9)
+        except Exception as error:
+            self._tell(f"own {type(error).__name__}", f"reporting failed: {error!r}; training goes on")
+
+    def _govern(self) -> None:
+        if self._connections is None:
+            return
+        try:
+            self._connections.govern()
+        except (InputError, OSError) as error:
+            self._tell("congestion control", f"connections keep their congestion control: {error}")
+
+    def _take(self) -> list[Finished]:
+        finished = []
+        # As many as there are now: training goes on meanwhile.
+        for _ in range(len(self._handed_over)):
+            finished.append(self._handed_over.popleft())
+            self._totals.add(finished[-1].iteration)
+            self._last = finished[-1]
+        return finished
+
+    def _write(self, finished: list[Finished]) -> None:
+        if self._log is None or not finished:
+            return
+        lines = "".join(json.dumps(self._line(each)) + "\n" for each in finished)
+        try:
+            with open(self._log, "a", encoding="utf-8") as file:
+                file.write(lines)
+        except OSError as error:
+            self._tell("log", f"{self._log}: iterations are no longer written: {error}")
+            self._log = None
+
+    def _line(self, finished: Finished) -> dict[str, Any]:
+        iteration = finished.iteration
+        begun_ns = iteration.communication_start_ns
+        return {
+            "iteration": iteration.number,
+            "start_ns": iteration.start_ns + self._wall_ns,
+            "communication_start_ns": None if begun_ns is None else begun_ns + self._wall_ns,
+            "end_ns": iteration.end_ns + self._wall_ns,
+            "delay_ns": iteration.delay_ns,
+            "communication_ns": iteration.communication_ns,
+            "deviation_ns": finished.deviation_ns,
+            "adjusted": iteration.adjusted,
+            "slot": finished.slot,
+        }
+
+    def _report(self, client: Client) -> None:
+        try:
+            response = client.post(self._body())
+            said = refusal(response)
+            if said is None:
+                self._accept(parse_reply(response.body, response.sent_ns, response.received_ns))
+                self._note("connected", f"connected to {client.address} as job {client.job}")
+            elif response.status == _NOT_FOUND:
+                # The service is well, and may know the job later.
+                self.said = said
+                self._hold(None, said)
+                self._note(
+                    "unregistered",
+                    f"connected to {client.address}, where job {client.job} is not registered: "
+                    "its iterations are only measured until it is (`hocket register`)",
+                )
+            else:
+                raise UnreachableError(f"status {response.status}", said)
+        except (UnreachableError, WrongAnswerError) as error:
+            self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+            self.said = str(error)
+            self._tell(error.kind, self._unanswered(client, error))
+        else:
+            self._pause_s = self._interval_s
+
+    def _body(self) -> bytes:
+        rank, ranks, dry_run = self._identity
+        last, totals, now_ns = self._last, self._totals, self._clock()
+        wall_ns = time.time_ns()
+        offset = self._offsets.best(now_ns)
+        follows = None if last is None or self.failure is not None else last.slot
+        why_not = self.failure or ("no iteration has ended yet" if last is None else last.reason)
+        return Report(
+            rank=rank,
+            ranks=ranks,
+            sent_ns=wall_ns,
+            iteration=0 if last is None else last.iteration.number + 1,
+            count=totals.count,
+            total_ns=totals.total_ns,
+            min_ns=totals.min_ns,
+            max_ns=totals.max_ns,
+            communication_ns=totals.communication_ns,
+            deviation_ns=None if last is None else last.deviation_ns,
+            adjustments=0 if last is None else last.adjustments,
+            clock_offset_ns=None if offset is None else offset.offset_ns + now_ns - wall_ns,
+            clock_uncertainty_ns=None if offset is None else offset.uncertainty_at(now_ns),
+            dry_run=dry_run,
+            applied=follows,
+            reason="" if follows is not None else _printable(why_not),
+        ).as_json()
+
+    def _accept(self, reply: Reply) -> None:
+        self._check_version(reply.slot)
+        self._offsets.add(reply.exchange)
+        self.said = "answers"
+        self._hold(reply.slot, reply.reason)
+        self._totals.clear()
+
+    def _hold(self, slot: Slot | None, reason: str) -> None:
+        now_ns = self._clock()
+        self.answer = Answer(slot, reason, self._offsets.best(now_ns), now_ns)
+
+    def _check_version(self, slot: Slot | None) -> None:
+        # A service that has lost its memory may count from 1 again once the lease of its last slot is over.
+        held = self.answer
+        if slot is None or held is None or held.slot is None or self._clock() - held.at_ns > LEASE_NS:
+            return
+        if slot.version < held.slot.version:
+            raise WrongAnswerError(
+                "version", f"slot.version: {slot.version} is below {held.slot.version}, seen before"
+            )
+        if slot.version == held.slot.version and slot != held.slot:
+            raise WrongAnswerError("version", f"slot.version: {slot.version} was another slot before")
+
+    def _unanswered(self, client: Client, error: Exception) -> str:
+        if self.answer is not None:
+            return f"the service gave no usable answer: {error}; training goes on"
+        return (
+            f"no usable answer from the service at {client.address}: {error}; "
+            "training goes on without slots, and the agent asks again"
+        )
+
+    def _tell(self, kind: str, sentence: str) -> None:
+        if kind not in self._told:
+            self._told.add(kind)
+            logger.warning("%s", sentence)
+
+    def _note(self, kind: str, sentence: str) -> None:
+        """As `_tell`, of what is no problem: by one rank for all."""
+        if kind not in self._told and self._identity[0] == 0:
+            self._told.add(kind)
+            note(sentence)
+
+
+def _printable(text: str) -> str:
+    """What the service takes of a reason: errors of others may hold any character."""
+    return "".join(each if each.isprintable() else "?" for each in text)[:LONGEST_REASON]

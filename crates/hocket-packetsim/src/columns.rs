@@ -1,0 +1,24 @@
+//! Columns of tables, from rows.
+
+use hocket_scenario::{Column, Fabric};
+
+/// A column of the names of links.
+pub(crate) fn link_column(links: Vec<u32>, fabric: &Fabric) -> Column {
+    name_column(links, |link| &fabric.links()[link as usize].name)
+}
+
+/// A column of the names of nodes.
+pub(crate) fn node_column(nodes: Vec<u32>, fabric: &Fabric) -> Column {
+    name_column(nodes, |node| &fabric.nodes()[node as usize].name)
+}
+
+// The dictionary holds only the names that occur: a large fabric has many more.
+fn name_column<'a>(mut ids: Vec<u32>, name: impl Fn(u32) -> &'a String) -> Column {
+    let mut used = ids.clone();
+    used.sort_unstable();
+    used.dedup();
+    for id in &mut ids {
+        *id = used.binary_search(id).expect("every id was collected") as u32;
+    }
+    Column::Str { codes: ids, dictionary: used.into_iter().map(|id| name(id).clone()).collect() }
+}

@@ -1,0 +1,710 @@
+//! What hosts do: answer data, listen to answers, and send what their queue pairs may.
+
+use std::num::NonZeroU32;
+use std::ops::Range;
+
+use hocket_des::{Bytes, Rate, Time};
+use hocket_scenario::{PathChoice, WindowRule};
+use hocket_transport::congestion::receiver_driven::Parameters;
+use hocket_transport::telemetry::MAX_HOPS;
+use hocket_transport::{Answer, Control, PhaseProgress, Policy, Receiver, Sender, Window};
+use prefetch_index::prefetch_index;
+
+use crate::error::PacketRunError;
+use crate::model::Notification;
+use crate::network::credits::{Credits, Grant, Inlet};
+use crate::network::medium::Medium;
+use crate::network::ways::Way;
+use crate::network::wires::Wires;
+use crate::parts::event::Event;
+use crate::parts::flow::{Course, Flow, NOTIFIES, Return, Steering, TELLS};
+use crate::parts::messages::{Message, Messages, Poster};
+use crate::parts::nic::Nic;
+use crate::parts::packet::{self, Header, Kind, Packet};
+use crate::parts::ring::expect;
+use crate::parts::spray::Spray;
+use crate::records::{CompletionRow, Recorder, Seen};
+use crate::setup::{FlowSpec, INSIDE_SERVERS, Setup};
+
+/// All hosts: their NICs, and both ends of every flow.
+pub(crate) struct Hosts {
+    /// Those of the run, and that of flows inside servers.
+    policies: Vec<Policy>,
+    /// By port; that of a switch is empty.
+    nics: Vec<Nic>,
+    pub(crate) flows: Vec<Flow>,
+    pub(crate) steering: Vec<Steering>,
+    courses: Vec<Course>,
+    pub(crate) returns: Vec<Return>,
+    /// By flow: congestion notification packets that its receiver sent.
+    cnps: Vec<u32>,
+    sprays: Vec<Spray>,
+    pub(crate) messages: Messages,
+    /// Flows of which something may be complete, each with [`ARRIVED`] or without it.
+    due: Vec<u32>,
+    /// Where some flow is receiver-driven.
+    credits: Option<Box<Credits>>,
+}
+
+/// What may be complete of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// Messages whose last byte may have arrived.
+    Arrival(u32),
+    /// Messages whose last byte may be acknowledged.
+    Completion(u32),
+}
+
+// In the list of what is due: messages that have arrived, not such that are acknowledged.
+const ARRIVED: u32 = 1 << 31;
+
+impl Hosts {
+    /// The hosts of a fabric, without flows.
+    pub(crate) fn new(setup: &Setup<'_>, wires: &Wires) -> Self {
+        let (flows, arithmetic) = (setup.flows.len(), setup.model.arithmetic);
+        let nics = wires.ports.iter();
+        let nics = nics.map(|port| Nic::new(arithmetic.listed().filter(|_| port.from_host)));
+        Self {
+            policies: setup.policies.iter().cloned().chain([INSIDE_SERVERS]).collect(),
+            nics: nics.collect(),
+            flows: Vec::with_capacity(flows),
+            steering: Vec::with_capacity(flows),
+            courses: Vec::with_capacity(flows),
+            returns: Vec::with_capacity(flows),
+            cnps: vec![0; flows],
+            sprays: Vec::new(),
+            messages: Messages::new(flows),
+            due: Vec::new(),
+            credits: None,
+        }
+    }
+
+    /// Adds the next flow, which goes this way.
+    pub(crate) fn add_flow(
+        &mut self,
+        setup: &Setup<'_>,
+        wires: &Wires,
+        spec: &FlowSpec,
+        way: Way,
+    ) -> Result<(), PacketRunError> {
+        let Way { forth, back, switches, path, window } = way;
+        let index = self.flows.len();
+        let (frames, policy) = (setup.frames_of(spec), setup.policy_of(spec));
+        let governed_by = if setup.is_inside(spec) { setup.policies.len() } else { spec.policy };
+        policy.validate(path.line_rate).map_err(|error| {
+            let from = setup.fabric.nodes()[spec.from.index()].name.clone();
+            PacketRunError::Parameter { flow: index, from, error }
+        })?;
+        let (header, extra) = match policy {
+            Policy::Timely(_) => (Header::Stamp, frames.stamp),
+            Policy::Hpcc(_) => (Header::Hops, frames.hops),
+            Policy::Pint(_) => (Header::Load, frames.load),
+            _ => (Header::Stamp, 0),
+        };
+        let is_sprayed = spec.path == PathChoice::Spray;
+        if is_sprayed && header != Header::Stamp {
+            let name = if header == Header::Hops { "hpcc" } else { "hpcc-pint" };
+            return Err(PacketRunError::SprayedTelemetry { flow: index, policy: name });
+        }
+        if header == Header::Hops && switches > MAX_HOPS {
+            let (flow, hops, limit) = (index, switches, MAX_HOPS);
+            return Err(PacketRunError::TooManyHops { flow, hops, limit });
+        }
+        let window = match window {
+            WindowRule::Unlimited => None,
+            WindowRule::PathFull { scaled } => Some(Window { bytes: path.window, scaled }),
+            WindowRule::Bytes(bytes) => Some(Window { bytes, scaled: false }),
+        };
+        let nic = wires.routes[forth[0] as usize];
+        let slot = self.nics[nic as usize].add(index as u32, spec.priority);
+        let rounding = setup.model.arithmetic.rounding();
+        self.flows.push(Flow {
+            sender: Sender::new(path.line_rate, window, rounding),
+            milestone: u64::MAX,
+            route: forth[0],
+            nic,
+            slot,
+            policy: governed_by as u16,
+            mtu: frames.mtu,
+            overhead: frames.data_header + extra,
+            last_wire: 0,
+            priority: spec.priority,
+            header,
+            moves_next_send: Control::moves_next_send(policy),
+            hears_acks: matches!(
+                policy,
+                Policy::Dctcp(_) | Policy::Timely(_) | Policy::Hpcc(_) | Policy::Pint(_)
+            ),
+            is_adaptive: matches!(policy, Policy::Dcqcn(parameters) if parameters.adaptive),
+        });
+        if is_sprayed {
+            self.sprays.push(Spray::new(forth, setup.seed, index));
+        }
+        let place = NonZeroU32::new(self.sprays.len() as u32);
+        let spray = place.filter(|_| is_sprayed);
+        self.courses.push(Course { phase: PhaseProgress::default(), spray });
+        self.steering.push(Steering { control: Control::new(policy, &path), path });
+        self.returns.push(Return {
+            receiver: if is_sprayed { Receiver::in_any_order() } else { Receiver::new() },
+            route: back,
+            nic: wires.routes[back as usize],
+            marks: 0,
+            wire: (frames.ack + extra).max(frames.minimum),
+            priority: spec.priority,
+            wants: if matches!(policy, Policy::Dcqcn(_)) { NOTIFIES } else { 0 },
+        });
+        if let Policy::ReceiverDriven(parameters) = policy {
+            let last = wires.routes[back as usize - 1];
+            self.put_on_credit(setup, wires, index as u32, *parameters, last);
+        }
+        Ok(())
+    }
+
+    // The last link of the flow's way is `last`.
+    fn put_on_credit(
+        &mut self,
+        setup: &Setup<'_>,
+        wires: &Wires,
+        id: u32,
+        parameters: Parameters,
+        last: u32,
+    ) {
+        let flow = &mut self.flows[id as usize];
+        flow.sender.set_on_credit();
+        let mtu = setup.model.frames.mtu;
+        let wire = Bytes::new(u64::from(mtu) + u64::from(flow.overhead));
+        let inlet = Inlet { link: last, rate: wires.rate(&wires.ports[last as usize]), mtu, wire };
+        self.credits.get_or_insert_default().add(id, parameters, inlet);
+    }
+
+    // --- what jobs and messages ask for ---
+
+    /// Adds a message of `bytes` to what a flow has to send; `poster` is told when it is complete.
+    pub(crate) fn post(&mut self, medium: &mut Medium<'_>, id: u32, bytes: u64, poster: Poster) {
+        let flow = &mut self.flows[id as usize];
+        let end = flow.sender.post(bytes);
+        self.messages.push(id, Message { end, bytes, posted: medium.clock.now, poster });
+        flow.milestone = self.messages.milestone(id);
+        if flow.sender.sent() == end - bytes {
+            self.begin_on_credit(medium, id);
+        }
+        let flow = &self.flows[id as usize];
+        let (nic, slot) = (flow.nic, flow.slot);
+        self.nics[nic as usize].list(slot);
+        self.update_turn(medium, id);
+        self.look(medium, nic);
+    }
+
+    /// A phase of a flow's job begins, in which it sends so many `bytes`, data no faster than `rate`.
+    pub(crate) fn begin_phase(&mut self, id: usize, bytes: u64, rate: Rate) {
+        let flow = &mut self.flows[id];
+        flow.set_data_rate(rate);
+        self.courses[id].phase = PhaseProgress { sent: flow.sender.posted(), total: bytes };
+    }
+
+    /// A flow will send so many `bytes` more. What it sends without a rest is one phase.
+    pub(crate) fn extend_phase(&mut self, id: u32, bytes: u64) {
+        let sender = &self.flows[id as usize].sender;
+        let phase = &mut self.courses[id as usize].phase;
+        if sender.is_done() {
+            *phase = PhaseProgress { sent: sender.posted(), total: bytes };
+        } else {
+            phase.total += bytes;
+        }
+    }
+
+    /// From now on, messages of these flows count as arrived before they are acknowledged.
+    pub(crate) fn tell_of_arrivals(&mut self, flows: Range<usize>) {
+        for returns in &mut self.returns[flows] {
+            returns.wants |= TELLS;
+        }
+    }
+
+    /// Whether something may be complete of some flow.
+    #[inline(always)]
+    pub(crate) fn has_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    /// Takes out a flow of which something may be complete.
+    pub(crate) fn take_due(&mut self) -> Option<Due> {
+        let entry = self.due.pop()?;
+        let flow = entry & !ARRIVED;
+        Some(if entry == flow { Due::Completion(flow) } else { Due::Arrival(flow) })
+    }
+
+    /// Records the complete messages of a flow, and tells whoever posted them.
+    pub(crate) fn complete(
+        &mut self,
+        now: Time,
+        recorder: &mut Recorder,
+        id: u32,
+        mut tell: impl FnMut(Poster),
+    ) {
+        let acknowledged = self.flows[id as usize].sender.acknowledged();
+        while let Some(message) = self.messages.take_complete(id, acknowledged) {
+            let Message { bytes, posted, poster, .. } = message;
+            let row = CompletionRow { flow: id, bytes, start: posted, end: now };
+            recorder.complete(row, self.seen(recorder, id));
+            tell(poster);
+        }
+        self.flows[id as usize].milestone = self.messages.milestone(id);
+    }
+
+    /// Tells whoever posted them of the messages of a flow that have arrived.
+    pub(crate) fn arrived(&mut self, id: u32, mut tell: impl FnMut(Poster)) {
+        let received = self.returns[id as usize].receiver.received();
+        while let Some(message) = self.messages.note_arrival(id, received) {
+            tell(message.poster);
+        }
+    }
+
+    // --- what can be seen of flows ---
+
+    /// What happened to a flow so far.
+    pub(crate) fn seen(&self, recorder: &Recorder, id: u32) -> Seen {
+        let (marks, cnps) = (self.returns[id as usize].marks, self.cnps[id as usize]);
+        let rate_cuts = self.rate_cuts(id);
+        Seen { marks, cnps, rate_cuts, retransmissions: recorder.retransmissions(id) }
+    }
+
+    /// How often its congestion control cut the rate of a flow.
+    pub(crate) fn rate_cuts(&self, id: u32) -> u64 {
+        self.steering[id as usize].control.cuts()
+    }
+
+    /// By flow: the rate that its congestion control last allowed.
+    pub(crate) fn rates_bps(&self) -> Vec<u64> {
+        self.steering.iter().map(|its| its.control.rate_bps()).collect()
+    }
+
+    /// The rate that the congestion control of a flow allows at `now`, 0 where nothing is left to send or to be acknowledged.
+    ///
+    /// A control's timers are caught up with only when somebody looks. A copy looks here: the adaptive form of
+    /// DCQCN reads how far its phase is when it does, so that looking more often would change the run.
+    pub(crate) fn allowed_bps(&self, now: Time, id: u32) -> u64 {
+        let flow = &self.flows[id as usize];
+        if flow.sender.is_done() {
+            return 0;
+        }
+        let course = &self.courses[id as usize];
+        let policy = &self.policies[usize::from(flow.policy)];
+        let sent = flow.sender.sent().saturating_sub(course.phase.sent);
+        let Steering { mut control, path } = self.steering[id as usize].clone();
+        let progress = PhaseProgress { sent, total: course.phase.total };
+        control.catch_up(policy, &path, now, progress);
+        control.rate_bps()
+    }
+
+    /// All before this has been granted to the sender of a flow, whether or not it knows; 0 if nothing is.
+    pub(crate) fn granted(&self, id: u32) -> u64 {
+        self.credits.as_ref().map_or(0, |credits| credits.granted(id))
+    }
+
+    /// Where the routes of a flow's data begin.
+    pub(crate) fn ways_of(&self, id: u32) -> Vec<u32> {
+        match self.courses[id as usize].spray {
+            Some(spray) => self.sprays[spray.get() as usize - 1].routes.clone(),
+            None => vec![self.flows[id as usize].route],
+        }
+    }
+
+    // --- failures ---
+
+    /// A flow has no way: it sends nothing until it [has one](Self::release).
+    pub(crate) fn hold(&mut self, medium: &Medium<'_>, id: u32) {
+        self.flows[id as usize].sender.hold();
+        self.update_turn(medium, id);
+    }
+
+    /// A flow that was held has a way again.
+    pub(crate) fn release(&mut self, id: u32) {
+        let allowed = self.steering[id as usize].control.rate_bps();
+        self.flows[id as usize].sender.release(allowed);
+    }
+
+    /// A flow takes other routes from now on, which begin at `forth`, and that of its answers at `back`.
+    pub(crate) fn reroute(&mut self, wires: &Wires, id: u32, forth: Vec<u32>, back: u32) {
+        let nic = wires.routes[forth[0] as usize];
+        let flow = &mut self.flows[id as usize];
+        flow.route = forth[0];
+        if flow.nic != nic {
+            self.nics[flow.nic as usize].finish(flow.slot);
+            flow.slot = self.nics[nic as usize].add(id, flow.priority);
+            flow.nic = nic;
+            self.nics[nic as usize].list(flow.slot);
+        }
+        if let Some(spray) = self.courses[id as usize].spray {
+            self.sprays[spray.get() as usize - 1].replace(forth);
+        }
+        self.returns[id as usize].route = back;
+    }
+
+    /// The next answer that waits at a port is lost with its link.
+    pub(crate) fn discard_answer(&mut self, port: u32) -> Option<Packet> {
+        let answers = &mut self.nics[port as usize].answers;
+        if answers.is_empty() { None } else { Some(answers.pop_front()) }
+    }
+
+    /// Sends again what a flow has sent from `sequence` on.
+    pub(crate) fn go_back(&mut self, medium: &mut Medium<'_>, id: u32, sequence: u64) {
+        let flow = &mut self.flows[id as usize];
+        flow.sender.on_ack(sequence);
+        let boundary = self.messages.boundary_after(id, sequence);
+        flow.sender.go_back(sequence, boundary);
+        let nic = flow.nic;
+        medium.recorder.went_back(id);
+        self.update_turn(medium, id);
+        self.look(medium, nic);
+    }
+
+    /// Tells the sender of a flow once more what it may send, in case that was lost.
+    pub(crate) fn repeat_grant(&mut self, medium: &mut Medium<'_>, id: u32) {
+        let granted = self.granted(id);
+        if granted > self.flows[id as usize].sender.acknowledged() {
+            self.send_grant(medium, Grant { flow: id, end: granted });
+        }
+    }
+
+    // --- what comes in ---
+
+    /// A packet has come to its end.
+    pub(crate) fn take_in(&mut self, medium: &mut Medium<'_>, packet: &Packet) {
+        match packet.kind {
+            Kind::Data => {
+                self.take_data(medium, packet);
+                if let Some(credits) = &mut self.credits {
+                    let received = self.returns[packet.flow as usize].receiver.received();
+                    let (clock, mtu) = (&mut medium.clock, medium.model.frames.mtu);
+                    credits.on_data(clock, &self.messages, packet.flow, received, mtu);
+                }
+            }
+            Kind::Ack => self.take_ack(medium, packet),
+            Kind::Nack => self.take_nack(medium, packet),
+            Kind::Cnp => self.take_cnp(medium, packet),
+            Kind::Grant => self.take_grant(medium, packet),
+            Kind::Pause | Kind::Resume => unreachable!("PAUSE frames are for ports"),
+            Kind::Lost => unreachable!("a lost packet never arrives"),
+        }
+    }
+
+    #[inline(always)]
+    fn take_data(&mut self, medium: &mut Medium<'_>, packet: &Packet) {
+        let (model, now) = (medium.model, medium.clock.now);
+        let returns = &mut self.returns[packet.flow as usize];
+        returns.marks += u32::from(packet.is_marked());
+        let nic = returns.nic;
+        if returns.wants & NOTIFIES != 0
+            && packet.is_marked()
+            && let Notification::Packets { interval, priority } = model.notification
+            && returns.receiver.may_notify(now, interval)
+        {
+            self.cnps[packet.flow as usize] += 1;
+            let wire = model.frames.ack;
+            let cnp = Packet::new(Kind::Cnp, packet.flow, returns.route + 1, wire, priority);
+            self.nics[nic as usize].answers.push_back(cnp);
+        }
+        let answer = returns.receiver.on_data(
+            now,
+            packet.sequence(returns.receiver.received()),
+            packet.payload,
+            packet.ends_message(),
+            &model.answering,
+        );
+        let may_end = packet.ends_message() || returns.receiver.takes_any_order();
+        if may_end && returns.wants & TELLS != 0 {
+            self.due.push(packet.flow | ARRIVED);
+        }
+        let (kind, sequence) = match answer {
+            Answer::None => {
+                medium.telemetry.give_up(packet);
+                return self.look(medium, nic);
+            }
+            Answer::Ack(sequence) => (Kind::Ack, sequence),
+            Answer::Nack(sequence) => (Kind::Nack, sequence),
+        };
+        let mut reply =
+            Packet::new(kind, packet.flow, returns.route + 1, returns.wire, returns.priority);
+        reply.set_sequence(sequence);
+        reply.meta = packet.meta;
+        reply.set_header(packet.header());
+        reply.set_echo(packet.is_marked());
+        self.nics[nic as usize].answers.push_back(reply);
+        self.look(medium, nic);
+    }
+
+    fn take_ack(&mut self, medium: &mut Medium<'_>, packet: &Packet) {
+        let now = medium.clock.now;
+        let flow = &mut self.flows[packet.flow as usize];
+        let Steering { control, path } = &mut self.steering[packet.flow as usize];
+        let policy = &self.policies[usize::from(flow.policy)];
+        let before = control.rate_bps();
+        let marked = packet.echoes_mark();
+        let course = &self.courses[packet.flow as usize];
+        let progress = flow.progress(course);
+        control.catch_up(policy, path, now, progress);
+        let was_open = flow.sender.is_open();
+        let skips = flow.sender.on_ack(packet.sequence(flow.sender.acknowledged()));
+        if marked && medium.model.notification == Notification::InAcks {
+            control.on_cnp(policy, path, now);
+        }
+        if flow.hears_acks {
+            let ack = medium.telemetry.read(packet, now, &flow.sender);
+            control.on_ack(policy, path, &ack);
+        }
+        let after = control.rate_bps();
+        let mut may_turn = false;
+        if after != before {
+            flow.sender.on_rate(after);
+            if flow.moves_next_send {
+                may_turn = true;
+                flow.sender.move_next_send(u32::from(flow.last_wire), before, after);
+                let next_send = flow.sender.next_send();
+                let nic = flow.nic;
+                self.wake_earlier(medium, nic, next_send);
+            }
+        }
+        if skips {
+            self.begin_message(medium, packet.flow);
+        }
+        let flow = &self.flows[packet.flow as usize];
+        let nic = flow.nic;
+        if flow.sender.acknowledged() >= flow.milestone {
+            self.due.push(packet.flow);
+        }
+        // For most acknowledgements nothing changes about when the flow may send.
+        let is_done = flow.sender.is_done();
+        may_turn |= skips || is_done || flow.sender.is_open() != was_open;
+        medium.telemetry.give_up(packet);
+        if may_turn {
+            self.update_turn(medium, packet.flow);
+        }
+        if self.nics[nic as usize].wants_a_look(now) {
+            self.look(medium, nic);
+        }
+    }
+
+    fn take_cnp(&mut self, medium: &Medium<'_>, packet: &Packet) {
+        let now = medium.clock.now;
+        let flow = &mut self.flows[packet.flow as usize];
+        let Steering { control, path } = &mut self.steering[packet.flow as usize];
+        let policy = &self.policies[usize::from(flow.policy)];
+        let course = &self.courses[packet.flow as usize];
+        let progress = flow.progress(course);
+        control.catch_up(policy, path, now, progress);
+        control.on_cnp(policy, path, now);
+        flow.sender.on_rate(control.rate_bps());
+    }
+
+    fn take_nack(&mut self, medium: &mut Medium<'_>, packet: &Packet) {
+        medium.telemetry.give_up(packet);
+        let acknowledged = self.flows[packet.flow as usize].sender.acknowledged();
+        self.go_back(medium, packet.flow, packet.sequence(acknowledged));
+    }
+
+    #[cold]
+    fn take_grant(&mut self, medium: &mut Medium<'_>, packet: &Packet) {
+        let flow = &mut self.flows[packet.flow as usize];
+        let nic = flow.nic;
+        flow.sender.allow_to(packet.sequence(flow.sender.sent()));
+        self.update_turn(medium, packet.flow);
+        if self.nics[nic as usize].wants_a_look(medium.clock.now) {
+            self.look(medium, nic);
+        }
+    }
+
+    /// This granter may grant a packet.
+    pub(crate) fn grant(&mut self, medium: &mut Medium<'_>, which: u32) {
+        let credits = self.credits.as_mut().expect("an event of grants comes from them");
+        if let Some(grant) = credits.grant(&medium.clock, which) {
+            self.send_grant(medium, grant);
+        }
+        let credits = self.credits.as_mut().expect("they are still there");
+        credits.schedule(&mut medium.clock, which);
+    }
+
+    fn send_grant(&mut self, medium: &mut Medium<'_>, grant: Grant) {
+        let returns = &self.returns[grant.flow as usize];
+        let (nic, wire) = (returns.nic, medium.model.frames.ack);
+        let (route, priority) = (returns.route + 1, returns.priority);
+        let mut packet = Packet::new(Kind::Grant, grant.flow, route, wire, priority);
+        packet.set_sequence(grant.end);
+        self.nics[nic as usize].answers.push_back(packet);
+        self.look(medium, nic);
+    }
+
+    // --- what goes out ---
+
+    /// A NIC's timer has run out.
+    #[inline]
+    pub(crate) fn wake(&mut self, medium: &mut Medium<'_>, port: u32) {
+        let nic = &mut self.nics[port as usize];
+        if nic.wake == Some((medium.clock.now, medium.clock.order)) {
+            nic.wake = None;
+            self.look(medium, port);
+        }
+    }
+
+    /// Sends what the port of a host may send now, or sees to it that the port is looked at when it is free.
+    #[inline(always)]
+    pub(crate) fn look(&mut self, medium: &mut Medium<'_>, port: u32) {
+        if medium.may_send(port) {
+            self.send(medium, port);
+        }
+    }
+
+    /// Sends what a port that is not busy may send.
+    fn send(&mut self, medium: &mut Medium<'_>, port: u32) {
+        let holds_acks = medium.model.pause_holds_acks;
+        let nic = &mut self.nics[port as usize];
+        let paused = medium.wires.ports[port as usize].paused;
+        let may_go = |answer: &&Packet| !holds_acks || paused & 1 << answer.priority() == 0;
+        if let Some(&answer) = nic.answers.front().filter(may_go) {
+            nic.answers.pop_front();
+            medium.transmit(port, answer);
+        } else {
+            match nic.pick(medium.clock.now, paused) {
+                Some(slot) => {
+                    let flow = nic.flow(slot);
+                    self.send_data(medium, port, flow);
+                }
+                None => return self.set_wake(medium, port),
+            }
+        }
+        self.see_to_next(medium, port);
+    }
+
+    /// A packet has begun to leave a host: what comes after it?
+    #[inline]
+    fn see_to_next(&mut self, medium: &mut Medium<'_>, port: u32) {
+        let nic = &self.nics[port as usize];
+        if !nic.answers.is_empty() || nic.has_eligible() || nic.sets_timer_when_free() {
+            medium.look_when_free(port);
+        } else {
+            self.set_wake(medium, port);
+        }
+    }
+
+    fn set_wake(&mut self, medium: &mut Medium<'_>, port: u32) {
+        let nic = &mut self.nics[port as usize];
+        let Some(at) = nic.next_pace() else { return };
+        if nic.may_wake() && nic.lacks_timer_for(at) {
+            nic.wake = Some((at, medium.clock.schedule(at, Event::Wake(port))));
+        }
+    }
+
+    /// The pace of a flow allows it to send at `at`: a later timer is set anew.
+    fn wake_earlier(&mut self, medium: &mut Medium<'_>, port: u32, at: Time) {
+        let nic = &mut self.nics[port as usize];
+        if nic.wake.is_some_and(|(set, _)| at < set) {
+            let at = at.max(medium.clock.now);
+            nic.wake = Some((at, medium.clock.schedule(at, Event::Wake(port))));
+        }
+    }
+
+    /// Tells the NIC whether a flow may send, and when.
+    #[inline]
+    pub(crate) fn update_turn(&mut self, medium: &Medium<'_>, id: u32) {
+        let flow = &self.flows[id as usize];
+        let nic = &mut self.nics[flow.nic as usize];
+        let soon = medium.wires.ports[flow.nic as usize].busy_until.max(medium.clock.now);
+        let at = flow.sender.next_send();
+        if flow.sender.is_open() {
+            nic.allow(flow.slot, at, soon);
+        } else if flow.sender.is_done() {
+            nic.finish(flow.slot);
+        } else {
+            nic.forbid(flow.slot, at, soon);
+        }
+    }
+
+    #[inline(always)]
+    fn send_data(&mut self, medium: &mut Medium<'_>, port: u32, id: u32) {
+        let now = medium.clock.now;
+        let flow = &mut self.flows[id as usize];
+        let Steering { control, path } = &mut self.steering[id as usize];
+        let policy = &self.policies[usize::from(flow.policy)];
+        let course = &self.courses[id as usize];
+        let progress = flow.progress(course);
+        let before = control.rate_bps();
+        control.catch_up(policy, path, now, progress);
+        if control.rate_bps() != before {
+            flow.sender.on_rate(control.rate_bps());
+        }
+        let payload = flow.sender.next_payload(flow.mtu);
+        let wire = payload + flow.overhead;
+        let route = match course.spray {
+            None => flow.route,
+            Some(spray) => self.sprays[spray.get() as usize - 1].next(),
+        };
+        let mut packet = Packet::new(Kind::Data, id, route + 1, wire, flow.priority);
+        packet.set_sequence(flow.sender.sent());
+        packet.payload = payload;
+        packet.set_header(flow.header);
+        packet.meta = match flow.header {
+            Header::Stamp => packet::stamp(now),
+            Header::Hops => medium.telemetry.take_place(),
+            Header::Load => 0,
+        };
+        flow.last_wire = wire;
+        let more = flow.sender.on_sent(now, payload, u32::from(wire), control.rate_bps());
+        packet.set_ends_message(flow.sender.is_at_boundary());
+        control.on_sent(policy, path, u64::from(wire), progress);
+        if more {
+            self.begin_message(medium, id);
+        }
+        medium.transmit(port, packet);
+        self.update_turn(medium, id);
+    }
+
+    /// The next packet is of another message than the last one.
+    fn begin_message(&mut self, medium: &Medium<'_>, id: u32) {
+        let sent = self.flows[id as usize].sender.sent();
+        let boundary = self.messages.boundary_after(id, sent);
+        self.flows[id as usize].sender.begin_message(boundary);
+        self.begin_on_credit(medium, id);
+    }
+
+    /// A message of a flow is next. Where receivers grant, its first bytes go unasked.
+    #[cold]
+    fn begin_on_credit(&mut self, medium: &Medium<'_>, id: u32) {
+        let flow = &mut self.flows[id as usize];
+        let Policy::ReceiverDriven(parameters) = &self.policies[usize::from(flow.policy)] else {
+            return;
+        };
+        if let Some(message) = self.messages.holding(id, flow.sender.sent()) {
+            let unasked = parameters.unasked(message.bytes, medium.model.frames.mtu);
+            flow.sender.allow_to(message.end - message.bytes + unasked);
+        }
+    }
+
+    // --- memory that will be needed ---
+
+    /// Asks for the flow that a NIC will send next to be brought near.
+    #[inline]
+    pub(crate) fn expect_next(&self, port: u32) {
+        if let Some(flow) = self.nics[port as usize].upcoming() {
+            self.expect_flow(flow);
+        }
+    }
+
+    /// Asks for what is needed to take a packet in to be brought near.
+    #[inline]
+    pub(crate) fn expect_for(&self, packet: &Packet) {
+        if packet.kind == Kind::Data {
+            prefetch_index(&self.returns, packet.flow as usize);
+        } else {
+            self.expect_flow(packet.flow);
+        }
+    }
+
+    #[inline]
+    fn expect_flow(&self, id: u32) {
+        let flow = &self.flows[id as usize];
+        expect(&flow.sender);
+        expect(&flow.route);
+        let steering = &self.steering[id as usize];
+        expect(&steering.control);
+        expect(&steering.path);
+    }
+}

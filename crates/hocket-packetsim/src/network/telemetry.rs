@@ -1,0 +1,145 @@
+//! In-band telemetry: what switches write into packets, and senders read in acknowledgements.
+
+use hocket_des::{Duration, Rate, Stream, Time, stream};
+use hocket_transport::congestion::pint::{self, PortLoad};
+use hocket_transport::telemetry::{Format, FormatError, Hop, MAX_HOPS, RateCode};
+use hocket_transport::{Ack, Policy, Sender};
+use rand::RngExt;
+
+use crate::parts::packet::{Header, Kind, Packet};
+use crate::parts::port::Port;
+use crate::setup::Setup;
+
+/// What switches write into packets.
+pub(crate) struct Telemetry {
+    format: Format,
+    /// By port.
+    codes: Vec<RateCode>,
+    /// `MAX_HOPS` for each packet that carries them.
+    hops: Vec<Hop>,
+    unused: Vec<u32>,
+    /// By port, where some flow uses PINT.
+    loads: Vec<PortLoad>,
+    pub(crate) draws: Stream,
+    /// PINT's T.
+    longest_rtt: Duration,
+    /// Base of PINT's logarithm.
+    base: f64,
+}
+
+impl Telemetry {
+    /// That of a fabric in which links have, or may come to have, these rates; `longest_rtt` is PINT's T.
+    pub(crate) fn new(
+        setup: &Setup<'_>,
+        rates: &[Rate],
+        longest_rtt: Duration,
+    ) -> Result<Self, FormatError> {
+        let (links, switching) = (setup.fabric.links(), &setup.model.switching);
+        let uses_hops = setup.uses(|policy| matches!(policy, Policy::Hpcc(_)));
+        let uses_load = setup.uses(|policy| matches!(policy, Policy::Pint(_)));
+        let format = Format::new(
+            rates.iter().copied().filter(|_| uses_hops),
+            u64::from(switching.telemetry_unit),
+        )?;
+        Ok(Self {
+            codes: links.iter().filter_map(|link| format.code(link.rate)).collect(),
+            format,
+            hops: Vec::new(),
+            unused: Vec::new(),
+            loads: if uses_load { vec![PortLoad::default(); links.len()] } else { Vec::new() },
+            draws: stream(setup.seed, "pint", 0),
+            longest_rtt,
+            base: switching.pint_base,
+        })
+    }
+
+    /// A link has another rate from now on.
+    pub(crate) fn set_rate(&mut self, link: u32, rate: Rate) {
+        if let Some(code) = self.format.code(rate) {
+            self.codes[link as usize] = code;
+        }
+    }
+
+    /// Whether ports write their load into packets.
+    #[inline]
+    pub(crate) fn writes_loads(&self) -> bool {
+        !self.loads.is_empty()
+    }
+
+    /// A packet leaves by `out`, whose port is `port` and sends at `rate`. Every packet moves a port's clock on; only data
+    /// changes what it knows of its load.
+    pub(crate) fn write_load(
+        &mut self,
+        now: Time,
+        out: u32,
+        port: &Port,
+        rate: Rate,
+        packet: &mut Packet,
+    ) {
+        let load = self.loads[out as usize].on_departure(
+            now,
+            u64::from(packet.wire),
+            port.queued_bytes,
+            packet.kind == Kind::Data,
+            rate,
+            self.longest_rtt,
+        );
+        if let Some(load) = load
+            && packet.header() == Header::Load
+        {
+            let draw = self.draws.random::<f64>();
+            let code = pint::encode(load, self.base, draw);
+            packet.meta = packet.meta.max(u32::from(code));
+        }
+    }
+
+    /// A packet that carries hops leaves by `out`, whose port is `port`.
+    pub(crate) fn write_hop(&mut self, now: Time, out: u32, port: &Port, packet: &mut Packet) {
+        let code = self.codes[out as usize];
+        let hop = self.format.hop(now, port.sent_bytes, port.queued_bytes, code);
+        let (place, count) = (packet.meta >> 8, packet.meta & 0xff);
+        self.hops[place as usize * MAX_HOPS + count as usize] = hop;
+        packet.meta += 1;
+    }
+    /// What an acknowledgement that arrives at `now` tells the congestion control of `sender`.
+    #[inline]
+    pub(crate) fn read(&self, packet: &Packet, now: Time, sender: &Sender) -> Ack<'_> {
+        let (telemetry, stamp, load) = match packet.header() {
+            Header::Stamp => (&[][..], packet.sent_at(now), 0),
+            Header::Hops => {
+                let first = (packet.meta >> 8) as usize * MAX_HOPS;
+                let count = (packet.meta & 0xff) as usize;
+                (&self.hops[first..first + count], Time::ZERO, 0)
+            }
+            Header::Load => (&[][..], Time::ZERO, packet.meta as u16),
+        };
+        Ack {
+            now,
+            acknowledged: sender.acknowledged(),
+            sent: sender.sent(),
+            marked: packet.echoes_mark(),
+            stamp,
+            telemetry,
+            format: &self.format,
+            load,
+        }
+    }
+
+    /// A place for the hops of one more packet, as its `meta` names it.
+    pub(crate) fn take_place(&mut self) -> u32 {
+        let place = self.unused.pop().unwrap_or_else(|| {
+            let place = self.hops.len() / MAX_HOPS;
+            self.hops.resize(self.hops.len() + MAX_HOPS, Hop::default());
+            place as u32
+        });
+        place << 8
+    }
+
+    /// A packet is gone: what it carried is no longer needed.
+    #[inline]
+    pub(crate) fn give_up(&mut self, packet: &Packet) {
+        if packet.header() == Header::Hops {
+            self.unused.push(packet.meta >> 8);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Directed links: the ports that feed them, the packets on them, and the routes that lead over them.
+
+use hocket_des::{Rate, Time};
+use hocket_scenario::{LinkId, NodeId, NodeKind};
+
+use crate::network::clock::Clock;
+use crate::parts::event::Event;
+use crate::parts::packet::{Kind, Packet};
+use crate::parts::port::{InFlight, Port};
+use crate::parts::ring::Ring;
+use crate::setup::Setup;
+use crate::usage::Usage;
+
+/// All directed links. Each is named by its number, also as the port that feeds it; the opposite direction differs in the
+/// last bit.
+pub(crate) struct Wires {
+    pub(crate) ports: Vec<Port>,
+    pub(crate) flights: Vec<Ring<InFlight>>,
+    /// The links of every route, one route after another.
+    pub(crate) routes: Vec<u32>,
+    /// Picoseconds on the wire by speed and size.
+    times: Vec<Vec<u64>>,
+    /// By speed.
+    rates: Vec<Rate>,
+    /// Bytes by link and job, where they are asked for.
+    pub(crate) usage: Option<Usage>,
+    /// After how many bytes switches pass on what has not fully arrived, if they do.
+    cut_through: Option<u16>,
+    pub(crate) packet_hops: u64,
+}
+
+impl Wires {
+    /// The links of a fabric without routes; `later_rates` are those that links may come to have besides their own.
+    pub(crate) fn new(setup: &Setup<'_>, later_rates: &[Rate]) -> Self {
+        let (fabric, model) = (setup.fabric, setup.model);
+        let links = fabric.links();
+        let is_host = |node: NodeId| fabric.nodes()[node.index()].kind == NodeKind::Host;
+        let mut incoming = vec![0; fabric.nodes().len()];
+        let mut rates: Vec<Rate> = Vec::new();
+        let mut ports = Vec::with_capacity(links.len());
+        for link in links {
+            let mut port = Port::new(is_host(link.from), is_host(link.to), link.delay.as_ps());
+            port.from = link.from.code();
+            port.to = link.to.code();
+            port.ingress = incoming[link.to.index()];
+            incoming[link.to.index()] += 1;
+            let known = rates.iter().position(|&rate| rate == link.rate);
+            port.speed = known.unwrap_or_else(|| {
+                rates.push(link.rate);
+                rates.len() - 1
+            }) as u16;
+            ports.push(port);
+        }
+        for rate in later_rates {
+            if !rates.contains(rate) {
+                rates.push(*rate);
+            }
+        }
+        let (rounding, largest) = (model.arithmetic.rounding(), setup.largest_frame());
+        let table = |rate: &Rate| {
+            let time = |size| rounding.time(size, rate.as_bps()).as_ps();
+            (0..=u32::from(largest)).map(time).collect()
+        };
+        Self {
+            ports,
+            flights: vec![Ring::default(); links.len()],
+            routes: Vec::new(),
+            times: rates.iter().map(table).collect(),
+            rates,
+            usage: None,
+            cut_through: model.switching.cut_through.then_some(model.frames.data_header),
+            packet_hops: 0,
+        }
+    }
+
+    /// A packet leaves by a port that is not busy.
+    #[inline(always)]
+    pub(crate) fn transmit(&mut self, clock: &mut Clock, out: u32, packet: Packet) {
+        let port = &mut self.ports[out as usize];
+        let span = self.times[usize::from(port.speed)][usize::from(packet.wire)];
+        let until = Time::from_ps(clock.now.as_ps() + span);
+        port.busy_until = until;
+        port.free_order = clock.next_order();
+        port.sent_bytes += u64::from(packet.wire);
+        port.sent_packets += 1;
+        if let Some(usage) = &mut self.usage {
+            usage.add(out, &packet);
+        }
+        let order = clock.next_order();
+        let delay_ps = port.delay_ps;
+        let passable = match self.cut_through {
+            None => until,
+            Some(headers) => self.headers_sent(clock.now, out, &packet, headers, until),
+        };
+        let at = Time::from_ps(passable.as_ps() + delay_ps);
+        let flight = &mut self.flights[out as usize];
+        if flight.is_empty() {
+            clock.schedule_as(at, order, Event::Arrive(out));
+        }
+        flight.push_back(InFlight { at, order, packet });
+        self.packet_hops += 1;
+    }
+
+    /// When the far end of a link may pass a packet on that has begun to leave and is sent until `until`: after its
+    /// headers, if it goes on over a link that is no faster, so that it cannot run dry.
+    #[cold]
+    fn headers_sent(
+        &self,
+        now: Time,
+        out: u32,
+        packet: &Packet,
+        headers: u16,
+        until: Time,
+    ) -> Time {
+        let port = &self.ports[out as usize];
+        if port.to_host || matches!(packet.kind, Kind::Pause | Kind::Resume) {
+            return until;
+        }
+        let next = &self.ports[self.routes[packet.route as usize] as usize];
+        if self.rate(next) > self.rate(port) {
+            return until;
+        }
+        let headers = packet.wire.min(headers);
+        Time::from_ps(now.as_ps() + self.times[usize::from(port.speed)][usize::from(headers)])
+    }
+
+    /// Takes off a link the first packet on it, which has come to its end.
+    #[inline(always)]
+    pub(crate) fn take_arrival(&mut self, clock: &mut Clock, link: u32) -> Packet {
+        let flight = &mut self.flights[link as usize];
+        let packet = flight.pop_front().packet;
+        if let Some(next) = flight.front() {
+            clock.schedule_as(next.at, next.order, Event::Arrive(link));
+        }
+        packet
+    }
+
+    /// Sees to it that a port is looked at when it is free.
+    #[inline]
+    pub(crate) fn look_when_free(&mut self, clock: &mut Clock, port: u32) {
+        let state = &mut self.ports[port as usize];
+        if !state.looks_when_free {
+            state.looks_when_free = true;
+            clock.schedule_as(state.busy_until, state.free_order, Event::Free(port));
+        }
+    }
+
+    /// The rates that links have, or may come to have.
+    pub(crate) fn rates(&self) -> &[Rate] {
+        &self.rates
+    }
+
+    /// The rate of the link that a port feeds.
+    #[inline]
+    pub(crate) fn rate(&self, port: &Port) -> Rate {
+        self.rates[usize::from(port.speed)]
+    }
+
+    /// Neither end of a cable sends before what the other is sending has left. A PAUSE would otherwise wait behind a
+    /// frame of a slow cable while frames come at the rate to which the cable has just changed, more than headroom is
+    /// kept for.
+    pub(crate) fn wait_for_both(&mut self, clock: &mut Clock, ends: [u32; 2]) {
+        let [one, other] = ends.map(|end| self.ports[end as usize].busy_until);
+        let (until, waits) = if one < other { (other, ends[0]) } else { (one, ends[1]) };
+        if one != other && until > clock.now {
+            let port = &mut self.ports[waits as usize];
+            port.busy_until = until;
+            port.free_order = clock.next_order();
+        }
+    }
+
+    pub(crate) fn set_rate(&mut self, link: u32, rate: Rate) {
+        let known = self.rates.iter().position(|&known| known == rate);
+        let speed = known.expect("the rates of all changes are known from the start");
+        self.ports[link as usize].speed = speed as u16;
+    }
+
+    /// Adds a route; returns where it begins.
+    pub(crate) fn add_route(&mut self, links: &[LinkId]) -> u32 {
+        let start = self.routes.len() as u32;
+        self.routes.extend(links.iter().map(|link| link.code()));
+        start
+    }
+
+    /// The links of a route.
+    pub(crate) fn links_of(&self, route: u32) -> &[u32] {
+        let rest = &self.routes[route as usize..];
+        let last = rest.iter().position(|&link| self.ports[link as usize].to_host);
+        &rest[..=last.expect("every route ends where a link leads to a host")]
+    }
+}

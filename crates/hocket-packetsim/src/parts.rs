@@ -1,0 +1,13 @@
+//! What the network is made of. None of these knows the whole.
+
+pub(crate) mod backlog;
+pub(crate) mod buffer;
+pub(crate) mod event;
+pub(crate) mod flow;
+pub(crate) mod messages;
+pub(crate) mod nic;
+pub(crate) mod packet;
+pub(crate) mod port;
+pub(crate) mod ring;
+pub(crate) mod slots;
+pub(crate) mod spray;

@@ -1,0 +1,43 @@
+//! The tables that engines write, as their columns are without rows.
+
+use hocket_scenario::{Table, TableGroup};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::choices::chosen;
+use crate::convert::columns;
+
+/// By name, the columns by name of each table that a run of `engine` has for these `groups`, without rows.
+#[pyfunction]
+pub(crate) fn table_schemas<'py>(
+    py: Python<'py>,
+    engine: &str,
+    groups: Vec<String>,
+) -> PyResult<Bound<'py, PyDict>> {
+    type WithoutRows = fn(TableGroup) -> Vec<Table>;
+    let engines: [(_, WithoutRows); 2] = [
+        ("flow", hocket_flowsim::tables_without_rows),
+        ("packet", hocket_packetsim::tables_without_rows),
+    ];
+    let without_rows = chosen("engine", engine, engines)?;
+    let tables = PyDict::new(py);
+    for name in groups {
+        for table in without_rows(group(&name)?) {
+            tables.set_item(table.name, columns(py, &table)?)?;
+        }
+    }
+    Ok(tables)
+}
+
+fn group(name: &str) -> PyResult<TableGroup> {
+    let groups = [
+        ("events", TableGroup::Events),
+        ("jobs", TableGroup::Jobs),
+        ("training", TableGroup::Training),
+        ("queues", TableGroup::Queues),
+        ("rates", TableGroup::Rates),
+        ("utilisation", TableGroup::Utilisation),
+        ("repeats", TableGroup::Repeats),
+    ];
+    chosen("group of tables", name, groups)
+}

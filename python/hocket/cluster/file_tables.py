@@ -1,0 +1,120 @@
+"""The tables of a trace as they are written, each right by itself, and everything that they default to."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, PrivateAttr, StrictInt, StrictStr
+
+from hocket.cluster.arrivals import MAX_JOBS, Dynamic, Iterations, Poisson
+from hocket.cluster.gpus import cluster_of
+from hocket.cluster.importers import Import
+from hocket.cluster.models import MAX_MODELS, ModelTable
+from hocket.cluster.settings import Settings
+from hocket.cluster.submission import Submission
+from hocket.plan.fabric import Fabric
+from hocket.plan.schema import (
+    Count,
+    Name,
+    Table,
+    default,
+)
+from hocket.schedulers import Cluster, Gpus
+from hocket.schedulers.cassini import CassiniOptions
+from hocket.schedulers.pollux import PolluxOptions
+from hocket.schedulers.themis import ThemisOptions
+from hocket.units import LARGEST, DurationPs, PositiveDurationPs
+from hocket.workloads import CATALOGUE, Model, find_model
+from hocket.workloads.strategies import MOST_WORKERS
+
+Placement = Annotated[tuple[Name, ...], Field(min_length=1, max_length=MOST_WORKERS.value)]
+
+
+class JobTable(Table):
+    """One job of `[[jobs]]`."""
+
+    name: Name
+    model: StrictStr
+    batch_size: Count
+    workers: Count
+    iterations: Iterations
+    arrival_ps: DurationPs = default(
+        0, "Hocket: all jobs present at the start (NSDI'24 snapshots)", "arrival"
+    )
+    strategy: StrictStr | None = None
+    min_workers: Count = default(1, "Hocket: a scheduler may shrink a job rather than let it wait")
+    max_workers: Count = Field(
+        default_factory=lambda given: given["workers"],
+        json_schema_extra={"source": "Hocket: a job gets no more than it asks for"},
+    )
+    placement: Placement | None = None
+
+    def submission(self, models: Mapping[str, Model]) -> Submission:
+        """The job as it comes to the cluster; its model is one of `models`."""
+        return Submission(
+            name=self.name,
+            model=find_model(self.model, models),
+            batch_size=self.batch_size,
+            workers=self.workers,
+            arrival_ps=self.arrival_ps,
+            iterations=self.iterations,
+            fewest=self.min_workers,
+            most=self.max_workers,
+            strategy=self.strategy,
+        )
+
+
+class TraceTables(Table):
+    """Jobs that come to a cluster, and the cluster; `TraceFile` checks them against each other."""
+
+    name: Name | None = None
+    seed: Annotated[StrictInt, Field(ge=0, le=LARGEST)] = default(1, "Hocket: any fixed seed")
+    until_ps: PositiveDurationPs | None = Field(default=None, alias="until")
+    fabric: Fabric
+    cluster: Settings = Settings()
+    themis: ThemisOptions = ThemisOptions()
+    pollux: PolluxOptions = PolluxOptions()
+    cassini: CassiniOptions = CassiniOptions()
+    own_models: Annotated[tuple[ModelTable, ...], Field(max_length=MAX_MODELS)] = Field(
+        default=(), alias="models"
+    )
+    jobs: Annotated[tuple[JobTable, ...], Field(max_length=MAX_JOBS)] = ()
+    poisson: Poisson | None = None
+    dynamic: Dynamic | None = None
+    imports: Annotated[tuple[Import, ...], Field(max_length=100)] = Field(default=(), alias="import")
+    _directory: Path = PrivateAttr(default=Path())
+
+    @property
+    def directory(self) -> Path:
+        """Where relative paths in the trace start: the directory of its file."""
+        return self._directory
+
+    @cached_property
+    def gpus(self) -> Cluster:
+        """The GPUs on its fabric."""
+        return cluster_of(self.fabric.topology, self.cluster.gpus_per_host)
+
+    @cached_property
+    def nic_bps(self) -> int:
+        """The rate of the slowest NIC, with which jobs of models send wherever they are."""
+        return min(self.fabric.nic_rates_bps().values())
+
+    @cached_property
+    def models(self) -> Mapping[str, Model]:
+        """The models that jobs may train, by name: those of the catalogue, and its own.
+
+        Raises `InputError` if files of its own cannot be read; those of a checked trace could.
+        """
+        catalogue = {name: model.behind(self.nic_bps) for name, model in CATALOGUE.items()}
+        own = (table.model(self._directory, self.nic_bps) for table in self.own_models)
+        return {**catalogue, **{model.name: model for model in own}}
+
+    def placement(self) -> dict[str, Gpus]:
+        """Where jobs are at the start, by name."""
+        numbers = {gpu: number for number, gpu in enumerate(self.gpus.gpus)}
+        return {
+            job.name: tuple(sorted(numbers[gpu] for gpu in job.placement))
+            for job in self.jobs
+            if job.placement
+        }

@@ -1,0 +1,310 @@
+"""`[[models]]`: models of one's own, by what was measured of them or by how they are trained."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from hocket.cluster.arrivals import CountRange
+from hocket.compat.measured import measure
+from hocket.engines.network import build_network
+from hocket.errors import InputError
+from hocket.fabrics import Topology
+from hocket.plan import Job, Plan, parse_plan, read_tables
+from hocket.plan.checks import phase_mistakes
+from hocket.plan.job import MAX_PHASES, Up
+from hocket.plan.mistakes import Mistake
+from hocket.plan.schema import Count, FilePath, Name, Number, Table, default, size_within
+from hocket.plan.training import Training, training_mistakes
+from hocket.profiles import PhaseSpec, WorkloadProfile
+from hocket.units import (
+    PositiveDurationPs,
+    PositiveRateBps,
+    format_bytes,
+    format_duration,
+    format_rate,
+    shown,
+)
+from hocket.workloads import CATALOGUE, Measured, Measurement, Model, Sourced, plain_name
+from hocket.workloads.strategies import MOST_WORKERS
+
+MAX_MODELS = 1_000
+_LARGEST_MEMORY = 10**15
+_LARGEST_RATE_BPS = 10**15
+_OF_ONE_JOB = "jobs[0].training: "
+_A_PROFILE = "a file of `hocket profile --out` has [[jobs]]"
+
+Memory = Annotated[int, *size_within(1, _LARGEST_MEMORY)]
+Workers = Annotated[Count, Field(le=MOST_WORKERS.value)]
+
+
+class ProfileTable(Table):
+    """An iteration on `workers`: given, or in a file that `hocket profile` wrote."""
+
+    workers: Workers
+    batch_size: Count | None = None
+    period_ps: PositiveDurationPs | None = Field(default=None, alias="period")
+    up: Annotated[tuple[Up, ...], Field(max_length=MAX_PHASES)] | None = None
+    file: FilePath | None = None
+    job: Name | None = None
+    """Of the file, if it has several."""
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """What is wrong between its keys."""
+        if self.file is not None:
+            for key, given in (("period", self.period_ps), ("up", self.up)):
+                if given is not None:
+                    yield (key,), "comes from the file; give one of them"
+            return
+        if self.job is not None:
+            yield ("job",), "is of a file, and there is none"
+        if self.period_ps is None or self.up is None:
+            yield (), "needs period and up, or the file of `hocket profile --out`"
+            return
+        yield from phase_mistakes(self.up, self.period_ps, ())
+
+    def profile(self, directory: Path) -> WorkloadProfile:
+        """It, from its file if it has one, which is looked for from `directory` on.
+
+        Raises `InputError` if that cannot be read, or has no such job.
+        """
+        if self.file is None:
+            assert self.period_ps is not None, "a checked profile has a period or a file"
+            assert self.up is not None, "a checked profile has Up phases or a file"
+            phases = sorted(self.up, key=lambda phase: phase.start_ps)
+            found = tuple(PhaseSpec(each.start_ps, each.duration_ps, each.rate_bps) for each in phases)
+            return WorkloadProfile(self.period_ps, found, ("given: [[models]]",))
+        job = self._job(directory / self.file)
+        (found_profile,) = job.profiles()
+        return replace(found_profile, sources=(f"given: {shown(job.name)} of {self.file}",))
+
+    def _job(self, path: Path) -> Job:
+        tables = read_tables(path, _A_PROFILE).tables
+        entries = tables.get("jobs") if isinstance(tables, Mapping) else None
+        if not isinstance(entries, list) or not entries:
+            raise InputError(f"{path}: {_A_PROFILE}: got none")
+        names = [each.get("name") if isinstance(each, Mapping) else None for each in entries]
+        if self.job is None and len(entries) > 1:
+            raise InputError(
+                f"{path}: has {len(entries)} jobs; say which with job = NAME, of {_listed(names)}"
+            )
+        if self.job is not None and self.job not in names:
+            raise InputError(f"{path}: has no job {shown(self.job)}; it has {_listed(names)}")
+        place = 0 if self.job is None else names.index(self.job)
+        # As part of a plan, so that its keys are checked as there.
+        plan = {"link": {"capacity": format_rate(_LARGEST_RATE_BPS)}, "jobs": [entries[place]]}
+        job = parse_plan(plan, str(path)).jobs[0]
+        if job.period_ps is None:
+            raise InputError(f"{path}: job {shown(job.name)} has no period and up, which a profile has")
+        return job
+
+
+def _listed(names: list[Any]) -> str:
+    return ", ".join(shown(name) for name in names)
+
+
+class ModelTable(Table):
+    """A model of one's own: profiles by number of workers, or how it is trained."""
+
+    name: Name
+    batch_size: Count
+    """Per GPU: that of profiles that say none, and of jobs that are drawn."""
+    batch_sizes: CountRange | None = None
+    profiles: Annotated[tuple[ProfileTable, ...], Field(min_length=1, max_length=1_000)] | None = None
+    training: Training | None = None
+    workers: Annotated[tuple[Workers, ...], Field(min_length=1, max_length=MOST_WORKERS.value)] | None = None
+    nic_bps: PositiveRateBps | None = Field(default=None, alias="nic")
+    speed: Annotated[Number, Field(ge=0.001, le=1_000)] = default(
+        1.0, "Hocket: the cluster's GPUs are those that were measured"
+    )
+    memory_bytes: Memory | None = Field(default=None, alias="memory")
+
+    def mistakes(self, directory: Path, gpu_memory_bytes: int | None) -> Iterator[Mistake]:
+        """What is wrong between its keys, in its files, and with its needs of the cluster's GPUs."""
+        if plain_name(self.name) in map(plain_name, CATALOGUE):
+            yield ("name",), f"{shown(self.name)} is a model of the catalogue; give yours another name"
+        if (
+            gpu_memory_bytes is not None
+            and self.memory_bytes is not None
+            and self.memory_bytes > gpu_memory_bytes
+        ):
+            limit = f"the {format_bytes(gpu_memory_bytes)} of a GPU (cluster.gpu_memory)"
+            yield ("memory",), f"{format_bytes(self.memory_bytes)} is above {limit}"
+        if (self.profiles is None) == (self.training is None):
+            found = "neither" if self.profiles is None else "both"
+            yield (), f"has either profiles, by number of workers, or training: got {found}"
+        elif self.training is not None:
+            yield from ((("training", *path), text) for path, text in self._training_mistakes(self.training))
+        else:
+            yield from self._profile_mistakes(directory)
+
+    def _training_mistakes(self, training: Training) -> Iterator[Mistake]:
+        if self.workers is None:
+            yield (), "needs workers, the numbers of GPUs that the model is trained on, beside it"
+        if self.nic_bps is not None or self.speed != 1:
+            yield (), "is computed for the cluster's own NICs and its GPUs: leave out nic and speed"
+        if training.batch_size is not None:
+            yield ("batch_size",), "is the model's: give it there"
+        if self.batch_sizes is not None and training.model is None:
+            yield (), "is for one batch size; only a model of the catalogue has others: leave out batch_sizes"
+        yield from training_mistakes(training)
+
+    def _profile_mistakes(self, directory: Path) -> Iterator[Mistake]:
+        assert self.profiles is not None, "it has profiles"
+        if self.workers is not None:
+            yield ("workers",), "is of training; each of the profiles has its own number"
+        seen: dict[tuple[int, int], int] = {}
+        phases: dict[int, tuple[int, int]] = {}
+        for index, each in enumerate(self.profiles):
+            found = list(each.mistakes())
+            yield from ((("profiles", index, *path), text) for path, text in found)
+            batch_size = each.batch_size or self.batch_size
+            before = seen.setdefault((each.workers, batch_size), index)
+            if before != index:
+                what = f"{each.workers} workers at batch size {batch_size}"
+                yield ("profiles", index), f"is for {what}, as is profiles[{before}]"
+            if found:
+                continue
+            try:
+                profile = each.profile(directory)
+            except InputError as error:
+                yield ("profiles", index, "file"), str(error)
+                continue
+            fastest_bps = max((phase.rate_bps for phase in profile.phases), default=0)
+            if self.nic_bps is not None and fastest_bps > self.nic_bps:
+                limit = f"the model's nic of {format_rate(self.nic_bps)}"
+                yield ("profiles", index), f"{format_rate(fastest_bps)} is above {limit}"
+            count = len(profile.phases)
+            other, expected = phases.setdefault(each.workers, (index, count))
+            if count != expected:
+                text = f"has {count} Up phases and profiles[{other}] has {expected}"
+                yield ("profiles", index), f"{text}; at one number of workers all have as many"
+        limits, batch_sizes = self._limits(), sorted({size for _, size in seen})
+        if limits[0] > batch_sizes[0] or limits[1] < batch_sizes[-1]:
+            measured = f"{batch_sizes[0]} to {batch_sizes[-1]}"
+            yield (
+                ("batch_sizes",),
+                f"{limits[0]} to {limits[1]} leaves out some that were measured, {measured}",
+            )
+
+    def _limits(self) -> tuple[int, int]:
+        if self.batch_sizes is not None:
+            return self.batch_sizes
+        given = [self.batch_size, *(each.batch_size or self.batch_size for each in self.profiles or ())]
+        return min(given), max(given)
+
+    def model(self, directory: Path, nic_bps: int) -> Model:
+        """It, in a cluster with NICs of this rate; files are looked for from `directory` on.
+
+        Raises `InputError` if they cannot be read.
+        """
+        strategy = self._measured(directory) if self.training is None else self._trained(directory, nic_bps)
+        megabytes = -(-(self.memory_bytes or 0) // 10**6)
+        source = "[[models]]"
+        return Model(
+            name=self.name,
+            memory_mb=Sourced((megabytes, megabytes), "given", source),
+            batch_sizes=Sourced(self._limits(), "given", source),
+            parallelisation=Sourced(strategy.name, "given", source),
+            field_of_use=Sourced("not said", "given", source),
+            strategies={strategy.name: strategy},
+            reference=(self.batch_size, strategy.workers.value[0]),
+            measured_nic_bps=nic_bps if self.training is not None else self.nic_bps,
+            nic_bps=nic_bps,
+            speed=Fraction(self.speed).limit_denominator(10**6),
+        )
+
+    def _measured(self, directory: Path) -> Measured:
+        by_workers: dict[int, list[Measurement]] = {}
+        for each in self.profiles or ():
+            found = Measurement(each.batch_size or self.batch_size, each.profile(directory))
+            by_workers.setdefault(each.workers, []).append(found)
+        for found_there in by_workers.values():
+            found_there.sort(key=lambda each: each.batch_size)
+        return Measured(by_workers)
+
+    def _trained(self, directory: Path, nic_bps: int) -> "Trained":
+        assert self.training is not None, "it is trained"
+        assert self.workers is not None, "a checked training has numbers of workers"
+        workers = tuple(sorted(set(self.workers)))
+        return Trained(self.name, self.training, workers, directory, nic_bps)
+
+    def inlined(self, directory: Path) -> dict[str, Any]:
+        """Its keys with what is in the files of its profiles, so that nothing depends on where these are."""
+        written = self.to_dict()
+        for table, each in zip(written.get("profiles", ()), self.profiles or (), strict=True):
+            if each.file is None:
+                continue
+            found = each.profile(directory)
+            del table["file"]
+            table.pop("job", None)
+            table["period"] = format_duration(found.period_ps)
+            table["up"] = [
+                {
+                    "start": format_duration(phase.start_ps),
+                    "duration": format_duration(phase.duration_ps),
+                    "rate": format_rate(phase.rate_bps),
+                }
+                for phase in found.phases
+            ]
+        return written
+
+
+class Trained:
+    """A strategy whose iterations are run on the flow engine: alone, each worker behind a NIC of its own."""
+
+    name = "training"
+
+    def __init__(
+        self,
+        model: str,
+        training: Training,
+        workers: tuple[int, ...],
+        directory: Path,
+        nic_bps: int,
+    ) -> None:
+        self._model = model
+        self._training = training
+        self._directory = directory
+        self._nic_bps = nic_bps
+        self.workers = Sourced(workers, "given", "[[models]]")
+        self.profile = cache(self._profile)
+
+    def _profile(self, batch_size: int, workers: int) -> WorkloadProfile:
+        """One iteration at `batch_size` per GPU on `workers`.
+
+        Raises `InputError` as `measure` does.
+        """
+        nic = format_rate(self._nic_bps)
+        rack = {"racks": 1, "servers_per_rack": workers, "gpus_per_server": 1, "spines": 0, "nic": nic}
+        training = self._training.to_dict()
+        if self._training.model is not None:
+            training["batch_size"] = batch_size
+        tables = {"fabric": {"clos": rack}, "jobs": [{"name": self._model, "training": training}]}
+        try:
+            plan = parse_plan(tables, "", self._directory)
+            network = build_network(plan)
+            measured = measure(plan, 0, network, None)
+        except InputError as error:
+            # The plan is ours: to its user it is the model that is wrong.
+            lines = (line.split(_OF_ONE_JOB)[-1] for line in str(error).splitlines())
+            text = "; ".join(line.removeprefix(f"job {shown(self._model)}: ") for line in lines)
+            raise InputError(f"on {workers} workers at batch size {batch_size}: {text}") from None
+        # What the first worker sends: all of a group send alike.
+        first = _uplink(plan, network.display_names())
+        sent = [link for link in measured.rates_bps if network.links[link][0] == first]
+        if not sent:
+            return measured.with_phases(())
+        return measured.profile(sent[0], self._nic_bps)
+
+
+def _uplink(plan: Plan, names: Mapping[str, str]) -> str:
+    """The link from the first host of `plan` to its switch."""
+    assert plan.fabric is not None, "a rack is a fabric"
+    topology: Topology = plan.fabric.topology
+    host = topology.gpus[0]
+    return next(name for name in names.values() if name.startswith(f"{host}->"))

@@ -1,0 +1,164 @@
+"""What a training job asks of each link: measured in an iteration alone on the fabric of its plan."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from hocket import _hocket
+from hocket.compat.phases import Floats, phases_of
+from hocket.engines.network import Network
+from hocket.engines.specs import training_job_spec
+from hocket.engines.training import training_spec
+from hocket.errors import InputError
+from hocket.plan import Plan
+from hocket.profiles import PhaseSpec, WorkloadProfile
+from hocket.results import frame
+from hocket.results.times import in_ps
+from hocket.units import format_duration
+
+SAMPLES = 720
+"""Samples of an iteration: half a degree of its circle, a tenth of the solver's usual step."""
+
+STEADY = 0.01
+"""By what share two iterations of a job alone may differ: measured iteration times vary by as much."""
+
+# Ranks that are done go on, so that the first iterations of a pipeline are not yet like the others.
+_WARM_UP = 3
+
+
+@dataclass(frozen=True)
+class Measured:
+    """An iteration of a training job alone: how long it takes, and what it sends over each link meanwhile."""
+
+    period_ps: int
+    rates_bps: Mapping[int, Floats]
+    """By directed link, the mean rate in each of `SAMPLES` parts of the period: data with headers, and
+    acknowledgements."""
+    events: int
+    """Of the flow engine in an iteration."""
+    description: str
+
+    @cached_property
+    def mean_bps(self) -> dict[int, float]:
+        """By link, over the iteration."""
+        return {link: float(rates.mean()) for link, rates in self.rates_bps.items()}
+
+    def profile(self, link: int, capacity_bps: int) -> WorkloadProfile:
+        """What it asks of `link`, which carries `capacity_bps`."""
+        return self.with_phases(phases_of(self.rates_bps[link], self.period_ps, capacity_bps))
+
+    def with_phases(self, phases: tuple[PhaseSpec, ...]) -> WorkloadProfile:
+        """An iteration of this length with other `phases`."""
+        return WorkloadProfile(self.period_ps, phases, (self.description,))
+
+
+def measure(
+    plan: Plan, number: int, network: Network, placement: Mapping[str, Sequence[str]] | None
+) -> Measured:
+    """An iteration of training job `number` of `plan`, placed as `placement` says, with the fabric to itself.
+
+    Computes do not jitter; stragglers are as slow as the plan says. Raises `InputError` if iterations are not
+    alike, and as `workload_of` does.
+    """
+    job = plan.jobs[number]
+    spec = training_job_spec(plan, number, training_spec(plan, number, placement, network))
+    spec = {
+        **spec,
+        "iterations": _WARM_UP + 2,
+        "arrival_ps": 0,
+        "time_shift_ps": None,
+        "jitter": 0.0,
+        "pad_to_ps": None,
+    }
+    ran = _run(plan, network, number, spec)
+    rows = frame(ran["tables"]["iterations"]).filter(job=job.name).sort("iteration")
+    times = rows.select(in_ps("start_s"), in_ps("end_s"))
+    # Of each iteration, when its first rank begins and its last one ends.
+    starts, ends = times["start_s"].to_list(), times["end_s"].to_list()
+    spacings = [later - earlier for times in (starts, ends) for earlier, later in pairwise(times[-3:])]
+    period_ps = starts[-1] - starts[-2]
+    if max(spacings) - min(spacings) > STEADY * period_ps:
+        raise InputError(
+            f"jobs[{number}].training: job {job.name!r}: alone, its iterations begin or end "
+            f"{format_duration(min(spacings))} to {format_duration(max(spacings))} after each other; "
+            "only jobs whose iterations are alike can take turns"
+        )
+    interval_ps = max(1, period_ps // SAMPLES)
+    # So late that the iteration begins with a sample.
+    late_ps = -starts[-2] % interval_ps
+    begin_ps = starts[-2] + late_ps
+    end_ps = begin_ps + SAMPLES * interval_ps
+    sampled = _run(
+        plan,
+        network,
+        number,
+        {**spec, "arrival_ps": late_ps},
+        sample_every_ps=interval_ps,
+        until_ps=end_ps + 1,
+    )
+    links = {name: link for link, (name, _) in enumerate(network.fabric.links())}
+    sent = frame(sampled["tables"]["utilisation"]).filter(job=job.name)
+    rates_bps: dict[int, Floats] = {}
+    for (name,), rows in sent.group_by("link"):
+        place = (rows.select(in_ps("at_s"))["at_s"].to_numpy() - begin_ps) // interval_ps - 1
+        within = (place >= 0) & (place < SAMPLES)
+        rates = np.zeros(SAMPLES)
+        rates[place[within]] = rows["bytes"].to_numpy()[within] * 8e12 / interval_ps
+        if rates.any():
+            rates_bps[links[str(name)]] = rates
+    return Measured(
+        period_ps=period_ps,
+        rates_bps=rates_bps,
+        events=-(-ran["counters"]["events"] // len(starts)),
+        description="measured on the flow engine: an iteration alone on the plan's fabric",
+    )
+
+
+def alone(number: int, spec: "_hocket._JobSpec") -> "list[_hocket._JobSpec]":
+    """Job `number` behind jobs that do nothing: ECMP's hash knows jobs by their numbers."""
+    idle: list[_hocket._JobSpec] = [
+        {
+            **spec,
+            "name": f"{spec['name']} {place}",
+            "profile": {"period_ps": 1, "phases": []},
+            "crossings": [],
+            "training": None,
+            "arrival_ps": 0,
+            "iterations": 1,
+            "time_shift_ps": None,
+        }
+        for place in range(number)
+    ]
+    return [*idle, spec]
+
+
+def _run(
+    plan: Plan,
+    network: Network,
+    number: int,
+    spec: "_hocket._JobSpec",
+    *,
+    sample_every_ps: int | None = None,
+    until_ps: int | None = None,
+) -> "_hocket._Ran":
+    ran = _hocket.simulate(
+        network.fabric,
+        alone(number, spec),
+        {
+            "priority_queues": plan.priority_queues,
+            "seed": plan.seed,
+            "iterations": None,
+            "until_ps": until_ps,
+            "record_rates_until_ps": 0,
+            "record_operations": 0,
+            "sample_every_ps": sample_every_ps,
+            "record_flows": False,
+        },
+        lambda *_: None,
+    )
+    if ran["interrupted"]:
+        raise KeyboardInterrupt
+    return ran

@@ -1,0 +1,114 @@
+"""What time-shifts win: iteration times alone, sharing and shifted, predicted on the flow engine."""
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from hocket import _hocket
+from hocket.compat.measured import alone
+from hocket.compat.solving import Found
+from hocket.engines.network import Network
+from hocket.engines.specs import job_spec, training_job_spec
+from hocket.engines.training import training_spec
+from hocket.plan import Plan
+from hocket.results import frame
+
+PREDICTED_ITERATIONS = 1_000
+"""Iterations per job behind a prediction; HotNets'22 §2 and NSDI'24 §2.2 run as many."""
+
+# With training jobs as many as the flow engine takes a few seconds for, but no fewer than this.
+_LEAST_ITERATIONS = 10
+_EVENTS = 300_000
+
+
+def predict(plan: Plan, network: Network, found: Found) -> pl.DataFrame:
+    """Iteration times on the flow engine, for jobs that are all there from the start, as `found` places them.
+
+    A row per job: mean and p99 in seconds of its iterations with the waits between them, alone, sharing
+    without shifts, and shifted; where periods had to be rounded also shifted and padded. Each job runs 1,000
+    iterations; with training jobs all run for as long as so many of the longest take alone, or less where the
+    flow engine would take long.
+    """
+    crossings = network.crossings(plan, found.placement)
+    fitted = found.fitted
+    training = [number for number, job in enumerate(plan.jobs) if job.training is not None]
+    iterations, until_ps = PREDICTED_ITERATIONS, None
+    if training:
+        iterations = max(_LEAST_ITERATIONS, min(PREDICTED_ITERATIONS, _EVENTS // found.events))
+        until_ps = iterations * max(each.period_ps for each in found.given)
+
+    def spec(number: int, *, shifted: bool, padded: bool) -> "_hocket._JobSpec":
+        job = plan.jobs[number]
+        if number in training:
+            of_job = training_job_spec(plan, number, training_spec(plan, number, found.placement, network))
+        else:
+            of_job = job_spec(job, found.given[number], crossings[number], readjust=False)
+        return {
+            **of_job,
+            "first": None,
+            "arrival_ps": 0,
+            "iterations": None if training else iterations,
+            "time_shift_ps": found.shifts_ps[number] if shifted else None,
+            "pad_to_ps": fitted["padded_periods_ps"][number] if padded else job.pad_to_ps,
+        }
+
+    def run(numbers: Sequence[int], *, shifted: bool, padded: bool = False) -> pl.DataFrame:
+        specs = [spec(number, shifted=shifted, padded=padded) for number in numbers]
+        names = [each["name"] for each in specs]
+        if len(numbers) == 1 and numbers[0] in training:
+            specs = alone(numbers[0], specs[0])
+        return _iteration_times(plan, network, specs, names, None if training else iterations, until_ps)
+
+    everyone = range(len(plan.jobs))
+    columns = {
+        "alone": pl.concat([run([number], shifted=False) for number in everyone]),
+        "sharing": run(everyone, shifted=False),
+        "shifted": run(everyone, shifted=True),
+    }
+    if fitted["holds_for_ps"] is not None:
+        columns["padded"] = run(everyone, shifted=True, padded=True)
+    return pl.DataFrame(
+        [columns["alone"]["job"]]
+        + [
+            table[f"{figure}_s"].alias(f"{label}_{figure}_s")
+            for label, table in columns.items()
+            for figure in ("mean", "p99")
+        ]
+    )
+
+
+def _iteration_times(
+    plan: Plan,
+    network: Network,
+    specs: "Sequence[_hocket._JobSpec]",
+    names: Sequence[str],
+    iterations: int | None,
+    until_ps: int | None,
+) -> pl.DataFrame:
+    """Of jobs of these names, mean and p99 of iterations with their waits, but for the first time-shift."""
+    ran = _hocket.simulate(
+        network.fabric,
+        specs,
+        {
+            "priority_queues": plan.priority_queues,
+            "seed": plan.seed,
+            "iterations": iterations,
+            "until_ps": until_ps,
+            "record_rates_until_ps": 0,
+            "record_operations": 0,
+            "sample_every_ps": None,
+            "record_flows": False,
+        },
+        lambda *_: None,
+    )
+    if ran["interrupted"]:
+        # Half a prediction would look like a whole one.
+        raise KeyboardInterrupt
+    rows = frame(ran["tables"]["iterations"]).with_columns(
+        total_s=pl.col("iteration_s") + pl.when(pl.col("iteration") > 0).then("delayed_s").otherwise(0.0)
+    )
+    times = rows.group_by("job").agg(
+        mean_s=pl.col("total_s").mean(), p99_s=pl.col("total_s").quantile(0.99, "nearest")
+    )
+    order = pl.DataFrame({"job": names})
+    return order.join(times, on="job", how="left", maintain_order="left")

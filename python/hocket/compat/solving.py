@@ -1,0 +1,377 @@
+"""Which solver answers for a plan, and what it found: one link, candidates by the affinity graph, or all jobs
+that share anything on one circle.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from hocket import _hocket
+from hocket.compat.demand import AS_PLACED, Demand, Placement
+from hocket.engines.network import Network
+from hocket.engines.specs import plain
+from hocket.errors import InputError
+from hocket.plan import Plan
+from hocket.profiles import PhaseSpec, WorkloadProfile
+
+
+@dataclass(frozen=True)
+class LinkCompatibility:
+    """A link that several jobs share, under the shifts that were found."""
+
+    name: str
+    capacity_bps: int
+    jobs: tuple[str, ...]
+    demand: tuple[WorkloadProfile, ...]
+    """What each of the jobs asks of it, on the circle."""
+    score: float
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a solver found of a placement, whichever it was; lists are by job."""
+
+    score: float
+    bound: float
+    proven_optimal: bool
+    choices: list[int]
+    """Which of its profiles each job has."""
+    given: list[WorkloadProfile]
+    """That profile, as the plan gives it or as it was measured."""
+    fitted: "_hocket._Fitted"
+    shifts_ps: list[int]
+    precision_deg: float
+    interrupted: bool
+    links: tuple[LinkCompatibility, ...]
+    placement: Placement = field(default_factory=dict)
+    events: int = 0
+    """As `Demand.events`."""
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """Placements by name, best first, and for the others why they were discarded."""
+
+    placements: Mapping[str, Found]
+    discarded: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def best(self) -> Found:
+        return next(iter(self.placements.values()))
+
+
+def solve(plan: Plan, network: Network, demands: Mapping[str, Demand], search: "_hocket._Search") -> Ranked:
+    """What is best for `plan`; on one link, which has no placement, under the name `AS_PLACED`."""
+    groups = _gpu_groups(plan)
+    chooses = any(len(job.batch_size or ()) > 1 for job in plan.jobs)
+    if plan.link is not None:
+        return Ranked({AS_PLACED: _on_link(plan, plan.link.capacity_bps, groups, search)})
+    if plan.compat.joint or groups or chooses:
+        return _jointly(plan, network, demands, groups, search)
+    return _by_affinity_graph(plan, network, demands, search)
+
+
+def _on_link(plan: Plan, capacity_bps: int, groups: list[list[int]], search: "_hocket._Search") -> Found:
+    """NSDI'24 Table 1; with several batch sizes, for those that score best (HotNets'22 §5)."""
+    options = [plan.profiles_of(job) for job in plan.jobs]
+    choices = [0] * len(options)
+    interrupted = False
+    if any(len(profiles) > 1 for profiles in options):
+        everyone = [(capacity_bps, [(number, 1) for number in range(len(options))])]
+        plain_options = [[plain(each) for each in profiles] for profiles in options]
+        chosen = _hocket.solve_cluster(everyone, plain_options, groups, plan.compat.tolerance, search)
+        choices, interrupted = chosen["profiles"], chosen["interrupted"]
+    if interrupted:
+        search = {**search, "time_limit_s": 0.0}
+    given = [profiles[choice] for profiles, choice in zip(options, choices, strict=True)]
+    fitted = _hocket.commensurate([each.period_ps for each in given], plan.compat.tolerance)
+    profiles = [plain(each) for each in on_circle(given, fitted["periods_ps"])]
+    solved = _hocket.solve_link(capacity_bps, profiles, groups, search)
+    names = tuple(job.name for job in plan.jobs)
+    return Found(
+        score=solved["score"],
+        bound=solved["bound"],
+        proven_optimal=solved["proven_optimal"],
+        choices=choices,
+        given=given,
+        fitted=fitted,
+        shifts_ps=solved["time_shifts_ps"],
+        precision_deg=solved["precision_deg"],
+        interrupted=interrupted or solved["interrupted"],
+        links=(
+            LinkCompatibility(
+                "link", capacity_bps, names, tuple(on_circle(given, fitted["periods_ps"])), solved["score"]
+            ),
+        ),
+    )
+
+
+def _by_affinity_graph(
+    plan: Plan, network: Network, demands: Mapping[str, Demand], search: "_hocket._Search"
+) -> Ranked:
+    """NSDI'24 Algorithms 1 and 2 over the candidates."""
+    found: dict[str, Found] = {}
+    discarded: dict[str, str] = {}
+    for batch in _batches(plan, demands):
+        ranked, reasons = _ranked(plan, network, batch, search)
+        found.update(ranked)
+        discarded.update(reasons)
+    if not found:
+        why = "; ".join(f"{name!r}: {reason}" for name, reason in discarded.items())
+        raise InputError(f"candidates: all were discarded: {why}")
+    return Ranked(_best_first(plan, found), discarded)
+
+
+def _batches(plan: Plan, demands: Mapping[str, Demand]) -> Iterable[Mapping[str, Demand]]:
+    """Candidates that can be ranked together, because the jobs have the same profiles in all of them.
+
+    What a training job asks for depends on where it runs: with one, each candidate is ranked alone. A
+    workload of the catalogue differs between candidates that give it more workers or faster NICs.
+    """
+    if any(job.training is not None for job in plan.jobs):
+        return [{name: demand} for name, demand in demands.items()]
+    alike: dict[tuple[tuple[WorkloadProfile, ...], ...], dict[str, Demand]] = {}
+    for name, demand in demands.items():
+        alike.setdefault(demand.profiles, {})[name] = demand
+    return alike.values()
+
+
+def _ranked(
+    plan: Plan, network: Network, demands: Mapping[str, Demand], search: "_hocket._Search"
+) -> tuple[dict[str, Found], dict[str, str]]:
+    """The candidates of `demands`, in which jobs have the same profiles, and those that were discarded."""
+    names = list(demands)
+    given = [profiles[0] for profiles in demands[names[0]].profiles]
+    ranked = _hocket.rank(
+        network.fabric,
+        # The scheduler's highest priority is never delayed; a plan serves the lowest number first.
+        [
+            {"name": job.name, "profile": plain(each), "priority": -job.priority}
+            for job, each in zip(plan.jobs, given, strict=True)
+        ],
+        [
+            {"name": name, "crossings": each.crossings, "moved_jobs": _moved(plan, each.placement)}
+            for name, each in demands.items()
+        ],
+        search,
+        {
+            "aggregate": plan.compat.aggregate,
+            "solve_loops": plan.compat.loops == "solve",
+            "seed": plan.seed,
+            "tolerance": plan.compat.tolerance,
+        },
+    )
+    found = {}
+    for row in ranked["placements"]:
+        # Nothing scores above 1, whatever was left unexplored.
+        proven = row["score"] >= 1 or all(
+            each["proven_optimal"] for each in (*row["components"], *row["links"])
+        )
+        name = names[row["candidate"]]
+        found[name] = _with_own_demand(
+            plan,
+            network,
+            demands[name],
+            Found(
+                score=row["score"],
+                bound=row["score"] if proven else 1.0,
+                proven_optimal=proven,
+                choices=[0] * len(given),
+                given=given,
+                fitted=_merged(given, row["groups"]),
+                shifts_ps=[shift or 0 for shift in row["time_shifts_ps"]],
+                precision_deg=search["precision_deg"] or 0.0,
+                interrupted=False,
+                links=(),
+                placement=demands[name].placement,
+                events=demands[name].events,
+            ),
+            {each["link"]: (each["jobs"], each["score"]) for each in row["links"]},
+        )
+    return found, {names[number]: reason for number, reason in ranked["discarded"]}
+
+
+def _best_first(plan: Plan, found: Mapping[str, Found]) -> dict[str, Found]:
+    # Equal to a billionth is equal: then the candidate that moves fewer jobs, then the one given first.
+    order = sorted(
+        found, key=lambda name: (-round(found[name].score, 9), _moved(plan, found[name].placement))
+    )
+    return {name: found[name] for name in order}
+
+
+def _with_own_demand(
+    plan: Plan,
+    network: Network,
+    demand: Demand,
+    found: Found,
+    scored: Mapping[int, tuple[Sequence[int], float | None]],
+) -> Found:
+    """`found` with its links: for each its jobs and its score, if known.
+
+    Where training jobs send at other times than the profiles with which shifts were found, a link's score is
+    that of what it sees.
+    """
+    links = []
+    for link, (jobs, score) in scored.items():
+        asked = [demand.on_link(job, link, found.given[job]) for job in jobs]
+        on_it = tuple(on_circle(asked, [found.fitted["periods_ps"][job] for job in jobs]))
+        name, capacity_bps = network.links[link]
+        if score is None or any((job, link) in demand.own for job in jobs):
+            shifts_ps = [found.shifts_ps[job] for job in jobs]
+            score = _hocket.score(capacity_bps, [plain(each) for each in on_it], shifts_ps)
+        names = tuple(plan.jobs[job].name for job in jobs)
+        links.append(LinkCompatibility(name, capacity_bps, names, on_it, score))
+    if demand.own:
+        score = _aggregated(plan, [link.score for link in links])
+        proven = score >= 1
+        found = replace(found, score=score, proven_optimal=proven, bound=1.0)
+    return replace(found, links=tuple(links))
+
+
+def _aggregated(plan: Plan, scores: Sequence[float]) -> float:
+    """The score of a candidate by those of its links: the mean in the joint form, else as `[compat]` says."""
+    if not scores:
+        return 1.0
+    if plan.compat.joint or plan.compat.aggregate == "mean":
+        return sum(scores) / len(scores)
+    if plan.compat.aggregate == "min":
+        return min(scores)
+    # The link at the worst twentieth, by nearest rank.
+    return sorted(scores)[-(-len(scores) // 20) - 1]
+
+
+def _jointly(
+    plan: Plan,
+    network: Network,
+    demands: Mapping[str, Demand],
+    groups: list[list[int]],
+    search: "_hocket._Search",
+) -> Ranked:
+    """The cluster-wide form of HotNets'22 §5: one circle for all jobs that share a link or a GPU anywhere."""
+    found: dict[str, Found] = {}
+    for name, demand in demands.items():
+        found[name] = _placed_jointly(plan, network, demand, groups, search)
+        if found[name].interrupted:
+            break
+    interrupted = any(each.interrupted for each in found.values())
+    ranked = {name: replace(each, interrupted=interrupted) for name, each in found.items()}
+    return Ranked(_best_first(plan, ranked))
+
+
+def _placed_jointly(
+    plan: Plan,
+    network: Network,
+    demand: Demand,
+    groups: list[list[int]],
+    search: "_hocket._Search",
+) -> Found:
+    on_link: dict[int, dict[int, int]] = {}
+    for number, crossings in enumerate(demand.crossings):
+        for link, flows in crossings:
+            on_link.setdefault(link, {})[number] = flows
+    shared = {link: flows for link, flows in sorted(on_link.items()) if len(flows) > 1}
+    members = sorted(
+        {job for flows in shared.values() for job in flows} | {job for group in groups for job in group}
+    )
+    options = demand.profiles
+    choices = [0] * len(options)
+    shifts_ps = [0] * len(options)
+    score = bound = 1.0
+    proven, interrupted = True, False
+    if members:
+        place = {number: index for index, number in enumerate(members)}
+        # Jobs that share GPUs alone still have links of their own; those lose nothing at any shift.
+        scored = shared or {link: flows for link, flows in on_link.items() if flows.keys() <= place.keys()}
+        solved = _hocket.solve_cluster(
+            [
+                (network.links[link][1], [(place[job], count) for job, count in flows.items()])
+                for link, flows in scored.items()
+            ],
+            [[plain(each) for each in options[number]] for number in members],
+            [[place[number] for number in group] for group in groups],
+            plan.compat.tolerance,
+            search,
+        )
+        score, bound, proven = solved["score"], solved["bound"], solved["proven_optimal"]
+        interrupted = solved["interrupted"]
+        for number, choice, shift_ps in zip(
+            members, solved["profiles"], solved["time_shifts_ps"], strict=True
+        ):
+            choices[number], shifts_ps[number] = choice, shift_ps
+    given = [profiles[choice] for profiles, choice in zip(options, choices, strict=True)]
+    fits = [
+        (
+            members,
+            _hocket.commensurate([given[number].period_ps for number in members], plan.compat.tolerance),
+        )
+    ]
+    found = Found(
+        score=score,
+        bound=bound,
+        proven_optimal=proven,
+        choices=choices,
+        given=given,
+        fitted=_merged(given, fits if members else []),
+        shifts_ps=shifts_ps,
+        precision_deg=search["precision_deg"] or 0.0,
+        interrupted=interrupted,
+        links=(),
+        placement=demand.placement,
+        events=demand.events,
+    )
+    # A link's own score under shifts that maximise the mean over all links.
+    return _with_own_demand(
+        plan, network, demand, found, {link: (list(flows), None) for link, flows in shared.items()}
+    )
+
+
+def _merged(
+    given: Sequence[WorkloadProfile], groups: "Sequence[tuple[list[int], _hocket._Fitted]]"
+) -> "_hocket._Fitted":
+    """The fits of groups of jobs as one; a job in no group keeps its period. The perimeter is the longest."""
+    periods_ps = [each.period_ps for each in given]
+    padded_ps = list(periods_ps)
+    rounds = [1] * len(given)
+    for numbers, fit in groups:
+        for place, number in enumerate(numbers):
+            rounds[number] = fit["rounds"][place]
+            periods_ps[number] = fit["periods_ps"][place]
+            padded_ps[number] = fit["padded_periods_ps"][place]
+    fits = [fit for _, fit in groups]
+    return {
+        "perimeter_ps": max((fit["perimeter_ps"] for fit in fits), default=max(periods_ps)),
+        "rounds": rounds,
+        "periods_ps": periods_ps,
+        "error": max((fit["error"] for fit in fits), default=0.0),
+        "holds_for_ps": min((f["holds_for_ps"] for f in fits if f["holds_for_ps"] is not None), default=None),
+        "padded_periods_ps": padded_ps,
+    }
+
+
+def _moved(plan: Plan, placement: Placement) -> int:
+    """How many jobs run elsewhere in `placement` than the plan has them."""
+    running = {job.name: set(job.placement) for job in plan.jobs if job.placement}
+    return sum(set(placement.get(name, hosts)) != hosts for name, hosts in running.items())
+
+
+def _gpu_groups(plan: Plan) -> list[list[int]]:
+    """Jobs that share a GPU, by number."""
+    users: dict[str, list[int]] = {}
+    for number, job in enumerate(plan.jobs):
+        for gpu in dict.fromkeys(job.gpus):
+            users.setdefault(gpu, []).append(number)
+    groups = (group for group in users.values() if len(group) > 1)
+    return [list(group) for group in dict.fromkeys(tuple(group) for group in groups)]
+
+
+def on_circle(given: Sequence[WorkloadProfile], periods_ps: Sequence[int]) -> list[WorkloadProfile]:
+    """Profiles with the periods that they have on the circle."""
+    return [
+        each if each.period_ps == period_ps else _stretched(each, period_ps)
+        for each, period_ps in zip(given, periods_ps, strict=True)
+    ]
+
+
+def _stretched(profile: WorkloadProfile, period_ps: int) -> WorkloadProfile:
+    stretched = _hocket.stretched(plain(profile), period_ps)
+    phases = tuple(PhaseSpec(**phase) for phase in stretched["phases"])
+    return replace(profile, period_ps=stretched["period_ps"], phases=phases)

@@ -1,0 +1,262 @@
+"""From a plan's link or fabric and a placement to what the engines read: links, and who crosses them.
+
+Which of several shortest paths a flow takes is decided in `hocket_scenario::routing`.
+"""
+
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from itertools import pairwise
+
+from hocket import _hocket
+from hocket.errors import InputError
+from hocket.fabrics import Topology
+from hocket.plan import Job, Plan
+
+Crossings = list[tuple[int, int]]
+"""Of one job, as (link, flows)."""
+
+Inputs = list[tuple[int, int]]
+"""Of one job, as (link, link before it on a way), each pair once."""
+
+# Labels of different jobs must not meet: a job has at most 10,000 workers.
+_LABELS = 10_000
+
+
+@dataclass(frozen=True)
+class Network:
+    """Directed links and their names; `nodes` gives the number of each named node."""
+
+    fabric: _hocket.Fabric
+    links: tuple[tuple[str, int], ...]
+    """Name and rate in bits per second of each directed link."""
+    nodes: Mapping[str, int]
+    delays_ps: tuple[int, ...]
+    """Of each cable, one way."""
+
+    def display_names(self) -> dict[str, str]:
+        """From the names that the engines give links to those shown."""
+        return {name: shown for (name, _), (shown, _) in zip(self.fabric.links(), self.links, strict=True)}
+
+    def crossings(self, plan: Plan, placement: Mapping[str, Sequence[str]] | None) -> list[Crossings]:
+        """For each job of `plan`, the links that it crosses: the one link there is, or its ring's.
+
+        Raises `InputError` if a job has no placement, or a worker cannot reach the next, or not over the
+        links that its `path` names.
+        """
+        if plan.link is not None:
+            return [[(0, 1)] for _ in plan.jobs]
+        found: list[Crossings] = []
+        for number, job in enumerate(plan.jobs):
+            if job.training is not None:
+                # The engines find out who of its ranks sends to whom.
+                found.append([])
+                continue
+            hosts = self._hosts(plan, number, placement)
+            if isinstance(job.path, str):
+                try:
+                    found.append(self.fabric.ring(hosts, _first_label(number, job)))
+                except ValueError as error:
+                    raise InputError(f"jobs[{number}].placement: job {job.name!r}: {error}") from None
+            else:
+                ways = self._pinned(plan, number, job, hosts)
+                found.append(sorted(Counter(link for way in ways for link in way).items()))
+        return found
+
+    def flows(
+        self, plan: Plan, placement: Mapping[str, Sequence[str]] | None
+    ) -> "list[list[_hocket._JobFlow]]":
+        """For each job of `plan`, the flows of its ring; on one link that all share, the one that crosses it.
+
+        A training job has none here: the engines find out who of its ranks sends to whom.
+
+        Raises `InputError` as `crossings` does.
+        """
+        if plan.link is not None:
+            return [[self._across(number, _left(job), _right(job))] for number, job in enumerate(plan.jobs)]
+        found: list[list[_hocket._JobFlow]] = []
+        for number, job in enumerate(plan.jobs):
+            hosts = self._hosts(plan, number, placement)
+            if job.training is not None:
+                found.append([])
+                continue
+            ring = self.fabric.ring_flows(hosts, _first_label(number, job))
+            if isinstance(job.path, str):
+                found.append([{**flow, "path": job.path} for flow in ring])
+            else:
+                paths = self._pinned(plan, number, job, hosts)
+                found.append([{**flow, "path": path} for flow, path in zip(ring, paths, strict=True)])
+        return found
+
+    def inputs(self, plan: Plan, placement: Mapping[str, Sequence[str]] | None) -> list[Inputs]:
+        """For each job of `plan`, a fabric's, over which links the flows of its ring come to those that they
+        cross.
+
+        Raises `InputError` as `crossings` does.
+        """
+        return [
+            ring_inputs(self.fabric, self._hosts(plan, number, placement), _first_label(number, job))
+            for number, job in enumerate(plan.jobs)
+        ]
+
+    def path_bytes(self, flows: "Sequence[_hocket._JobFlow]", packet_bytes: int, answer_bytes: int) -> int:
+        """What fills the longest way of `flows`: the rate of its slowest link × its idle round-trip time."""
+        most = 0
+        chosen = iter(self.fabric.routes([flow for flow in flows if isinstance(flow["path"], str)]))
+        for flow in flows:
+            links = next(chosen) if isinstance(flow["path"], str) else flow["path"]
+            rates_bps = [self.links[link][1] for link in links]
+            bits = 8 * (packet_bytes + answer_bytes)
+            rtt_ps = sum(
+                2 * self.delays_ps[link // 2] + bits * 10**12 // rate
+                for link, rate in zip(links, rates_bps, strict=True)
+            )
+            most = max(most, min(rates_bps) * rtt_ps // (8 * 10**12))
+        return most
+
+    def ways_out(
+        self, plan: Plan, number: int, placement: Mapping[str, Sequence[str]] | None
+    ) -> "list[_hocket._JobFlow]":
+        """Of training job `number`, flows from its first host to all that are in other servers."""
+        assert plan.fabric is not None, "training jobs are placed on a fabric"
+        first, *others = plan.hosts_of(plan.jobs[number], placement)
+        server = plan.fabric.server_of(first)
+        outside = [host for host in others if plan.fabric.server_of(host) != server]
+        return [self._across(number, first, host) for host in outside]
+
+    def _across(self, number: int, start: str, end: str) -> "_hocket._JobFlow":
+        """A flow of job `number` between two nodes."""
+        return {
+            "from_node": self.nodes[start],
+            "to_node": self.nodes[end],
+            "label": number * _LABELS,
+            "path": "ecmp",
+        }
+
+    def _hosts(self, plan: Plan, number: int, placement: Mapping[str, Sequence[str]] | None) -> list[int]:
+        job = plan.jobs[number]
+        if job.training is None and not ((placement or {}).get(job.name) or job.placement):
+            raise InputError(f"jobs[{number}].placement: job {job.name!r} has none; name its hosts")
+        return [self.nodes[host] for host in plan.hosts_of(job, placement)]
+
+    def _pinned(self, plan: Plan, number: int, job: Job, hosts: list[int]) -> list[list[int]]:
+        """The way of each flow of `job` over the links that it names: the shortest, of equals the first."""
+        assert plan.fabric is not None, "only links of a fabric have names"
+        topology = plan.fabric.topology
+        cables = {cable.label: 2 * number for number, cable in enumerate(topology.cables)}
+        from_node: dict[int, list[tuple[int, int]]] = {}
+        for name in job.path:
+            cable = cables[name]
+            one, other = (self.nodes[end] for end in topology.cables[cable // 2].ends)
+            from_node.setdefault(one, []).append((cable, other))
+            from_node.setdefault(other, []).append((cable + 1, one))
+        names = list(self.nodes)
+        ends = {self.nodes[host] for host in topology.gpus}
+        ways = []
+        for flow in self.fabric.ring_flows(hosts, 0):
+            start, end = flow["from_node"], flow["to_node"]
+            way = _shortest(from_node, start, end, ends)
+            if way is None:
+                raise InputError(
+                    f"jobs[{number}].path: its links do not lead from {names[start]!r} to {names[end]!r}"
+                )
+            ways.append(way)
+        return ways
+
+
+def _shortest(
+    from_node: Mapping[int, Sequence[tuple[int, int]]], start: int, end: int, hosts: Set[int]
+) -> list[int] | None:
+    """The directed links of the shortest way that passes no host."""
+    came: dict[int, tuple[int, int] | None] = {start: None}
+    reached = deque([start])
+    while reached and end not in came:
+        node = reached.popleft()
+        for link, other in from_node.get(node, ()) if node == start or node not in hosts else ():
+            if other not in came:
+                came[other] = (link, node)
+                reached.append(other)
+    if end not in came:
+        return None
+    way: list[int] = []
+    step = came[end]
+    while step is not None:
+        way.append(step[0])
+        step = came[step[1]]
+    return way[::-1]
+
+
+def ring_inputs(fabric: _hocket.Fabric, workers: Sequence[int], first_label: int) -> Inputs:
+    """Over which links the flows of a ring over the nodes `workers` come to each link, ascending.
+
+    A host's own link has none. Ways are those of `Fabric.ring` with the same label.
+
+    Raises `ValueError` as `Fabric.routes` does.
+    """
+    ways = fabric.routes(fabric.ring_flows(workers, first_label))
+    return sorted({(link, before) for way in ways for before, link in pairwise(way)})
+
+
+def build_dumbbell(plan: Plan) -> Network:
+    """The one link of `plan` between two switches, with a host of each job on either side.
+
+    The hosts' own links have the rate and the delay of the one that all share, which is called `link` as on
+    the flow engine.
+    """
+    assert plan.link is not None, "only one link becomes a dumbbell"
+    rate_bps, delay_ps = plan.link.capacity_bps, plan.link.delay_ps
+    hosts = [end for job in plan.jobs for end in (_left(job), _right(job))]
+    nodes = {name: number for number, name in enumerate(("left", "right", *hosts))}
+    ends = [(0, 1)]
+    for job in plan.jobs:
+        ends += [(nodes[_left(job)], 0), (1, nodes[_right(job)])]
+    fabric = _hocket.Fabric(
+        [(name, "switch" if name in ("left", "right") else "host") for name in nodes],
+        [{"a": a, "b": b, "rate_bps": rate_bps, "delay_ps": delay_ps} for a, b in ends],
+    )
+    (_, rate), *others = fabric.links()
+    return Network(fabric, (("link", rate), *others), nodes, (delay_ps,) * len(ends))
+
+
+def _first_label(number: int, job: Job) -> int:
+    """Of the first flow of the ring of job `number`; the others count on from it."""
+    return number * _LABELS if job.label is None else job.label
+
+
+def _left(job: Job) -> str:
+    return f"{job.name}.left"
+
+
+def _right(job: Job) -> str:
+    return f"{job.name}.right"
+
+
+def build_network(plan: Plan) -> Network:
+    """The network of `plan`: its one link, or its fabric with each cable as two directed links."""
+    if plan.fabric is None:
+        assert plan.link is not None, "a checked plan has a link or a fabric"
+        fabric = _hocket.Fabric.one_link(plan.link.capacity_bps)
+        return Network(fabric, tuple(fabric.links()), {}, (plan.link.delay_ps,))
+    return network_of(plan.fabric.topology)
+
+
+def network_of(topology: Topology) -> Network:
+    """The network of `topology`, each cable as two directed links."""
+    nodes = {name: number for number, name in enumerate(topology.nodes)}
+    cables: list[_hocket._Cable] = [
+        {
+            "a": nodes[cable.ends[0]],
+            "b": nodes[cable.ends[1]],
+            "rate_bps": cable.rate_bps,
+            "delay_ps": cable.delay_ps,
+        }
+        for cable in topology.cables
+    ]
+    fabric = _hocket.Fabric(list(topology.nodes.items()), cables)
+    # A name that the plan gives goes before the direction that the engines name a link by.
+    names = [cable.name for cable in topology.cables for _ in cable.ends]
+    links = tuple(
+        (f"{name} {direction}" if name else direction, rate_bps)
+        for name, (direction, rate_bps) in zip(names, fabric.links(), strict=True)
+    )
+    return Network(fabric, links, nodes, tuple(cable.delay_ps for cable in topology.cables))

@@ -1,0 +1,243 @@
+"""Runs a checked plan on the packet engine: what the plan says and what it leaves open become parameters with
+their sources, and the rows go out while the run goes on.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hocket import _hocket
+from hocket.engines.network import build_dumbbell, build_network
+from hocket.errors import SelfCheckError
+from hocket.plan import Job, Plan
+from hocket.plan.congestion import Congestion
+from hocket.plan.parameters import Marking, Parameter, described, values
+from hocket.plan.schema import source_of
+from hocket.results import frame
+from hocket.results.sink import Sink
+
+Placement = Mapping[str, Sequence[str]] | None
+
+
+DEFAULT_CONGESTION = Congestion.model_validate("dcqcn")
+"""What governs a job that says nothing: HotNets'22 §2 takes DCQCN for the default of RoCE."""
+
+
+_WINDOWED = ("hpcc", "hpcc-pint")
+
+
+_LOSSLESS = "no packet found a buffer full"
+
+
+CHECKS = (
+    _LOSSLESS,
+    "the bytes of each flow add up: sent, under way, received, acknowledged",
+    "no link carried more than its rate",
+    "no flow was left behind, and no deadlock",
+    "the buffers hold what waits, and nothing at the end of a complete run",
+)
+"""What a run that did not fail has checked of itself; the first only while PFC is on."""
+
+
+class Sent:
+    """A plan's jobs as they are sent: on which network, by whom to whom, and governed by what."""
+
+    def __init__(self, plan: Plan, placement: Placement) -> None:
+        """Raises `InputError` as `Network.flows` does."""
+        self.plan = plan
+        self.network = build_network(plan) if plan.fabric else build_dumbbell(plan)
+        self.flows = self.network.flows(plan, placement)
+        # Of a training job the engine finds the flows; some of them say how long its ways are.
+        ways = [
+            self.network.ways_out(plan, number, placement) if job.training is not None else self.flows[number]
+            for number, job in enumerate(plan.jobs)
+        ]
+        self.model = model_parameters(plan)
+        self.congestion = [
+            self._governed(job, flows, placement) for job, flows in zip(plan.jobs, ways, strict=True)
+        ]
+        self.windows = [_window(job) for job in plan.jobs]
+
+    def simulate(
+        self,
+        jobs: "Sequence[_hocket._JobSpec]",
+        run: "_hocket._RunSpec",
+        sink: Sink,
+        progress: Callable[[int, int, int | None], object],
+    ) -> dict[str, Any]:
+        """Runs `jobs`, the rows going to `sink`: every table that there may be, empty ones too.
+
+        Returns what the manifest says of the run: how it ended, what was checked, what acted how often.
+
+        Raises `SelfCheckError` where the run proves itself wrong; the rows until then have gone out.
+        """
+        shown = self.network.display_names()
+        skip = self.plan.run.skip_ahead
+        missing = _hocket.table_schemas("packet", self._table_groups())
+        cuts: list[int] = []
+
+        def add(name: str, columns: "Mapping[str, _hocket._Column]") -> None:
+            missing.pop(name, None)
+            if name == "jobs":
+                acted = columns["policy_acted"]
+                cuts.extend(np.frombuffer(acted["buffer"], dtype=acted["dtype"]).tolist())
+            sink.append(name, _renamed(columns, shown))
+
+        transports: list[_hocket._TransportSpec] = [
+            {"flows": flows, "policy": values(congestion), "window": window.value}
+            for flows, congestion, window in zip(self.flows, self.congestion, self.windows, strict=True)
+        ]
+        try:
+            ran = _hocket.simulate_jobs(
+                self.network.fabric,
+                values(self.model),
+                jobs,
+                transports,
+                self._changes(),
+                run,
+                (skip.tolerance, skip.cycles) if skip else None,
+                add,
+                progress,
+            )
+        except _hocket.SelfCheckError as error:
+            _append_empty(sink, missing)
+            raise SelfCheckError(str(error)) from None
+        _append_empty(sink, missing)
+        return self._outcome(ran, cuts)
+
+    def _table_groups(self) -> "list[_hocket._TableGroup]":
+        groups: list[_hocket._TableGroup] = ["jobs", "events"]
+        if self.plan.run.sample_every_ps is not None:
+            groups += ["queues", "rates", "utilisation"]
+        if any(job.training for job in self.plan.jobs):
+            groups.append("training")
+        if self.plan.run.skip_ahead:
+            groups.append("repeats")
+        return groups
+
+    def _outcome(self, ran: "_hocket._PacketsRan", cuts: Sequence[int]) -> dict[str, Any]:
+        by_policy: dict[str, int] = {}
+        # Where Ctrl-C came while the last rows were written, the table of jobs may be missing.
+        for congestion, acted in zip(self.congestion, cuts, strict=False):
+            policy = values(congestion)["policy"]
+            by_policy[policy] = by_policy.get(policy, 0) + acted
+        counts: dict[str, Any] = dict(ran["counters"])
+        was_interrupted = ran["status"] == "interrupted"
+        return {
+            # A run that came to the end that its plan gives is complete.
+            "status": "interrupted" if was_interrupted else "complete",
+            "checked": [each for each in CHECKS if self.plan.switch.pfc or each != _LOSSLESS],
+            "simulated_s": ran["ended_ps"] / 1e12,
+            # Of the engine alone: without the writing of tables.
+            "run_s": ran["run_s"],
+            "packet_hops": counts.pop("packet_hops"),
+            "skip_ahead": ran["skipping"],
+            "counts": counts | {"rate_cuts": by_policy},
+        }
+
+    def described(self) -> dict[str, Any]:
+        """Every parameter, its value and its source, for the manifest."""
+        jobs = {
+            job.name: described([*congestion, window])
+            for job, congestion, window in zip(self.plan.jobs, self.congestion, self.windows, strict=True)
+        }
+        return {"model": described(self.model), "jobs": jobs}
+
+    def _governed(
+        self, job: Job, flows: "Sequence[_hocket._JobFlow]", placement: Placement
+    ) -> list[Parameter]:
+        frames = values(self.model)
+        packet_bytes = frames["mtu_bytes"] + frames["data_header_bytes"]
+        path_bytes = self.network.path_bytes(flows, packet_bytes, frames["ack_bytes"])
+        line_rate_bps = _line_rate_bps(self.plan, job, placement)
+        congestion = job.congestion or DEFAULT_CONGESTION
+        policy, *others = congestion.parameters(line_rate_bps, path_bytes)
+        if job.congestion is None:
+            policy = policy._replace(source="HotNets'22 §2: RoCE's default")
+        return [policy, *others]
+
+    def _changes(self) -> "list[_hocket._Change]":
+        cables = {name: 2 * cable for cable, name in enumerate(self.plan.rates_bps())}
+        return [
+            {
+                "at_ps": change.at_ps,
+                "link": cables[change.link],
+                "kind": "rate" if change.rate_bps is not None else "down" if change.down else "up",
+                "rate_bps": change.rate_bps or 0,
+            }
+            for change in self.plan.changes
+        ]
+
+
+def model_parameters(plan: Plan) -> list[Parameter]:
+    """How hosts and switches work, as the engine takes it."""
+    switch, host = plan.switch, plan.host
+    of_switch = (
+        "buffer_bytes",
+        "reserve_bytes",
+        "headroom",
+        "dynamic_threshold",
+        "resume_offset_bytes",
+        "pfc",
+        "scheduling",
+        "cut_through",
+        "telemetry_unit",
+        "pint_base",
+    )
+    of_host = ("mtu_bytes", "ack_every", "nack_interval_ps", "pause_holds_acks", "retransmit_timeout_ps")
+    marking = [
+        Marking(each.rate_bps, each.minimum_bytes, each.maximum_bytes, each.probability)
+        for each in switch.marking
+    ]
+    by_packets = host.notification == "packets"
+    cnp = (host.cnp_interval_ps, host.cnp_priority) if by_packets else None
+    cnp_source = source_of(host, "cnp_interval_ps" if by_packets else "notification")
+    frames = _hocket.rocev2_frames().items()
+    scale_up = plan.fabric.scale_up if plan.fabric else None
+    inside = [] if scale_up is None else [(scale_up.payload_bytes, source_of(scale_up, "payload_bytes"))]
+    return [
+        *(Parameter(name, getattr(host, name), source_of(host, name)) for name in of_host),
+        *(Parameter("scale_up_mtu_bytes", payload, source) for payload, source in inside),
+        Parameter("cnp", cnp, cnp_source),
+        *(Parameter(name, value, "RoCEv2 over Ethernet") for name, value in frames),
+        *(Parameter(name, getattr(switch, name), source_of(switch, name)) for name in of_switch),
+        Parameter("marking", marking, source_of(switch, "marking")),
+        Parameter("arithmetic", "exact", "picoseconds"),
+    ]
+
+
+def _line_rate_bps(plan: Plan, job: Job, placement: Placement) -> int:
+    if plan.fabric is None:
+        return plan.rates_bps()["link"]
+    nics = plan.fabric.nic_rates_bps()
+    return min(nics[host] for host in plan.hosts_of(job, placement))
+
+
+def _window(job: Job) -> Parameter:
+    """(kind, bytes) as the engine takes it."""
+    congestion = job.congestion or DEFAULT_CONGESTION
+    if job.window is None:
+        if congestion.policy in _WINDOWED:
+            return Parameter(
+                "window", ("path-full-scaled", 0), "HPCC, SIGCOMM'19 §3.2: it limits bytes in flight"
+            )
+        return Parameter("window", ("unlimited", 0), "NICs for RoCE limit rates, not bytes in flight")
+    if isinstance(job.window, int):
+        return Parameter("window", ("bytes", job.window), "plan")
+    kinds = {"unlimited": "unlimited", "path": "path-full", "path-scaled": "path-full-scaled"}
+    return Parameter("window", (kinds[job.window], 0), "plan")
+
+
+def _append_empty(sink: Sink, tables: "Mapping[str, Mapping[str, _hocket._Column]]") -> None:
+    for name, columns in tables.items():
+        sink.append_frame(name, frame(columns))
+
+
+def _renamed(
+    columns: "Mapping[str, _hocket._Column]", shown: Mapping[str, str]
+) -> "Mapping[str, _hocket._Column]":
+    if "link" not in columns:
+        return columns
+    names = columns["link"]["dictionary"] or ()
+    return {**columns, "link": {**columns["link"], "dictionary": [shown[name] for name in names]}}

@@ -1,0 +1,200 @@
+"""Runs plans on either engine: a checked plan in, tables and a manifest out."""
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, get_args
+
+import polars as pl
+
+from hocket import _hocket
+from hocket.engines.network import build_network
+from hocket.engines.packet import Sent
+from hocket.engines.specs import job_specs, placement_of, run_spec
+from hocket.errors import InputError, SelfCheckError, check_choice, located
+from hocket.plan import Engine, Plan, PlanLike, as_plan
+from hocket.plan.digest import digest_of
+from hocket.plan.schema import Table
+from hocket.results import Run, RunWriter, frame, peak_rss_mb
+from hocket.results.sink import Memory, Sink
+
+Progress = Callable[[float, int, int | None], object]
+"""Called now and then with simulated seconds, iterations done, and iterations in total if known."""
+
+
+_Progress = Callable[[int, int, int | None], object]
+
+
+_RunInto = Callable[[Sink, _Progress], Run]
+
+
+def simulate(
+    plan: PlanLike,
+    *,
+    candidate: str | None = None,
+    engine: Engine | None = None,
+    directory: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Simulates `plan` on the engine that it names, or on `engine`.
+
+    On a fabric, jobs run where `candidate` puts them, or where their own `placement` does. The same plan
+    gives the same tables. With a `directory` the run is written there; tables of the packet engine while it
+    goes on, so that they need not fit into memory. Ctrl-C ends the run early: what was finished by then comes
+    back, marked as interrupted.
+
+    Raises `InputError` for a bad plan, an unknown engine or candidate, a job with several batch sizes, or a
+    run beyond the engine's limits; `SelfCheckError` where a run of the packet engine proves itself wrong:
+    what it recorded until then is in the directory, with the status `failed`.
+
+    >>> run = simulate({
+    ...     "link": {"capacity": "50 Gbps"},
+    ...     "run": {"iterations": 10},
+    ...     "jobs": [{"name": "a", "period": "180 ms",
+    ...               "up": [{"start": "0 ms", "duration": "60 ms", "rate": "30 Gbps"}]}],
+    ... })
+    >>> run.tables["jobs"]["mean_iteration_s"].to_list()
+    [0.18]
+    """
+    checked = as_plan(plan)
+    engine = checked.run.engine if engine is None else engine
+    check_choice("engine", engine, get_args(Engine))
+    with located(plan):
+        run_into = (_by_packets if engine == "packet" else _by_rates)(checked, candidate)
+    with RunWriter(directory) if directory is not None else Memory() as sink, located(plan):
+        return run_into(sink, _in_seconds(progress))
+
+
+def ignored(plan: Plan, engine: Engine) -> list[dict[str, str]]:
+    """Keys that the plan gives and `engine` does not read, each with the reason.
+
+    Raises `InputError` for an unknown engine.
+    """
+    check_choice("engine", engine, get_args(Engine))
+    packets = "only the packet engine reads it"
+    found: list[dict[str, str]] = []
+
+    def add(table: Table, keys: Sequence[str], where: str, why: str) -> None:
+        names = [(name, field.alias or name) for name, field in type(table).model_fields.items()]
+        given = (key for name, key in names if name in table.model_fields_set and key in keys)
+        found.extend({"key": f"{where}{key}", "why": why} for key in given)
+
+    if engine == "flow":
+        add(plan, ("switch",), "", packets)
+        if all(job.training is None for job in plan.jobs):
+            add(plan, ("host",), "", packets)
+        add(plan.run, ("skip_ahead", "record_flows"), "run.", packets)
+    else:
+        why = "the packet engine takes samples; see sample_every"
+        add(plan.run, ("record_rates_until",), "run.", why)
+    for number, job in enumerate(plan.jobs):
+        where = f"jobs[{number}]."
+        if engine == "packet":
+            add(
+                job,
+                ("share",),
+                where,
+                "only the flow engine reads it; on packets, congestion decides who gets what",
+            )
+            continue
+        add(
+            job,
+            ("congestion",),
+            where,
+            "only the packet engine reads it; on the flow engine, share says who gets what",
+        )
+        add(job, ("window",), where, packets)
+        if job.path == "spray":
+            add(job, ("path",), where, "the flow engine puts a flow on one way")
+    return found
+
+
+def _by_rates(plan: Plan, candidate: str | None) -> _RunInto:
+    if plan.changes:
+        raise InputError("changes: only the packet engine has links that change; run the plan on that one")
+    network, placement = build_network(plan), placement_of(plan, candidate)
+    crossings = network.crossings(plan, placement)
+    jobs = job_specs(plan, crossings, placement, network)
+
+    def run_into(sink: Sink, progress: _Progress) -> Run:
+        started = time.perf_counter()
+        ran = _hocket.simulate(network.fabric, jobs, run_spec(plan), progress)
+        run_s = time.perf_counter() - started
+        frames = {name: frame(columns) for name, columns in ran["tables"].items()}
+        shown = network.display_names()
+
+        def append(name: str) -> None:
+            table = frames[name]
+            named = table.with_columns(pl.col("link").replace(shown)) if "link" in table.columns else table
+            sink.append_frame(name, named)
+
+        # They are listed in this order, whichever is written first.
+        for name, rows in frames.items():
+            sink.append_frame(name, rows.clear())
+        # Each is a file of its own, and compressing millions of rows takes longer than simulating them.
+        with ThreadPoolExecutor() as pool:
+            for _ in pool.map(append, frames):
+                pass
+        counts = {
+            **ran["counters"],
+            "iterations": frames["iterations"].height,
+            "share_or_priority_decided": int(frames["jobs"]["policy_acted"].sum()),
+            "time_shift_adjustments": frames["adjustments"].height,
+        }
+        manifest = {
+            **_manifest(plan, "flow", candidate, run_s),
+            "status": "interrupted" if ran["interrupted"] else "complete",
+            "simulated_s": ran["ended_ps"] / 1e12,
+            "jobs_per_queue": ran["jobs_per_queue"],
+            "counts": counts,
+        }
+        return sink.finish({**manifest, "plan": plan.resolved(placement)})
+
+    return run_into
+
+
+def _by_packets(plan: Plan, candidate: str | None) -> _RunInto:
+    placement = placement_of(plan, candidate)
+    sent = Sent(plan, placement)
+    # The packet engine finds the links by the flows.
+    jobs = job_specs(plan, [[] for _ in plan.jobs], placement, sent.network)
+
+    def run_into(sink: Sink, progress: _Progress) -> Run:
+        started = time.perf_counter()
+
+        def manifest() -> dict[str, Any]:
+            run_s = time.perf_counter() - started
+            return {**_manifest(plan, "packet", candidate, run_s), "parameters": sent.described()}
+
+        try:
+            outcome = sent.simulate(jobs, run_spec(plan), sink, progress)
+        except SelfCheckError as error:
+            failed = {"status": "failed", "failure": str(error)}
+            sink.finish({**manifest(), **failed, "plan": plan.resolved(placement)})
+            raise
+        return sink.finish({**manifest(), **outcome, "plan": plan.resolved(placement)})
+
+    return run_into
+
+
+def _manifest(plan: Plan, engine: Engine, candidate: str | None, run_s: float) -> dict[str, Any]:
+    return {
+        "hocket_version": version("hocket"),
+        "engine": engine,
+        "plan_sha256": digest_of(plan),
+        "seed": plan.seed,
+        "candidate": candidate,
+        "run_s": run_s,
+        "peak_rss_mb": peak_rss_mb(),
+        "ignored": ignored(plan, engine),
+    }
+
+
+def _in_seconds(progress: Progress | None) -> _Progress:
+    def report(time_ps: int, done: int, total: int | None) -> None:
+        if progress is not None:
+            progress(time_ps / 1e12, done, total)
+
+    return report

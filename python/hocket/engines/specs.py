@@ -1,0 +1,131 @@
+"""Jobs, profiles and runs in the form in which `_hocket` takes them."""
+
+from collections.abc import Mapping, Sequence
+
+from hocket import _hocket
+from hocket.engines.network import Crossings, Network
+from hocket.engines.training import training_spec
+from hocket.errors import InputError
+from hocket.plan import Job, Plan
+from hocket.profiles import WorkloadProfile
+
+
+def job_specs(
+    plan: Plan,
+    crossings: Sequence[Crossings],
+    placement: Mapping[str, Sequence[str]] | None,
+    network: Network,
+) -> "list[_hocket._JobSpec]":
+    return [
+        job_spec(job, only_profile(plan, number, placement), crossed)
+        if job.training is None
+        else training_job_spec(plan, number, training_spec(plan, number, placement, network))
+        for number, (job, crossed) in enumerate(zip(plan.jobs, crossings, strict=True))
+    ]
+
+
+def run_spec(plan: Plan) -> "_hocket._RunSpec":
+    return {
+        "priority_queues": plan.priority_queues,
+        "seed": plan.seed,
+        "iterations": plan.iterations,
+        "until_ps": plan.run.until_ps,
+        "record_rates_until_ps": plan.run.record_rates_until_ps,
+        "record_operations": plan.run.record_operations,
+        "sample_every_ps": plan.run.sample_every_ps,
+        "record_flows": plan.run.record_flows,
+    }
+
+
+def job_spec(
+    job: Job,
+    profile: WorkloadProfile,
+    crossings: Crossings,
+    *,
+    time_shift_ps: int | None = None,
+    pad_to_ps: int | None = None,
+    readjust: bool | None = None,
+) -> "_hocket._JobSpec":
+    """A periodic `job` as the engines take it; the keyword arguments replace what the plan says."""
+    return {
+        **_common_spec(job),
+        "profile": plain(profile),
+        "first": None if job.first is None else plain(job.first.profile()),
+        "crossings": crossings,
+        "time_shift_ps": job.time_shift_ps if time_shift_ps is None else time_shift_ps,
+        "readjust": job.readjust if readjust is None else readjust,
+        "pad_to_ps": job.pad_to_ps if pad_to_ps is None else pad_to_ps,
+    }
+
+
+def training_job_spec(plan: Plan, number: int, training: "_hocket._TrainingSpec") -> "_hocket._JobSpec":
+    """Training job `number` of `plan` as the engines take it."""
+    job = plan.jobs[number]
+    return {**_common_spec(job), "training": training, "iterations": plan.iterations_of(job)}
+
+
+def _common_spec(job: Job) -> "_hocket._JobSpec":
+    return {
+        "name": job.name,
+        "profile": None,
+        "first": None,
+        "crossings": [],
+        "training": None,
+        "arrival_ps": job.arrival_ps,
+        "iterations": job.iterations,
+        "share": (job.share.kind, job.share.weight),
+        "priority": job.priority,
+        "time_shift_ps": job.time_shift_ps,
+        "clock_error_ps": job.clock_error_ps,
+        "readjust": job.readjust,
+        "jitter": job.jitter,
+        "pad_to_ps": job.pad_to_ps,
+    }
+
+
+def plain(profile: WorkloadProfile) -> "_hocket._Profile":
+    """A profile as it crosses into `_hocket`."""
+    return {
+        "period_ps": profile.period_ps,
+        "phases": [
+            {"start_ps": phase.start_ps, "duration_ps": phase.duration_ps, "rate_bps": phase.rate_bps}
+            for phase in profile.phases
+        ],
+    }
+
+
+def only_profile(
+    plan: Plan, number: int, placement: Mapping[str, Sequence[str]] | None = None
+) -> WorkloadProfile:
+    """The profile of job `number` of `plan` where `placement` puts it, else where it is.
+
+    Raises `InputError` if it has one for each of several batch sizes.
+    """
+    profiles = plan.profiles_of(plan.jobs[number], placement)
+    if len(profiles) > 1:
+        raise InputError(
+            f"jobs[{number}].batch_size: a run needs one batch size: got {len(profiles)}; "
+            "`hocket compat` chooses among several"
+        )
+    return profiles[0]
+
+
+def placement_of(plan: Plan, candidate: str | None) -> Mapping[str, Sequence[str]] | None:
+    """Where the candidate of this name puts the jobs; without one, `None`: where they say themselves.
+
+    Raises `InputError` for a name that the plan does not have, and without one if only candidates place
+    some job.
+    """
+    names = ", ".join(repr(each.name) for each in plan.candidates) or "none"
+    if candidate is None:
+        for number, job in enumerate(plan.jobs):
+            if job.placement is None and any(job.name in each.placement for each in plan.candidates):
+                raise InputError(
+                    f"jobs[{number}].placement: only candidates place job {job.name!r}; choose one with "
+                    f"--candidate, or candidate= in Python: {names}"
+                )
+        return None
+    for each in plan.candidates:
+        if each.name == candidate:
+            return each.placement
+    raise InputError(f"candidates: there is no candidate {candidate!r}; known: {names}")

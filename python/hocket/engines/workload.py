@@ -1,0 +1,109 @@
+"""From `[jobs.training]` of a plan to the workload of the job's ranks, whichever way it is given."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from hocket.errors import InputError
+from hocket.plan import LayerTable, OperationTable, Plan, Training
+from hocket.training import catalogue
+from hocket.training.chakra import Roofline, read_chakra
+from hocket.training.degrees import Parallel
+from hocket.training.layers import Buckets, Exchange, Layer, training_loop
+from hocket.training.simai import read_simai
+from hocket.training.workload import Operation, Rank, Workload
+
+
+def workload_of(plan: Plan, number: int, placement: Mapping[str, Sequence[str]] | None = None) -> Workload:
+    """What the ranks of job `number` of `plan`, which has `training`, do in an iteration.
+
+    There is a rank for each of its hosts, in their order: where `placement` puts it, else where it is anyway.
+
+    Raises `InputError` with the job's key for a model, a Chakra trace or a file that is unknown or wrong, and
+    for one that is not for so many GPUs.
+    """
+    job = plan.jobs[number]
+    assert job.training is not None, "only jobs with training have a workload"
+    gpus = len(plan.hosts_of(job, placement))
+    where = f"jobs[{number}].training"
+    try:
+        found = _workload(job.training, gpus, plan.directory)
+    except InputError as error:
+        raise InputError(f"{where}: job {job.name!r}: {error}") from None
+    if len(found.ranks) != gpus:
+        raise InputError(f"{where}: job {job.name!r}: is for {len(found.ranks)} GPUs, and the job has {gpus}")
+    return found
+
+
+def _workload(training: Training, gpus: int, directory: Path) -> Workload:
+    parallel = training.parallel
+    if training.model is not None:
+        return catalogue.workload(
+            training.model,
+            gpus=gpus,
+            batch_size=training.batch_size,
+            parallel=None
+            if parallel is None
+            else Parallel(data=parallel.data, tensor=parallel.tensor or 1, pipeline=parallel.pipeline or 1),
+            microbatches=training.microbatches or 1,
+            schedule=training.schedule or "1f1b",
+            gpu=training.gpu,
+            loading_ps=training.loading_ps or 0,
+        )
+    if training.chakra is not None:
+        paths = [directory / path for path in training.chakra]
+        return read_chakra(
+            paths[0] if len(paths) == 1 else paths,
+            groups=None if training.groups is None else directory / training.groups,
+            roofline=None
+            if training.roofline is None
+            else Roofline(int(training.roofline.flops), -(-training.roofline.memory_bps // 8)),
+            dimensions=training.dimensions,
+        )
+    if training.simai is not None:
+        return read_simai(
+            directory / training.simai,
+            gpus=gpus,
+            tensor=None if parallel is None else parallel.tensor,
+            pipeline=None if parallel is None else parallel.pipeline,
+            microbatches=training.microbatches,
+            schedule=training.schedule or "gpipe",
+        )
+    return _alike(_program(training), gpus)
+
+
+def _program(training: Training) -> tuple[Operation, ...]:
+    if training.layers is not None:
+        given = training.buckets
+        buckets = None if given is None else Buckets(given.first_bytes, given.others_bytes)
+        return training_loop([_layer(table) for table in training.layers], buckets=buckets)
+    if training.operations is not None:
+        places = {table.name: place for place, table in enumerate(training.operations)}
+        return tuple(_operation(table, places) for table in training.operations)
+    assert training.collective is not None, "a checked job is given in one of six ways"
+    assert training.size_bytes is not None, "a checked collective has a size"
+    return (Operation(training.collective, training.collective, bytes=training.size_bytes),)
+
+
+def _alike(program: tuple[Operation, ...], gpus: int) -> Workload:
+    """All GPUs run `program`, and all of them are its one group."""
+    return Workload((program,), (tuple(range(gpus)),), (Rank(0, (0,)),) * gpus)
+
+
+def _layer(table: LayerTable) -> Layer:
+    return Layer(
+        table.name,
+        forward_ps=table.forward_ps,
+        input_gradient_ps=table.input_gradient_ps,
+        weight_gradient_ps=table.weight_gradient_ps,
+        update_ps=table.update_ps or 0,
+        weight_gradient_exchange=Exchange("all-reduce", table.weights_bytes),
+    )
+
+
+def _operation(table: OperationTable, places: Mapping[str, int]) -> Operation:
+    after = tuple(sorted({places[name] for name in table.after}))
+    if table.collective is not None:
+        assert table.size_bytes is not None, "a checked collective has a size"
+        return Operation(table.name, table.collective, after, bytes=table.size_bytes)
+    assert table.compute_ps is not None, "a checked operation is a compute or a collective"
+    return Operation(table.name, "compute", after, duration_ps=table.compute_ps)

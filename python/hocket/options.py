@@ -1,0 +1,127 @@
+"""The options that several commands have, declared once so that a word means the same everywhere.
+
+`--out` is where a command writes its result: a directory if the result is several files, otherwise the file.
+`--figure` is a picture of the result; `--json` prints the result for other programs. `--set`, `--seed` and
+`--engine` override what the file says. Where a command adds to that, such as what it draws, its help says so.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.markup import escape
+
+from hocket.console import err, out
+from hocket.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+_OURS = Path("hocket-runs")
+"""Where runs are written if nobody says otherwise; it is made where it is missing."""
+
+
+def in_a_directory(path: Path | None) -> Path | None:
+    """Refuses what would be written into a directory that is not there, before the work for it is done: a
+    mistyped path makes no directories.
+    """
+    if path is not None and path.parent != _OURS and not path.expanduser().parent.is_dir():
+        raise InputError(f"{path}: cannot be written: there is no directory {path.parent}")
+    return path
+
+
+def _drawable(path: Path | None) -> Path | None:
+    """Refuses a file that no figure can be written to, before the work for it is done."""
+    if path is not None:
+        from hocket.figures import check_format
+
+        check_format(path)
+    return in_a_directory(path)
+
+
+def figure(does: str) -> Any:
+    """`--figure FILE`: a picture of the result."""
+    return typer.Option("--figure", metavar="FILE.svg|png", callback=_drawable, help=does)
+
+
+def save_figure(figure: "Figure", path: Path) -> None:
+    """Writes `figure` to the file that `--figure` names, and says so on stderr."""
+    from hocket.figures import save
+
+    err.print(f"figure: {escape(str(save(figure, path)))}")
+
+
+def _from_standard_input(path: Path | None) -> Path | None:
+    """`-` is standard input."""
+    if path == Path("-"):
+        from hocket.plan.reading import STANDARD_INPUT
+
+        return STANDARD_INPUT
+    return path
+
+
+def file(does: str, metavar: str | None = None) -> Any:
+    """A plan or a trace that a command reads; `-` is standard input."""
+    return typer.Argument(
+        metavar=metavar, callback=_from_standard_input, help=f"{does}; - for standard input."
+    )
+
+
+def out_directory(does: str) -> Any:
+    """`--out DIR`: where a result of several files is written."""
+    return typer.Option("--out", metavar="DIR", callback=in_a_directory, help=does)
+
+
+def out_file(kinds: str, does: str) -> Any:
+    """`--out FILE`: where a result of one file is written."""
+    return typer.Option("--out", metavar=kinds, callback=in_a_directory, help=does)
+
+
+def seconds(does: str) -> Any:
+    """`--seconds N`: how long a command goes on, in real time."""
+    return typer.Option("--seconds", metavar="N", help=does)
+
+
+def interval(does: str) -> Any:
+    """`--interval TIME`: the time between two readings."""
+    return typer.Option("--interval", metavar="TIME", help=does)
+
+
+def service(does: str) -> Any:
+    """`--service URL`: the service that hands out slots."""
+    return typer.Option("--service", metavar="URL", help=does)
+
+
+def _print_wide(asked: bool) -> bool:
+    out.wide = asked
+    return asked
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+Wide = Annotated[
+    bool, typer.Option("--wide", callback=_print_wide, help="Show all columns of tables, however wide.")
+]
+"""What prints a table has it; the console is told as the option is read."""
+
+Force = Annotated[bool, typer.Option("--force", help="Replace what was written there before.")]
+
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the file; may be repeated."),
+]
+Axes = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=V1,V2,…", help="Override a key by each of these; may be repeated."),
+]
+Seed = Annotated[int | None, typer.Option("--seed", metavar="N", help="Override the file's seed.", min=0)]
+Engine = Annotated[
+    Literal["flow", "packet"] | None, typer.Option("--engine", help="Override the plan's engine.")
+]
+Candidate = Annotated[
+    str | None, typer.Option("--candidate", metavar="NAME", help="Place jobs as this candidate does.")
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option("--token-file", metavar="FILE", help="A file with the token; HOCKET_TOKEN if not given."),
+]

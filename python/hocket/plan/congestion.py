@@ -1,0 +1,444 @@
+"""What governs the flows of a job on the packet engine: a congestion control, its preset, and what a plan
+says otherwise.
+
+Parameters have their names of the papers; those of NVIDIA's NICs (mlx5) and of HPCC-style simulators are
+understood too, in the units in which they stand there.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    StrictBool,
+    StrictInt,
+    WithJsonSchema,
+    model_validator,
+)
+
+from hocket import _hocket
+from hocket.errors import InputError
+from hocket.plan.mistakes import tables_in
+from hocket.plan.names import (
+    Names,
+    StudyKey,
+    flag,
+    names_of,
+    nic_blocks_or_off,
+    nic_complement,
+    nic_count,
+    nic_flag,
+    nic_mbps,
+    nic_mbps_or_off,
+    nic_microseconds,
+    nic_power_of_two,
+    nic_share,
+    study_microseconds,
+)
+from hocket.plan.parameters import Parameter
+from hocket.plan.schema import (
+    Number,
+    Spelling,
+    Table,
+    constructor,
+    respelt,
+)
+from hocket.units import (
+    Bytes,
+    DurationLike,
+    PositiveDurationPs,
+    PositiveRateBps,
+    RateLike,
+    SizeLike,
+    format_bytes,
+    format_duration,
+    format_rate,
+    parse_bytes,
+    parse_duration,
+    parse_rate,
+    shown,
+)
+
+Fraction = Annotated[Number, Field(gt=0, le=1)]
+Part = Annotated[Number, Field(ge=0, le=1)]
+Steps = Annotated[StrictInt, Field(ge=0, le=254)]
+Preset = Literal["recommended", "mlx5", "sigcomm15", "hotnets22"]
+
+_PRESETS: dict[Preset, str] = {
+    "recommended": "the scripts of HPCC's simulator (SIGCOMM'19), for the rate of the NIC",
+    "mlx5": "what ConnectX NICs are shipped with (NVIDIA, DCQCN CC parameters, DOCA 3.4, November 2026)",
+    "sigcomm15": "DCQCN, SIGCOMM'15 §5 and §6, for 40 Gbps",
+    "hotnets22": "HotNets'22 §2: ConnectX-5 as shipped, with a rate-increase timer of 125 µs",
+}
+
+_SOURCES = {
+    "static-window": "HOTI'22 §VI: the largest with which no PAUSE is sent, from all flows that may meet",
+    "receiver-driven": "what fills the way; 7 messages at a time, Homa, SIGCOMM'18 §3.5",
+}
+
+
+_MAY_BE_OFF = ("byte_counter", "cut_check_ps", "rate_on_first_cnp_bps")
+
+
+def _quantity_or_off(
+    parse: Callable[[Any], int], write: Callable[[int], str], example: str
+) -> tuple[BeforeValidator, PlainSerializer, WithJsonSchema]:
+    """A quantity above 0, or "off", which is held as 0."""
+
+    def read(value: object) -> int:
+        if value == "off":
+            return 0
+        found = parse(value)
+        if found == 0:
+            raise InputError(f'must be above 0, or "off": got {shown(value)}')
+        return found
+
+    return (
+        BeforeValidator(read),
+        PlainSerializer(lambda value: write(value) if value else "off", return_type=str),
+        WithJsonSchema({"type": "string", "examples": [example, "off"]}),
+    )
+
+
+BytesOrOff = Annotated[int, *_quantity_or_off(parse_bytes, format_bytes, "10 MB")]
+DurationPsOrOff = Annotated[int, *_quantity_or_off(parse_duration, format_duration, "4 us")]
+WindowBytes = Annotated[Bytes, Field(ge=1)]
+RateBpsOrOff = Annotated[int, *_quantity_or_off(parse_rate, format_rate, "1 Gbps")]
+
+
+class _Control(Table):
+    """The parameters of a congestion control that a plan gives; the others are those of its preset."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_our_spelling(cls, given: object) -> object:
+        return respelt(given, cls._spellings())
+
+    @classmethod
+    def _spellings(cls) -> Mapping[str, Spelling]:
+        spellings: dict[str, Spelling] = {}
+        for name, names in names_of(cls).items():
+            spellings |= names.spellings(cls.model_fields[name].alias or name)
+        return spellings
+
+    def preset_name(self) -> Preset:
+        """Where parameters come from that are not given."""
+        return "recommended"
+
+    def given(self) -> dict[str, Any]:
+        """What the plan says, by the engine's name of the parameter, in its units."""
+        names = (name for name in type(self).model_fields if name in self.model_fields_set - {"preset"})
+        values = ((name, getattr(self, name)) for name in names)
+        return {name: None if name in _MAY_BE_OFF and value == 0 else value for name, value in values}
+
+
+class PfcOnly(_Control):
+    """Line rate; PAUSE frames alone hold a flow back."""
+
+    @constructor
+    def __init__(self) -> None: ...
+
+
+class Dcqcn(_Control):
+    """DCQCN (SIGCOMM'15)."""
+
+    preset: Preset | None = None
+    increase_timer_ps: Annotated[
+        PositiveDurationPs | None,
+        Names(
+            "duration between two increases",
+            "T",
+            nic_microseconds("rp_time_reset"),
+            study_microseconds("RP_TIMER"),
+        ),
+    ] = Field(default=None, alias="increase_timer")
+    byte_counter: Annotated[
+        BytesOrOff | None,
+        Names('bytes between two increases, or `"off"`', "B", nic_blocks_or_off("rp_byte_reset")),
+    ] = None
+    fast_recovery_steps: Annotated[
+        Steps | None, Names("0 to 254", "F", nic_count("rp_threshold"), StudyKey("FAST_RECOVERY_TIMES"))
+    ] = None
+    additive_increase_bps: Annotated[
+        PositiveRateBps | None, Names("rate", "R_AI", nic_mbps("rp_ai_rate"), StudyKey("RATE_AI"))
+    ] = Field(default=None, alias="additive_increase")
+    hyper_increase_bps: Annotated[
+        PositiveRateBps | None, Names("rate", "R_HAI", nic_mbps("rp_hai_rate"), StudyKey("RATE_HAI"))
+    ] = Field(default=None, alias="hyper_increase")
+    gain: Annotated[
+        Fraction | None,
+        Names("above 0, at most 1", "g", nic_complement("rp_dce_tcp_g"), StudyKey("EWMA_GAIN")),
+    ] = None
+    alpha_timer_ps: Annotated[
+        PositiveDurationPs | None,
+        Names(
+            "duration between two updates of alpha",
+            nic=nic_microseconds("rp_dce_tcp_rtt", most=131_071),
+            study=study_microseconds("ALPHA_RESUME_INTERVAL"),
+        ),
+    ] = Field(default=None, alias="alpha_timer")
+    initial_alpha: Annotated[
+        Part | None, Names("0 to 1", nic=nic_share("rp_initial_alpha_value", "of 1023", 1023, least=1))
+    ] = None
+    cut_check_ps: Annotated[
+        DurationPsOrOff | None,
+        Names(
+            'duration between checks for cuts; `"off"` cuts at each CNP',
+            nic=nic_microseconds("rp_rate_reduce_monitor_period"),
+            study=study_microseconds("RATE_DECREASE_INTERVAL"),
+        ),
+    ] = Field(default=None, alias="cut_check")
+    cut_divisor: Annotated[
+        Annotated[Number, Field(ge=1)] | None,
+        Names("at least 1: a cut removes alpha ÷ this", nic=nic_power_of_two("rp_gd")),
+    ] = None
+    least_kept: Annotated[
+        Part | None,
+        Names("0 to 1: the part that a cut leaves at least", nic=nic_share("rp_min_dec_fac", "%", 100)),
+    ] = None
+    clamp_target_rate: Annotated[
+        StrictBool | None,
+        Names(
+            "whether every cut lowers the target",
+            nic=nic_flag("rp_clamp_tgt_rate"),
+            study=StudyKey("CLAMP_TARGET_RATE", flag),
+        ),
+    ] = None
+    clamp_target_after_timer: Annotated[
+        StrictBool | None,
+        Names("whether increases by the timer count for that", nic=nic_flag("rp_clamp_tgt_rate_ati")),
+    ] = None
+    min_rate_bps: Annotated[
+        PositiveRateBps | None, Names("rate", nic=nic_mbps("rp_min_rate"), study=StudyKey("MIN_RATE"))
+    ] = Field(default=None, alias="min_rate")
+    rate_on_first_cnp_bps: Annotated[
+        RateBpsOrOff | None, Names('rate, or `"off"`', nic=nic_mbps_or_off("rp_rate_to_set_on_first_cnp"))
+    ] = Field(default=None, alias="rate_on_first_cnp")
+    adaptive: Annotated[
+        StrictBool | None, Names("increases × (1 + sent ÷ total of the phase), HotNets'22 §4(i)")
+    ] = None
+
+    @constructor
+    def __init__(
+        self,
+        *,
+        preset: Preset | None = None,
+        increase_timer: DurationLike | None = None,
+        byte_counter: SizeLike | None = None,
+        fast_recovery_steps: int | None = None,
+        additive_increase: RateLike | None = None,
+        hyper_increase: RateLike | None = None,
+        gain: float | None = None,
+        alpha_timer: DurationLike | None = None,
+        initial_alpha: float | None = None,
+        cut_check: DurationLike | None = None,
+        cut_divisor: float | None = None,
+        least_kept: float | None = None,
+        clamp_target_rate: bool | None = None,
+        clamp_target_after_timer: bool | None = None,
+        min_rate: RateLike | None = None,
+        rate_on_first_cnp: RateLike | None = None,
+        adaptive: bool | None = None,
+    ) -> None: ...
+
+    def preset_name(self) -> Preset:
+        return self.preset or "recommended"
+
+
+class Dctcp(_Control):
+    """DCTCP (SIGCOMM'10), as a rate."""
+
+    gain: Annotated[Fraction | None, Names(paper="g", study=StudyKey("EWMA_GAIN"))] = None
+    additive_increase_bps: Annotated[PositiveRateBps | None, Names(study=StudyKey("DCTCP_RATE_AI"))] = Field(
+        default=None, alias="additive_increase"
+    )
+    min_rate_bps: Annotated[PositiveRateBps | None, Names(study=StudyKey("MIN_RATE"))] = Field(
+        default=None, alias="min_rate"
+    )
+
+    @constructor
+    def __init__(
+        self,
+        *,
+        gain: float | None = None,
+        additive_increase: RateLike | None = None,
+        min_rate: RateLike | None = None,
+    ) -> None: ...
+
+
+class Timely(_Control):
+    """TIMELY (SIGCOMM'15)."""
+
+    gain: Annotated[Fraction | None, Names(paper="alpha")] = None
+    decrease: Annotated[Fraction | None, Names(paper="beta")] = None
+    low_ps: Annotated[PositiveDurationPs | None, Names(paper="T_low")] = Field(default=None, alias="low")
+    high_ps: Annotated[PositiveDurationPs | None, Names(paper="T_high")] = Field(default=None, alias="high")
+    min_rtt_ps: Annotated[PositiveDurationPs | None, Names(paper="D_minRTT")] = Field(
+        default=None, alias="min_rtt"
+    )
+    additive_increase_bps: Annotated[
+        PositiveRateBps | None, Names(paper="delta", study=StudyKey("RATE_AI"))
+    ] = Field(default=None, alias="additive_increase")
+    hyper_increase_bps: Annotated[PositiveRateBps | None, Names(study=StudyKey("RATE_HAI"))] = Field(
+        default=None, alias="hyper_increase"
+    )
+    min_rate_bps: Annotated[PositiveRateBps | None, Names(study=StudyKey("MIN_RATE"))] = Field(
+        default=None, alias="min_rate"
+    )
+
+    @constructor
+    def __init__(
+        self,
+        *,
+        gain: float | None = None,
+        decrease: float | None = None,
+        low: DurationLike | None = None,
+        high: DurationLike | None = None,
+        min_rtt: DurationLike | None = None,
+        additive_increase: RateLike | None = None,
+        hyper_increase: RateLike | None = None,
+        min_rate: RateLike | None = None,
+    ) -> None: ...
+
+
+class Hpcc(_Control):
+    """HPCC (SIGCOMM'19)."""
+
+    target_utilisation: Annotated[Fraction | None, Names(paper="eta", study=StudyKey("U_TARGET"))] = None
+    max_additive_steps: Annotated[Steps | None, Names(paper="maxStage", study=StudyKey("MI_THRESH"))] = None
+    additive_increase_bps: Annotated[PositiveRateBps | None, Names(study=StudyKey("RATE_AI"))] = Field(
+        default=None, alias="additive_increase"
+    )
+    min_rate_bps: Annotated[PositiveRateBps | None, Names(study=StudyKey("MIN_RATE"))] = Field(
+        default=None, alias="min_rate"
+    )
+    fast_react: Annotated[StrictBool | None, Names(study=StudyKey("FAST_REACT", flag))] = None
+
+    @constructor
+    def __init__(
+        self,
+        *,
+        target_utilisation: float | None = None,
+        max_additive_steps: int | None = None,
+        additive_increase: RateLike | None = None,
+        min_rate: RateLike | None = None,
+        fast_react: bool | None = None,
+    ) -> None: ...
+
+
+class HpccPint(Hpcc):
+    """HPCC over PINT (SIGCOMM'20)."""
+
+    log_base: Annotated[
+        Annotated[Number, Field(ge=1.001, le=2)] | None, Names(study=StudyKey("PINT_LOG_BASE"))
+    ] = None
+
+    @constructor
+    def __init__(
+        self,
+        *,
+        target_utilisation: float | None = None,
+        max_additive_steps: int | None = None,
+        additive_increase: RateLike | None = None,
+        min_rate: RateLike | None = None,
+        fast_react: bool | None = None,
+        log_base: float | None = None,
+    ) -> None: ...
+
+
+class StaticWindow(_Control):
+    """A window set once from the known pattern (HOTI'22 §VI)."""
+
+    window_bytes: WindowBytes | None = Field(default=None, alias="window")
+
+    @constructor
+    def __init__(self, *, window: SizeLike | None = None) -> None: ...
+
+
+class ReceiverDriven(_Control):
+    """Credit that the receiver grants (pHost, CoNEXT'15; Homa, SIGCOMM'18)."""
+
+    unsolicited_bytes: Bytes | None = Field(default=None, alias="unsolicited")
+    overcommitment: Annotated[StrictInt, Field(ge=1, le=2**31)] | None = None
+    outstanding_bytes: WindowBytes | None = Field(default=None, alias="outstanding")
+
+    @constructor
+    def __init__(
+        self,
+        *,
+        unsolicited: SizeLike | None = None,
+        overcommitment: int | None = None,
+        outstanding: SizeLike | None = None,
+    ) -> None: ...
+
+
+Control = PfcOnly | Dcqcn | Dctcp | Timely | Hpcc | HpccPint | StaticWindow | ReceiverDriven
+"""A congestion control with parameters."""
+
+Policy = Literal[
+    "pfc-only", "dcqcn", "dctcp", "timely", "hpcc", "hpcc-pint", "static-window", "receiver-driven"
+]
+"""The name of a congestion control."""
+
+
+class Congestion(Table):
+    """One congestion control: its name alone, or a table of its name to a table of parameters."""
+
+    pfc_only: PfcOnly | None = Field(default=None, alias="pfc-only")
+    dcqcn: Dcqcn | None = None
+    dctcp: Dctcp | None = None
+    timely: Timely | None = None
+    hpcc: Hpcc | None = None
+    hpcc_pint: HpccPint | None = Field(default=None, alias="hpcc-pint")
+    static_window: StaticWindow | None = Field(default=None, alias="static-window")
+    receiver_driven: ReceiverDriven | None = Field(default=None, alias="receiver-driven")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, given: object) -> object:
+        known = [field.alias or name for name, field in cls.model_fields.items()]
+        if isinstance(given, cls):
+            return given
+        if isinstance(given, _Control):
+            return {
+                field.alias or name: given
+                for name, field in cls.model_fields.items()
+                if type(given) in tables_in(field.annotation)
+            }
+        if isinstance(given, Mapping):
+            if len(given) != 1:
+                raise InputError(f"must name one congestion control, of {', '.join(known)}: got {len(given)}")
+            return given
+        if given not in known:
+            names = ", ".join(map(repr, known))
+            raise InputError(
+                f"must be one of {names}, or a table from one to its parameters: got {shown(given)}"
+            )
+        return {given: {}}
+
+    @property
+    def policy(self) -> str:
+        """Its name."""
+        return self._chosen()[0]
+
+    def parameters(self, line_rate_bps: int, path_bytes: int) -> list[Parameter]:
+        """Its name and all parameters, for flows from a NIC of this rate on a way that so many bytes fill."""
+        policy, control = self._chosen()
+        preset, given = control.preset_name(), control.given()
+        default = _SOURCES.get(policy, f"{preset}: {_PRESETS[preset]}")
+        parameters = [Parameter("policy", policy, "plan")]
+        for key, value in _hocket.congestion_preset(policy, preset, line_rate_bps, path_bytes).items():
+            if key in given:
+                parameters.append(Parameter(key, given[key], "plan"))
+            else:
+                parameters.append(Parameter(key, value, default))
+        return parameters
+
+    def _chosen(self) -> "tuple[_hocket._Policy, _Control]":
+        for name, field in type(self).model_fields.items():
+            control = getattr(self, name)
+            if control is not None:
+                return cast("_hocket._Policy", field.alias or name), control
+        raise AssertionError("a checked plan names a congestion control")

@@ -1,0 +1,231 @@
+"""How hosts and switches work on the packet engine: the `[host]` and `[switch]` tables of a plan, and their
+defaults with sources.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Annotated, Literal
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    StrictBool,
+    StrictInt,
+    WithJsonSchema,
+    model_validator,
+)
+
+from hocket.errors import InputError
+from hocket.plan.mistakes import KeyPath, Mistake, TableError
+from hocket.plan.schema import (
+    Number,
+    Spelling,
+    Table,
+    constructor,
+    default,
+    respelt,
+    size_within,
+    whole,
+)
+from hocket.units import (
+    Bytes,
+    DurationLike,
+    DurationPs,
+    PositiveDurationPs,
+    PositiveRateBps,
+    Quantity,
+    RateLike,
+    SizeLike,
+    format_bytes,
+    parse_bytes,
+    parse_duration,
+    shown,
+)
+
+PRIORITIES = 8
+"""Classes of traffic on a link: IEEE 802.1Q."""
+
+_LARGEST_BUFFER = 2**32 - 1
+_HPCC = "HPCC, SIGCOMM'19 §5.1"
+_SIMULATOR = "HPCC's simulator (SIGCOMM'19)"
+_RULES = ("computed", "three-delays")
+_ORDERS = ("strict", "round-robin")
+
+
+def _read_headroom(value: object) -> object:
+    value = str(value) if isinstance(value, Quantity) else value
+    if isinstance(value, str):
+        if value in _RULES:
+            return value
+        with suppress(InputError):
+            return parse_bytes(value)
+    raise InputError(f'must be "computed", "three-delays" or bytes such as "50 kB": got {shown(value)}')
+
+
+def _read_scheduling(value: object) -> object:
+    if isinstance(value, str) and value in _ORDERS:
+        return value
+    if isinstance(value, dict) and list(value) == ["weighted"]:
+        weights = value["weighted"]
+        if (
+            isinstance(weights, list | tuple)
+            and len(weights) == PRIORITIES
+            and all(type(weight) is int and 1 <= weight <= 65_535 for weight in weights)
+        ):
+            return tuple(weights)
+    raise InputError(
+        f'must be "strict", "round-robin" or {{ weighted = [w0, …, w7] }} with {PRIORITIES} whole weights '
+        f"from 1 to 65535: got {shown(value)}"
+    )
+
+
+Headroom = Annotated[
+    str | int,
+    BeforeValidator(_read_headroom),
+    PlainSerializer(lambda value: value if isinstance(value, str) else format_bytes(value), return_type=str),
+    WithJsonSchema({"type": "string", "examples": [*_RULES, "50 kB"]}),
+]
+Scheduling = Annotated[
+    str | tuple[int, ...],
+    BeforeValidator(_read_scheduling),
+    PlainSerializer(
+        lambda value: value if isinstance(value, str) else {"weighted": list(value)}, return_type=object
+    ),
+    WithJsonSchema(
+        {
+            "oneOf": [
+                {"enum": list(_ORDERS)},
+                {
+                    "type": "object",
+                    "properties": {
+                        "weighted": {
+                            "type": "array",
+                            "items": {"type": "integer", "minimum": 1, "maximum": 65_535},
+                            "minItems": PRIORITIES,
+                            "maxItems": PRIORITIES,
+                        }
+                    },
+                    "required": ["weighted"],
+                    "additionalProperties": False,
+                },
+            ]
+        }
+    ),
+]
+
+
+class Marking(Table):
+    """ECN by WRED at ports of one rate; in HPCC-style settings KMIN_MAP, KMAX_MAP and PMAX_MAP."""
+
+    rate_bps: PositiveRateBps = Field(alias="rate")
+    minimum_bytes: Bytes = Field(alias="minimum")
+    maximum_bytes: Bytes = Field(alias="maximum")
+    probability: Annotated[Number, Field(ge=0, le=1)]
+
+    @constructor
+    def __init__(
+        self, *, rate: RateLike, minimum: SizeLike, maximum: SizeLike, probability: float
+    ) -> None: ...
+
+
+_MARKING = Marking(rate="25 Gbps", minimum="100 kB", maximum="400 kB", probability=0.2)
+
+
+class Switch(Table):
+    """Every switch of the fabric."""
+
+    buffer_bytes: Annotated[int, *size_within(1_000, _LARGEST_BUFFER)] = default(
+        parse_bytes("32 MB"), f"{_HPCC}: 32 MB shared by all ports", "buffer"
+    )
+    reserve_bytes: Annotated[int, *size_within(0, _LARGEST_BUFFER)] = default(
+        parse_bytes("4 KiB"), f"{_SIMULATOR}: 4 KB for each ingress port and class", "reserve"
+    )
+    headroom: Headroom = default("computed", "IEEE 802.1Qbb Annex O, from each port's rate, delay and frames")
+    dynamic_threshold: Annotated[StrictInt, Field(ge=-12, le=4)] = default(
+        -3, f"{_SIMULATOR}: PAUSE above 1/8 of what is free; SONiC's dynamic_th"
+    )
+    resume_offset_bytes: Annotated[int, *size_within(0, _LARGEST_BUFFER)] = default(
+        3_072, f"{_SIMULATOR}: 3 KB below the threshold", "resume_offset"
+    )
+    pfc: StrictBool = default(True, "Hocket: RoCE's usual setting, nothing is lost")
+    marking: Annotated[tuple[Marking, ...], Field(max_length=100)] = default(
+        (_MARKING,), f"{_HPCC}: 100 and 400 KB at 25 Gbps, in proportion at other rates"
+    )
+    scheduling: Scheduling = default("strict", "Hocket: 0 first, as on the flow engine")
+    cut_through: StrictBool = default(False, f"{_SIMULATOR}: store and forward")
+    telemetry_unit: Annotated[StrictInt, Field(ge=1, le=64)] = default(1, f"{_SIMULATOR}: INT_MULTI 1")
+    pint_base: Annotated[Number, Field(ge=1.0001, le=2)] = default(1.05, f"{_SIMULATOR}: PINT_LOG_BASE 1.05")
+
+    @constructor
+    def __init__(
+        self,
+        *,
+        buffer: SizeLike | None = None,
+        reserve: SizeLike | None = None,
+        headroom: Literal["computed", "three-delays"] | SizeLike | None = None,
+        dynamic_threshold: int | None = None,
+        resume_offset: SizeLike | None = None,
+        pfc: bool | None = None,
+        marking: Sequence[Marking] | None = None,
+        scheduling: Literal["strict", "round-robin"]
+        | Mapping[Literal["weighted"], Sequence[int]]
+        | None = None,
+        cut_through: bool | None = None,
+        telemetry_unit: int | None = None,
+        pint_base: float | None = None,
+    ) -> None: ...
+
+    @model_validator(mode="after")
+    def _is_ordered(self) -> "Switch":
+        mistakes: list[Mistake] = []
+        for index, marking in enumerate(self.marking):
+            path: KeyPath = ("marking", index)
+            if marking.minimum_bytes > marking.maximum_bytes:
+                least, most = format_bytes(marking.minimum_bytes), format_bytes(marking.maximum_bytes)
+                mistakes.append(((*path, "minimum"), f"{least} is above maximum, {most}"))
+            if any(marking.rate_bps == other.rate_bps for other in self.marking[:index]):
+                mistakes.append(((*path, "rate"), "is given twice"))
+        if mistakes:
+            raise TableError(mistakes)
+        return self
+
+
+class Host(Table):
+    """Every host of the fabric."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_our_spelling(cls, given: object) -> object:
+        return respelt(given, {"np_min_time_between_cnps": Spelling("cnp_interval", whole("us"))})
+
+    mtu_bytes: Annotated[int, *size_within(64, 9_216)] = default(
+        parse_bytes("4096 B"), "InfiniBand's largest path MTU, which RoCE has with jumbo frames", "mtu"
+    )
+    ack_every: Annotated[StrictInt, Field(ge=1, le=1_024)] = default(1, f"{_SIMULATOR}: L2_ACK_INTERVAL 1")
+    nack_interval_ps: DurationPs = default(parse_duration("500 us"), f"{_SIMULATOR}: 500 µs", "nack_interval")
+    notification: Literal["packets", "acks"] = default("packets", "RoCEv2: congestion notification packets")
+    cnp_interval_ps: DurationPs = default(
+        parse_duration("4 us"), "mlx5: np_min_time_between_cnps is 4 µs", "cnp_interval"
+    )
+    cnp_priority: Annotated[StrictInt, Field(ge=0, le=PRIORITIES - 1)] = default(
+        7, "Hocket: the last class is theirs alone; whichever they have goes before all others"
+    )
+    pause_holds_acks: StrictBool = default(True, "Hocket: acknowledgements are of the class that is paused")
+    retransmit_timeout_ps: PositiveDurationPs = default(
+        parse_duration("4 ms"), "InfiniBand: 4.096 µs × 2^10, rounded", "retransmit_timeout"
+    )
+
+    @constructor
+    def __init__(
+        self,
+        *,
+        mtu: SizeLike | None = None,
+        ack_every: int | None = None,
+        nack_interval: DurationLike | None = None,
+        notification: Literal["packets", "acks"] | None = None,
+        cnp_interval: DurationLike | None = None,
+        cnp_priority: int | None = None,
+        pause_holds_acks: bool | None = None,
+        retransmit_timeout: DurationLike | None = None,
+    ) -> None: ...

@@ -1,0 +1,137 @@
+"""On which line of a TOML file a key is, for messages: TOML readers say nothing about places."""
+
+import re
+import tomllib
+from bisect import bisect_left
+from functools import cached_property
+
+from hocket.plan.mistakes import KeyPath
+
+_BLANK = re.compile(r"(?:\s|#[^\n]*)*")
+_TEXT = re.compile(r'"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:\\.|[^"\\])*"|\'[^\']*\'', re.DOTALL)
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+# A number, a date or a word: whatever is neither text, nor a list, nor a table.
+_SCALAR = re.compile(r"[^,\]}\n#]+")
+
+
+class Lines:
+    """The lines of the keys in `text`, which a TOML reader has taken."""
+
+    def __init__(self, text: str) -> None:
+        # As TOML readers count them.
+        self._text = text.replace("\r\n", "\n")
+
+    def of(self, path: KeyPath) -> int | None:
+        """The line, from 1, of the key at `path`; of one that is not there, that of the table around it."""
+        while path and path not in self._lines:
+            path = path[:-1]
+        return self._lines.get(path)
+
+    @cached_property
+    def _lines(self) -> dict[KeyPath, int]:
+        return _Scan(self._text).lines
+
+
+class _Scan:
+    """One pass over a text, which is known to be valid."""
+
+    def __init__(self, text: str) -> None:
+        self.lines: dict[KeyPath, int] = {}
+        self._text = text
+        self._at = 0
+        self._ends = [match.start() for match in re.finditer("\n", text)]
+        self._entries: dict[KeyPath, int] = {}
+        table: KeyPath = ()
+        while self._skip_blank():
+            if text[self._at] == "[":
+                table = self._header()
+            else:
+                self._pair(table)
+
+    def _header(self) -> KeyPath:
+        """`[a.b]` or `[[a.b]]`, which of the latter every time is another table."""
+        start = self._at
+        is_entry = self._take("[") and self._take("[")
+        path: KeyPath = ()
+        *above, last = self._key()
+        for part in above:
+            self._note((*path, part), start)
+            path = self._latest((*path, part))
+        path = (*path, last)
+        if is_entry:
+            self._entries[path] = self._entries.get(path, 0) + 1
+            self._note(path, start)
+            path = self._latest(path)
+            self._take("]")
+        self._take("]")
+        self._note(path, start)
+        return path
+
+    def _latest(self, path: KeyPath) -> KeyPath:
+        return (*path, self._entries[path] - 1) if path in self._entries else path
+
+    def _pair(self, table: KeyPath) -> None:
+        start = self._at
+        path = table
+        for part in self._key():
+            path = (*path, part)
+            self._note(path, start)
+        self._take("=")
+        self._value(path)
+
+    def _key(self) -> list[str]:
+        """The parts of a dotted key."""
+        parts = []
+        while True:
+            self._skip_blank()
+            if bare := _BARE_KEY.match(self._text, self._at):
+                self._at = bare.end()
+                parts.append(bare[0])
+            else:
+                quoted = self._take_text()
+                parts.extend(tomllib.loads(f"{quoted} = 0"))
+            if not self._take("."):
+                return parts
+
+    def _value(self, path: KeyPath) -> None:
+        self._skip_blank()
+        if self._take("["):
+            number = 0
+            while not self._take("]"):
+                self._note((*path, number), self._at)
+                self._value((*path, number))
+                self._take(",")
+                number += 1
+        elif self._take("{"):
+            while not self._take("}"):
+                self._pair(path)
+                self._take(",")
+        elif self._text[self._at] in "\"'":
+            self._take_text()
+        else:
+            scalar = _SCALAR.match(self._text, self._at)
+            assert scalar is not None, "the reader found a value here"
+            self._at = scalar.end()
+
+    def _take_text(self) -> str:
+        text = _TEXT.match(self._text, self._at)
+        assert text is not None, "the reader found a text here"
+        self._at = text.end()
+        return text[0]
+
+    def _take(self, mark: str) -> bool:
+        """Whether `mark` is next; it is passed then."""
+        self._skip_blank()
+        found = self._text.startswith(mark, self._at)
+        self._at += found
+        return found
+
+    def _skip_blank(self) -> bool:
+        """Passes blanks and comments; whether anything is left."""
+        blank = _BLANK.match(self._text, self._at)
+        assert blank is not None, "it matches nothing, too"
+        self._at = blank.end()
+        return self._at < len(self._text)
+
+    def _note(self, path: KeyPath, at: int) -> None:
+        self.lines.setdefault(path, bisect_left(self._ends, at) + 1)

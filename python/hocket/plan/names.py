@@ -1,0 +1,159 @@
+"""The names of a congestion control's parameters: in its paper, in NVIDIA's NICs, and in HPCC-style studies.
+
+A parameter is declared once, as a field of its control in `congestion`, with its `Names` beside it. Plans,
+the export to NICs, studies and the page of keys all use that declaration.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from hocket.errors import InputError
+from hocket.plan.schema import Spelling, Table, integer, number, whole
+from hocket.units import shown
+
+_PS_PER_US = 10**6
+_BPS_PER_MBPS = 10**6
+# What the driver takes: `kstrtou32_from_user`.
+_U32 = 2**32 - 1
+
+
+@dataclass(frozen=True)
+class NicFile:
+    """The file of the mlx5 driver's `cc_params/` that holds a parameter, a whole number in a unit of its own.
+
+    Names and width: Linux `drivers/infiniband/hw/mlx5/cong.c`. Units and limits: NVIDIA, "DCQCN CC
+    parameters" (DOCA 3.4, November 2026); where it gives no limit, what the driver takes.
+    """
+
+    name: str
+    unit: str
+    """As a person writes it beside the number."""
+    read: Callable[[object], object]
+    """From the number to what the key of a plan takes. Raises `InputError`."""
+    write: Callable[[Any], float]
+    """From the engine's value to the number, which may come out as a fraction."""
+    least: int = 0
+    most: int = _U32
+
+
+@dataclass(frozen=True)
+class StudyKey:
+    """The key of an HPCC-style `config.txt` that sets a parameter, and how to read its value."""
+
+    name: str
+    read: Callable[[object], object] = lambda value: value
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Names:
+    """Beside the key in a plan, what else a parameter is called; and what it is."""
+
+    meaning: str = ""
+    paper: str | None = None
+    nic: NicFile | None = None
+    study: StudyKey | None = None
+
+    def spellings(self, key: str) -> dict[str, Spelling]:
+        """By every other name, how a value under it is turned into one of `key`."""
+        found = {}
+        if self.paper is not None:
+            found[self.paper] = Spelling(key, lambda value: value)
+        if self.nic is not None:
+            found[self.nic.name] = Spelling(key, self.nic.read)
+        if self.study is not None:
+            found[self.study.name] = Spelling(key, self.study.read)
+        return found
+
+
+def names_of(control: type[Table]) -> dict[str, Names]:
+    """The names of each declared parameter of `control`, by the engine's name, in the order of its fields."""
+    return {
+        field: names
+        for field, info in control.model_fields.items()
+        for names in info.metadata
+        if isinstance(names, Names)
+    }
+
+
+def flag(value: object) -> object:
+    """True or false, also as 1 or 0."""
+    return value if isinstance(value, bool) else integer(value, 0, 1) == 1
+
+
+def study_microseconds(name: str) -> StudyKey:
+    """A key in microseconds, whole or not."""
+
+    def read(value: object) -> object:
+        microseconds = number(value)
+        if not 0 <= microseconds <= 2**31:
+            raise InputError(f"must be between 0 and 2147483648 microseconds: got {shown(value)}")
+        return f"{round(microseconds * _PS_PER_US)} ps"
+
+    return StudyKey(name, read, "us")
+
+
+def nic_microseconds(name: str, least: int = 1, most: int = _U32) -> NicFile:
+    """A time in microseconds; the engine's `None` is 0."""
+    return NicFile(name, "us", whole("us"), lambda value: (value or 0) / _PS_PER_US, least, most)
+
+
+def nic_mbps(name: str, least: int = 1) -> NicFile:
+    """A rate in Mbps."""
+    return NicFile(name, "Mbps", whole("Mbps"), lambda value: value / _BPS_PER_MBPS, least)
+
+
+def nic_mbps_or_off(name: str) -> NicFile:
+    """A rate in Mbps, of which 0 is none."""
+    return NicFile(name, "Mbps", _zero_is_off(whole("Mbps")), lambda value: (value or 0) / _BPS_PER_MBPS)
+
+
+def nic_blocks_or_off(name: str) -> NicFile:
+    """Bytes in blocks of 64, of which 0 is none."""
+    return NicFile(name, "64 B", _zero_is_off(whole("B", 64)), lambda value: (value or 0) / 64)
+
+
+def nic_flag(name: str) -> NicFile:
+    """1 or 0."""
+    return NicFile(name, "", flag, float, 0, 1)
+
+
+def nic_count(name: str) -> NicFile:
+    """A number of steps."""
+    return NicFile(name, "", lambda value: value, float)
+
+
+def nic_share(name: str, unit: str, parts: int, least: int = 0) -> NicFile:
+    """A share of 1 in `parts`."""
+    return NicFile(
+        name, unit, lambda value: integer(value, 0, parts) / parts, lambda value: parts * value, least, parts
+    )
+
+
+def nic_complement(name: str) -> NicFile:
+    """1 − the number ÷ 1024."""
+    return NicFile(
+        name,
+        "1 - g, of 1024",
+        lambda value: 1 - integer(value, 0, 1023) / 1024,
+        lambda value: 1024 * (1 - value),
+        most=1023,
+    )
+
+
+def nic_power_of_two(name: str) -> NicFile:
+    """2 to the power of the number − 10."""
+    return NicFile(
+        name,
+        "10 + log2",
+        lambda value: 2.0 ** (integer(value, 10, 40) - 10),
+        lambda value: 10 + math.log2(value),
+        10,
+        11,
+    )
+
+
+def _zero_is_off(read: Callable[[object], object]) -> Callable[[object], object]:
+    return lambda value: "off" if value == 0 and not isinstance(value, bool) else read(value)

@@ -1,0 +1,165 @@
+"""The tables of a plan together, each right by itself, and what follows from them."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, PrivateAttr, StrictBool, StrictInt
+
+from hocket.plan.fabric import Fabric
+from hocket.plan.hardware import Host, Switch
+from hocket.plan.job import MAX_PLACES, Job
+from hocket.plan.link import Link
+from hocket.plan.run import Compat, RunSettings
+from hocket.plan.schema import Name, Table, constructor, default, directory_of
+from hocket.profiles import WorkloadProfile
+from hocket.units import (
+    LARGEST,
+    DurationLike,
+    DurationPs,
+    PositiveRateBps,
+    RateLike,
+)
+from hocket.workloads import LINE_RATE_BPS
+
+MAX_JOBS = 10_000
+"""The most jobs of a plan: ten times the largest cluster that the solver is measured on."""
+
+DEFAULT_TRAINING_ITERATIONS = 1
+"""Of a job of operations, in a run that says neither how many nor until when: HOTI'22 Fig 10 shows one."""
+
+DEFAULT_ITERATIONS = 1_000
+"""Iterations of a run that says neither how many nor until when: HotNets'22 §2 and NSDI'24 §2.2 run 1,000."""
+
+_MOST_CANDIDATES = 1_000
+
+
+class Change(Table):
+    """A link that fails, comes back, or carries less from a time on, in both directions."""
+
+    at_ps: DurationPs = Field(alias="at")
+    link: Name
+    down: StrictBool | None = None
+    rate_bps: PositiveRateBps | None = Field(default=None, alias="rate")
+
+    @constructor
+    def __init__(
+        self,
+        *,
+        at: DurationLike,
+        link: str,
+        down: bool | None = None,
+        rate: RateLike | None = None,
+    ) -> None: ...
+
+
+class Candidate(Table):
+    """One placement of the jobs that a scheduler holds equally good as the others."""
+
+    name: Name
+    placement: dict[Name, Annotated[tuple[Name, ...], Field(min_length=1, max_length=MAX_PLACES)]]
+
+    @constructor
+    def __init__(self, name: str, placement: Mapping[str, Sequence[str]]) -> None: ...
+
+
+class PlanTables(Table):
+    """The tables of a plan; `Plan` checks them against each other."""
+
+    name: Name | None = None
+    seed: Annotated[StrictInt, Field(ge=0, le=LARGEST)] = default(1, "Hocket: any fixed seed")
+    link: Link | None = None
+    fabric: Fabric | None = None
+    switch: Switch = Switch()
+    host: Host = Host()
+    compat: Compat = Compat()
+    run: RunSettings = RunSettings()
+    jobs: Annotated[tuple[Job, ...], Field(min_length=1, max_length=MAX_JOBS)]
+    candidates: Annotated[tuple[Candidate, ...], Field(max_length=_MOST_CANDIDATES)] = ()
+    changes: Annotated[tuple[Change, ...], Field(max_length=10_000)] = ()
+    _directory: Path = PrivateAttr(default=Path())
+
+    def model_post_init(self, context: Any, /) -> None:
+        self._directory = directory_of(context)
+
+    @property
+    def directory(self) -> Path:
+        """Where relative paths in the plan start: the directory of its file."""
+        return self._directory
+
+    def files(self) -> tuple[Path, ...]:
+        """The files and directories that it names, from `directory` on."""
+        named = [path for job in self.jobs if job.training is not None for path in job.training.paths()]
+        of_fabric = () if self.fabric is None else self.fabric.files()
+        return (*of_fabric, *(self._directory / path for path in named))
+
+    def hosts_of(self, job: Job, placement: Mapping[str, Sequence[str]] | None = None) -> tuple[str, ...]:
+        """Where `job` runs on the fabric: where `placement` puts it, else its own, else on every GPU.
+
+        A server stands for its GPUs.
+        """
+        assert self.fabric is not None, "only on a fabric have jobs hosts"
+        places = (placement or {}).get(job.name) or job.placement
+        return self.fabric.gpus() if places is None else self.fabric.hosts_at(places)
+
+    def profiles_of(
+        self, job: Job, placement: Mapping[str, Sequence[str]] | None = None
+    ) -> tuple[WorkloadProfile, ...]:
+        """What an iteration of `job` may be on an idle network where `placement` puts it, else where it is.
+
+        A workload of the catalogue sends through the one link, or the slowest NIC of its hosts. A job that
+        only candidates place, and that no `placement` does, is where the first of them puts it.
+
+        Raises `InputError` as `Job.profiles` does.
+        """
+        places = (placement or {}).get(job.name) or job.placement or self._first_places(job)
+        if self.link is not None:
+            return job.profiles(nic_bps=self.link.capacity_bps)
+        if job.workload is None or places is None:
+            return job.profiles()
+        return job.profiles(len(places), self.slowest_nic_bps(self.hosts_of(job, {job.name: places})))
+
+    def slowest_nic_bps(self, hosts: Sequence[str]) -> int:
+        """Of the NICs of `hosts` of the fabric; of hosts without any, that of the catalogue."""
+        assert self.fabric is not None, "only on a fabric have jobs hosts"
+        nics = self.fabric.nic_rates_bps()
+        return min((nics[host] for host in hosts if host in nics), default=LINE_RATE_BPS.value)
+
+    def _first_places(self, job: Job) -> tuple[str, ...] | None:
+        return next(
+            (each.placement[job.name] for each in self.candidates if job.name in each.placement), None
+        )
+
+    @property
+    def precision_deg(self) -> float:
+        """The largest step between rotations that are tried: of `[compat]`, else of `[link]`; 0 for all."""
+        if self.compat.precision_deg is not None:
+            return self.compat.precision_deg
+        return self.link.precision_deg if self.link else 0.0
+
+    def rates_bps(self) -> dict[str, int]:
+        """The rate of each link by its name; the one link that all share is called `link`."""
+        if self.fabric is None:
+            return {"link": self.link.capacity_bps} if self.link else {}
+        return {cable.label: cable.rate_bps for cable in self.fabric.topology.cables}
+
+    @property
+    def priority_queues(self) -> int:
+        """The number of queues per link that priorities map to."""
+        shared = self.link or self.fabric
+        assert shared is not None, "a checked plan has a link or a fabric"
+        return shared.priority_queues
+
+    @property
+    def iterations(self) -> int | None:
+        """Where a run stops by iterations: as given, 1,000 if neither they nor a time are, else `None`."""
+        if self.run.iterations is None and self.run.until_ps is None:
+            return DEFAULT_ITERATIONS
+        return self.run.iterations
+
+    def iterations_of(self, job: Job) -> int | None:
+        """After how many iterations `job` leaves, if it has a number of its own."""
+        is_open = self.run.iterations is None and self.run.until_ps is None
+        if job.iterations is None and job.training is not None and is_open:
+            return DEFAULT_TRAINING_ITERATIONS
+        return job.iterations

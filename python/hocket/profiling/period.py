@@ -1,0 +1,510 @@
+"""Finding the iterations of a job in its traffic: how long they are, and when each one starts.
+
+The autocorrelation proposes periods, each is tracked through the series so that jitter does not add up
+from iteration to iteration, and the shortest one that predicts unseen iterations as well as the best is
+taken. Which Up phases an iteration has is left to `phases`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from hocket.errors import InputError
+from hocket.profiling.counters import BoolArray, CounterSeries, FloatArray
+from hocket.profiling.fold import Fold, explained_by_halves, fold_increments
+
+# Below four readings per period a beat between sampling and traffic looks like a period.
+READINGS_PER_PERIOD = 4
+MINIMUM_PERIODS = 3
+# Two cells per reading keep the resolution that irregular readings have.
+CELLS_PER_READING = 2
+# The period is searched in this many readings from the middle of a long series, then tracked through all.
+SEARCH_READINGS = 12_000
+# How far an iteration's start may be from one period after the last, as a share of the period.
+JITTER = 0.2
+# An iteration that looks less like the template than this was not seen: a stall, or another job's traffic.
+LEAST_MATCH = 0.3
+# One that looks like this many templates at once has somebody else's burst on top.
+ORDINARY_MATCH = 1.25
+# What is less known than this cannot be compared with the template.
+COMPLETE = 0.75
+# A match as far away as can be has to be better by this: noise alone is.
+DISTANT_HANDICAP = 0.1
+# Borders smoothed over so many iterations still follow a drift.
+SMOOTHED_BORDERS = 9
+# Borders that move more freely have to explain this much more of the variance: they also follow noise.
+STIFFNESS = 0.003
+# Two periods predict equally well if what they leave unexplained differs by less than these.
+EQUAL_RATIO = 1.15
+EQUAL_SHARE = 0.003
+LEAST_CORRELATION = 0.1
+# The period may be any autocorrelation peak of this share of the highest, or one of these fractions of it.
+HIGH_PEAK = 0.6
+FRACTIONS = (2, 3, 4)
+# What is found may be so many iterations at once. Periods this close are the same.
+PARTS = (5, 4, 3, 2)
+# Iterations predict each other at least as well as groups of them do, by chance a little less.
+LIKE_PARTS = 1.05
+SAME_PERIOD = 0.02
+# Following and folding are repeated until the period settles to this share of itself.
+SETTLED = 1e-4
+MOST_ROUNDS = 3
+# How well iterations explain each other is clear from so many readings.
+COMPARED_READINGS = 100_000
+# A template is folded from few periods, since jitter adds up, in one of so many places along the series.
+TEMPLATE_PERIODS = 8
+TEMPLATE_PLACES = 40
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """The traffic on a uniform grid of `cell_s`.
+
+    `rate` (n) is in bytes/s, less its mean, and 0 where unknown; `known` (n) is the known share of each cell.
+    """
+
+    cell_s: float
+    rate: FloatArray
+    known: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Borders:
+    """Where iterations begin, in cells: `at` (n + 1).
+
+    Of each iteration (n), whether it was `seen`, and whether it is `linked`: seen, followed by a seen one
+    and hence of known length. `lost` if a hole in the series hides how many iterations it holds.
+    """
+
+    at: FloatArray
+    seen: BoolArray
+    linked: BoolArray
+    lost: bool
+
+    def lengths(self) -> FloatArray:
+        """Lengths of the linked iterations, in cells."""
+        return np.diff(self.at)[self.linked]
+
+
+class Step(NamedTuple):
+    """One step of the walk along the series, `at` a place in cells.
+
+    `seen` if an iteration was seen there, `lost` if the place was lost in a hole.
+    """
+
+    at: float
+    seen: bool
+    lost: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Iterations:
+    """Iterations found in a series.
+
+    `start_s` (n + 1) are their borders, in seconds from the first reading; `seen` (n) says which of the n
+    iterations look like the others. `period_s` is the mean length of those, stalls left out, `spread_s` the
+    standard deviation of their lengths, and `halves_s` the mean lengths in either half of the series.
+    `explained` is the share of the variance of the rate that either half of them explains of the other.
+    """
+
+    start_s: FloatArray
+    seen: BoolArray
+    period_s: float
+    spread_s: float
+    halves_s: tuple[float, float]
+    explained: float
+
+    def phase(self, time_s: FloatArray) -> FloatArray:
+        """Iterations elapsed at `time_s` (n): 2.5 is in the middle of the third; also beyond the borders."""
+        count = np.arange(self.start_s.size, dtype=np.float64)
+        inside: FloatArray = np.interp(time_s, self.start_s, count)
+        before: FloatArray = np.minimum(time_s - self.start_s[0], 0.0) / self.period_s
+        after: FloatArray = np.maximum(time_s - self.start_s[-1], 0.0) / self.period_s
+        return inside + before + after
+
+
+def find_iterations(series: CounterSeries) -> Iterations:
+    """The iterations of the job whose traffic `series` is.
+
+    Raises:
+        InputError: The series is too short for three periods, its rate never changes, or nothing repeats.
+    """
+    search = middle_of(series, SEARCH_READINGS)
+    grid = grid_of(search)
+    candidates = [track(search, grid, period_s) for period_s in candidate_periods(search, grid)]
+    found = [candidate for candidate in candidates if candidate is not None]
+    if not found:
+        raise InputError(
+            f"{series.source}: column {series.column!r}: no period of the traffic could be followed"
+        )
+    best = in_parts(search, shortest_of_the_best(found), found)
+    if search is series:
+        return best
+    return track(series, grid_of(series), best.period_s) or best
+
+
+def middle_of(series: CounterSeries, readings: int) -> CounterSeries:
+    """At most so many readings from the middle of the series."""
+    if series.time_s.size <= readings:
+        return series
+    first = (series.time_s.size - readings) // 2
+    time_s = series.time_s[first : first + readings]
+    total = series.total_bytes[first : first + readings]
+    known = series.known[first : first + readings - 1]
+    return CounterSeries(series.source, series.column, time_s - time_s[0], total - total[0], known)
+
+
+def grid_of(series: CounterSeries) -> Grid:
+    """The series on a uniform grid; what flows between two readings is spread evenly between them."""
+    cell_s = series.interval_s / CELLS_PER_READING
+    borders_s = np.arange(int(series.time_s[-1] / cell_s) + 1) * cell_s
+    known_s = np.concatenate([[0.0], np.cumsum(np.diff(series.time_s) * series.known)])
+    known_bytes = np.concatenate([[0.0], np.cumsum(np.diff(series.total_bytes) * series.known)])
+    known = np.diff(np.interp(borders_s, series.time_s, known_s)) / cell_s
+    rate = np.diff(np.interp(borders_s, series.time_s, known_bytes)) / cell_s
+    mean_rate = known_bytes[-1] / known_s[-1]
+    return Grid(cell_s, rate - mean_rate * known, known)
+
+
+def candidate_periods(series: CounterSeries, grid: Grid) -> list[float]:
+    """Periods worth tracking, in seconds: peaks of the autocorrelation and their small fractions.
+
+    Raises:
+        InputError: The series is too short, its rate never changes, or nothing repeats.
+    """
+    where = f"{series.source}: column {series.column!r}"
+    longest = grid.rate.size // MINIMUM_PERIODS
+    shortest = READINGS_PER_PERIOD * CELLS_PER_READING
+    if longest <= shortest:
+        raise InputError(
+            f"{where}: {series.time_s.size} readings; {MINIMUM_PERIODS} periods of {READINGS_PER_PERIOD} "
+            f"readings each need {MINIMUM_PERIODS * READINGS_PER_PERIOD + 1}"
+        )
+    mean_rate = float(series.total_bytes[-1] / series.time_s[-1])
+    if float(np.std(grid.rate)) <= 1e-6 * mean_rate:
+        raise InputError(f"{where}: the rate is {mean_rate * 8e-9:g} Gbps throughout; nothing repeats in it")
+    correlation = autocorrelation(grid, longest + 2)
+    peaks = peak_lags(correlation, shortest)
+    if not peaks:
+        raise InputError(
+            f"{where}: the traffic does not repeat within {series.time_s[-1] / MINIMUM_PERIODS:.3g} s, "
+            f"a third of the series; a period must be seen {MINIMUM_PERIODS} times"
+        )
+    lags = distinct(with_fractions(peaks, correlation, shortest), longest)
+    return [lag * grid.cell_s for lag in lags]
+
+
+def autocorrelation(grid: Grid, lags: int) -> FloatArray:
+    """Autocorrelation of the rate at lags 0 … `lags` − 1 cells, over the pairs of cells that are known."""
+    size = 1 << int(np.ceil(np.log2(grid.rate.size + lags)))
+    power = np.abs(np.fft.rfft(grid.rate, size)) ** 2
+    pairs = np.abs(np.fft.rfft(grid.known, size)) ** 2
+    products = np.fft.irfft(power, size)[:lags] / np.maximum(np.fft.irfft(pairs, size)[:lags], 1.0)
+    normalised: FloatArray = products / products[0]
+    return normalised
+
+
+def peak_lags(correlation: FloatArray, shortest: int) -> list[float]:
+    """Local maxima of the autocorrelation, highest first, in fractional cells.
+
+    Peaks on the flank of lag 0 do not count: the correlation has to have fallen below each peak before.
+    """
+    middle = correlation[1:-1]
+    is_peak = (middle >= correlation[:-2]) & (middle > correlation[2:]) & (middle > LEAST_CORRELATION)
+    lags = np.flatnonzero(is_peak) + 1
+    lowest_before = np.minimum.accumulate(correlation)[lags]
+    rises = correlation[lags] - lowest_before > 0.5 * LEAST_CORRELATION
+    lags = lags[(lags >= shortest) & rises]
+    lags = lags[np.argsort(-correlation[lags], kind="stable")]
+    return [lag + vertex(*correlation[lag - 1 : lag + 2].tolist()) for lag in lags.tolist()]
+
+
+def vertex(left: float, centre: float, right: float) -> float:
+    """Offset of the top of the parabola through three neighbouring values from the middle one, in cells."""
+    curvature = left - 2 * centre + right
+    return min(max(0.5 * (left - right) / curvature, -0.5), 0.5) if curvature < 0 else 0.0
+
+
+def with_fractions(peaks: list[float], correlation: FloatArray, shortest: int) -> Iterable[float]:
+    """The earliest of the high peaks, the highest ones, and their halves, thirds and quarters."""
+    height = [float(correlation[round(lag)]) for lag in peaks]
+    high = [lag for lag, value in zip(peaks, height, strict=True) if value >= HIGH_PEAK * height[0]]
+    first = sorted(high)[:4]
+    yield from first
+    yield from peaks[:3]
+    for lag in (first[0], peaks[0]):
+        yield from (lag / divisor for divisor in FRACTIONS if lag / divisor >= shortest)
+
+
+def distinct(lags: Iterable[float], longest: int) -> list[float]:
+    """The lags without those within 2% of an earlier one or too long to be seen three times."""
+    kept: list[float] = []
+    for lag in lags:
+        if lag <= longest and all(abs(lag - other) > 0.02 * other for other in kept):
+            kept.append(lag)
+    return kept
+
+
+def track(series: CounterSeries, grid: Grid, period_s: float) -> Iterations | None:
+    """Follow iterations of about `period_s` through the series; None if there are none to follow.
+
+    Of three ways to place their borders, a strict period, borders smoothed over some iterations and each
+    border by itself, the stiffest is taken that predicts unseen iterations as well as the best.
+    """
+    borders = settled(grid, period_s / grid.cell_s)
+    if borders is None:
+        return None
+    choices = [
+        iterations_at(series, grid.cell_s, borders, width) for width in (borders.at.size, SMOOTHED_BORDERS, 1)
+    ]
+    best = max(choice.explained for choice in choices)
+    return next(choice for choice in choices if choice.explained >= best - STIFFNESS)
+
+
+def settled(grid: Grid, length: float) -> Borders | None:
+    """Borders of iterations of about `length` cells, followed and folded in turn until that settles."""
+    borders = follow(grid, first_template(grid, length), length)
+    for _ in range(MOST_ROUNDS - 1):
+        if borders is None:
+            return None
+        previous, length = length, mean_length(borders.lengths())
+        if abs(length - previous) <= SETTLED * length:
+            break
+        borders = follow(grid, fold_cells(grid, borders.at, length), length)
+    return borders
+
+
+def first_template(grid: Grid, length: float) -> FloatArray:
+    """One iteration (mean rate per cell), folded from the few periods in which the fold is strongest."""
+    span = int(TEMPLATE_PERIODS * length)
+    starts = range(0, max(1, grid.rate.size - span), max(span, grid.rate.size // TEMPLATE_PLACES))
+    ends = [min(start + span, grid.rate.size) + 1 for start in starts]
+    folds = [
+        fold_cells(grid, np.arange(start, end, length), length)
+        for start, end in zip(starts, ends, strict=True)
+    ]
+    strongest = max(folds, key=lambda fold: float(np.sum(fold**2)))
+    return anchored(strongest)
+
+
+def fold_cells(grid: Grid, borders: FloatArray, length: float) -> FloatArray:
+    """Mean rate per cell of an iteration, over the iterations between `borders` (in cells)."""
+    cells = np.arange(max(0, int(borders[0])), min(grid.rate.size, int(borders[-1])))
+    phase = np.interp(cells + 0.5, borders, np.arange(borders.size)) % 1.0
+    size = max(2, round(length))
+    bins = np.minimum((phase * size).astype(np.intp), size - 1)
+    known = np.bincount(bins, grid.known[cells], size)
+    total = np.bincount(bins, grid.rate[cells], size)
+    return np.divide(total, known, out=np.zeros(size), where=known > 0)
+
+
+def anchored(template: FloatArray) -> FloatArray:
+    """The template turned to begin with its steepest rise: the start of the busiest phase.
+
+    Borders are then where traffic starts, which jitters with the computation before and not with the
+    length of the transfer after it.
+    """
+    width = max(1, template.size // 8)
+    total = np.concatenate([[0.0], np.cumsum(np.tile(template, 3))])
+    at = np.arange(template.size, 2 * template.size)
+    rise = total[at + width] - 2 * total[at] + total[at - width]
+    return np.roll(template, -int(np.argmax(rise)))
+
+
+def follow(grid: Grid, template: FloatArray, length: float) -> Borders | None:
+    """Borders of iterations from the best match outwards, each at most `JITTER` from where it is expected.
+
+    None if fewer than `MINIMUM_PERIODS` iterations look like the template.
+    """
+    pattern = template - float(np.mean(template))
+    match = correlate(grid.rate, pattern) / max(float(np.sum(pattern**2)), 1e-300)
+    known = np.concatenate([[0.0], np.cumsum(grid.known)])
+    last = grid.rate.size - pattern.size
+    if last <= 0:
+        return None
+    # The best match among the ordinary ones: the highest of all may be somebody else's burst on top.
+    anchor = int(np.argmax(np.where(match[: last + 1] <= ORDINARY_MATCH, match[: last + 1], -np.inf)))
+    forward = walk(match, known, anchor, length, last, pattern.size)
+    backward = walk(match, known, anchor, -length, last, pattern.size)
+    steps = [*backward[:0:-1], *forward]
+    seen = np.array([step.seen for step in steps[:-1]], dtype=bool)
+    if int(seen.sum()) < MINIMUM_PERIODS:
+        return None
+    lost = np.array([step.lost for step in steps], dtype=bool)
+    linked = seen[:-1] & seen[1:] & ~lost[:-2] & ~lost[1:-1]
+    linked = np.append(linked, steps[-1].seen and bool(seen[-1]) and not lost[-1])
+    borders = Borders(np.array([step.at for step in steps]), seen, linked, bool(lost.any()))
+    return borders if int(linked.sum()) >= MINIMUM_PERIODS - 1 else None
+
+
+def correlate(rate: FloatArray, pattern: FloatArray) -> FloatArray:
+    """Sum of products of the pattern with the rate, for each place of the pattern's start."""
+    size = 1 << int(np.ceil(np.log2(rate.size + pattern.size)))
+    spectrum = np.fft.rfft(rate, size) * np.conj(np.fft.rfft(pattern, size))
+    products: FloatArray = np.fft.irfft(spectrum, size)[: rate.size]
+    return products
+
+
+def walk(
+    match: FloatArray, known: FloatArray, anchor: int, length: float, last: int, size: int
+) -> list[Step]:
+    """Steps of `length` cells (negative: backwards) from `anchor` up to the cell `last`.
+
+    `match` is the likeness of what starts at each cell to a template of `size` cells, and `known` the count
+    of known cells before each. After a hole the next iteration may be anywhere within a period.
+    """
+    steps: list[Step] = []
+    expected, lost = float(anchor), False
+    near, far = handicaps(JITTER * abs(length)), handicaps(0.5 * abs(length))
+    while 0 <= round(expected) <= last:
+        handicap = far if lost else near
+        first = round(expected) - handicap.size // 2
+        low, high = max(0, first), min(last + 1, first + handicap.size)
+        best = low + int((match[low:high] - handicap[low - first : high - first]).argmax())
+        complete = bool(known[best + size] - known[best] >= COMPLETE * size)
+        if complete and match[best] >= LEAST_MATCH:
+            inside = 0 < best < last
+            at = best + (vertex(*match[best - 1 : best + 2].tolist()) if inside else 0.0)
+            steps.append(Step(at, True, lost))
+            lost = False
+        else:
+            at = expected
+            lost = lost or not complete
+            steps.append(Step(at, False, lost))
+        expected = at + length
+    return steps
+
+
+def handicaps(reach: float) -> FloatArray:
+    """What a match has to be better by, from `reach` cells before the expected place to as many after it."""
+    shape: FloatArray = np.linspace(-1.0, 1.0, 2 * round(reach) + 1) ** 2
+    return DISTANT_HANDICAP * shape
+
+
+def mean_length(lengths: FloatArray) -> float:
+    """Mean of the lengths, without stalls: those more than six deviations (by the median) from the median."""
+    middle = float(np.median(lengths))
+    ordinary = np.abs(lengths - middle) <= 6 * deviation(lengths) + 0.01 * middle
+    return float(np.mean(lengths[ordinary]))
+
+
+def deviation(lengths: FloatArray) -> float:
+    """Standard deviation as the median distance from the median gives it, blind to a few stalls."""
+    # 1.4826 makes it the standard deviation for a normal distribution.
+    return 1.4826 * float(np.median(np.abs(lengths - np.median(lengths))))
+
+
+def smoothed(borders: Borders, width: int) -> tuple[FloatArray, float]:
+    """Borders averaged over `width` neighbours about a strict period, and that period, in cells.
+
+    A width of 1 leaves them; one of all borders gives a strict period by linear regression, unless the
+    count of iterations was lost on the way.
+    """
+    count = np.arange(borders.at.size, dtype=np.float64)
+    if width >= borders.at.size and not borders.lost:
+        slope, offset = np.polyfit(count[:-1][borders.seen], borders.at[:-1][borders.seen], 1)
+        return offset + slope * count, float(slope)
+    length = mean_length(borders.lengths())
+    # The window shrinks towards the ends to stay centred, or a drift would bend them.
+    index = np.arange(borders.at.size)
+    reach = np.minimum(np.minimum(index, index[::-1]), width // 2)
+    total = np.concatenate([[0.0], np.cumsum(borders.at - length * count)])
+    average = (total[index + reach + 1] - total[index - reach]) / (2 * reach + 1)
+    return average + length * count, length
+
+
+def iterations_at(series: CounterSeries, cell_s: float, borders: Borders, width: int) -> Iterations:
+    """Iterations with borders smoothed over `width`, and how well they explain each other."""
+    at, length = smoothed(borders, width)
+    lengths_s = borders.lengths() * cell_s
+    middle = lengths_s.size // 2
+    halves_s = (
+        (mean_length(lengths_s[:middle]), mean_length(lengths_s[middle:])) if middle else (0.0, lengths_s[0])
+    )
+    found = Iterations(at * cell_s, borders.seen, length * cell_s, deviation(lengths_s), halves_s, 0.0)
+    # What was not seen is not explained.
+    return replace(found, explained=likeness(series, found) * float(np.mean(borders.seen)))
+
+
+def increments(
+    series: CounterSeries, iterations: Iterations
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Of each known interval in a seen iteration: phase before and after, bytes, and seconds."""
+    phase = iterations.phase(series.time_s)
+    inside = (phase[:-1] >= 0) & (phase[1:] <= iterations.seen.size)
+    first = np.clip(phase[:-1].astype(np.intp), 0, iterations.seen.size - 1)
+    last = np.clip(phase[1:].astype(np.intp), 0, iterations.seen.size - 1)
+    use = series.known & inside & iterations.seen[first] & iterations.seen[last]
+    return (
+        phase[:-1][use],
+        phase[1:][use],
+        np.diff(series.total_bytes)[use],
+        np.diff(series.time_s)[use],
+    )
+
+
+def shortest_of_the_best(candidates: list[Iterations]) -> Iterations:
+    """The shortest period that leaves no more unexplained than the best one.
+
+    A multiple of the period explains as much as the period; a fraction of it explains less as soon as
+    its phases differ.
+    """
+    least = min(1.0 - candidate.explained for candidate in candidates)
+    equal = [
+        candidate
+        for candidate in candidates
+        if 1.0 - candidate.explained <= EQUAL_RATIO * least + EQUAL_SHARE
+    ]
+    return min(equal, key=lambda candidate: candidate.period_s)
+
+
+def in_parts(series: CounterSeries, best: Iterations, found: list[Iterations]) -> Iterations:
+    """The iterations that those of `best` consist of, if their parts are as alike as they are themselves.
+
+    Following a period and its double are two attempts, of which the second may happen to go better: a part of
+    it is compared on the same ground. Of the candidates with the period of the parts the best is taken.
+    """
+    whole = likeness(series, best)
+    for parts in PARTS:
+        split = split_up(best, parts)
+        share = likeness(series, split)
+        seen = split.period_s >= READINGS_PER_PERIOD * series.interval_s
+        if seen and share > 0 and 1.0 - share <= LIKE_PARTS * (1.0 - whole) + EQUAL_SHARE:
+            split = replace(split, explained=best.explained * share / max(whole, share))
+            same = [each for each in found if abs(each.period_s / split.period_s - 1) < SAME_PERIOD]
+            return max([split, *same], key=lambda each: each.explained)
+    return best
+
+
+def split_up(iterations: Iterations, parts: int) -> Iterations:
+    """Each iteration as so many equal ones."""
+    count = iterations.seen.size * parts
+    start_s = np.interp(np.arange(count + 1) / parts, np.arange(iterations.seen.size + 1), iterations.start_s)
+    first_s, second_s = iterations.halves_s
+    return Iterations(
+        start_s,
+        np.repeat(iterations.seen, parts),
+        iterations.period_s / parts,
+        # Of independent lengths.
+        iterations.spread_s / parts**0.5,
+        (first_s / parts, second_s / parts),
+        0.0,
+    )
+
+
+def likeness(series: CounterSeries, iterations: Iterations) -> float:
+    """The share of the variance that iterations explain of each other, those left out that were not seen."""
+    before, after, step_bytes, step_s = (
+        values[:COMPARED_READINGS] for values in increments(series, iterations)
+    )
+    return explained_by_halves((before, after, step_bytes, step_s), iterations.period_s / series.interval_s)
+
+
+def fold_iterations(series: CounterSeries, iterations: Iterations) -> Fold:
+    """All seen iterations on top of each other."""
+    before, after, step_bytes, _ = increments(series, iterations)
+    return fold_increments(before, after, step_bytes, iterations.period_s / series.interval_s)

@@ -1,0 +1,85 @@
+"""What `hocket profile` prints: a job's profile as text for people, and as JSON for programs."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from rich.markup import escape
+
+from hocket.console import out, print_table
+from hocket.profiling.job import JobProfile
+
+
+def as_json(job: JobProfile) -> dict[str, Any]:
+    """A profile as JSON takes it: null for what is not known, such as the job if its rates are not.
+
+    Nor is it a job if it sends nothing.
+    """
+    is_job = bool(job.phases) and not any(math.isnan(phase.rate_bps) for phase in job.phases)
+    return {
+        "job": job.to_job() if is_job else None,
+        "confidence": job.confidence,
+        "period_s": job.period_s,
+        "bytes_per_iteration": known(job.bytes_per_iteration),
+        "iterations_seen": job.iterations_seen,
+        "jitter_s": job.jitter_s,
+        "collectives": [
+            {name: known(value) for name, value in asdict(use).items()} for use in job.collectives
+        ],
+        "compute_s": job.compute_s,
+        "communication_s": job.communication_s,
+        "exposed_s": job.exposed_s,
+        "notes": list(job.notes),
+    }
+
+
+def known(value: Any) -> Any:
+    """`value`, or None for a nan."""
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def print_profile(job: JobProfile) -> None:
+    """Period and confidence, phases, and of a profiler trace the collectives and what hides them."""
+    out.print(
+        f"[bold]{escape(job.name)}[/bold]: "
+        f"period {job.period_s * 1e3:.2f} ms, confidence {job.confidence:.2f}"
+    )
+    out.print(
+        f"{number(job.bytes_per_iteration / 1e6, ',.2f')} MB per iteration, {job.iterations_seen} iterations "
+        f"seen, jitter {job.jitter_s * 1e3:.2f} ms"
+    )
+    for line in times(job):
+        out.print(line)
+    phases = (
+        (f"{p.start_s * 1e3:.2f}", f"{p.duration_s * 1e3:.2f}", number(p.rate_bps / 1e9, ".3f"))
+        for p in job.phases
+    )
+    if job.phases:
+        print_table(("Up from (ms)", "for (ms)", "at (Gbps)"), phases, left=0)
+    else:
+        out.print("sends nothing over the network: it has no Up phase")
+    if job.collectives:
+        uses = (
+            (use.kind, f"{use.count:.4g}", number(use.message_bytes / 1e6, ",.2f"), f"{use.time_s * 1e3:.2f}")
+            for use in job.collectives
+        )
+        print_table(("collective", "per iteration", "MB", "ms"), uses)
+    for note in job.notes:
+        out.print(f"note: {escape(note)}")
+
+
+def times(job: JobProfile) -> Iterator[str]:
+    """What of an iteration is spent on what, where it is known."""
+    if job.compute_s is not None:
+        yield f"computes for {job.compute_s * 1e3:.2f} ms of it"
+    if job.communication_s is not None:
+        exposed = (
+            "" if job.exposed_s is None else f", of which {job.exposed_s * 1e3:.2f} ms while nothing computes"
+        )
+        yield f"communicates for {job.communication_s * 1e3:.2f} ms{exposed}"
+
+
+def number(value: float, form: str) -> str:
+    """`value` in a form, or a dash for a nan."""
+    return "–" if math.isnan(value) else format(value, form)

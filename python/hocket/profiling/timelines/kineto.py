@@ -1,0 +1,375 @@
+"""Profiler traces of PyTorch (Kineto): Chrome JSON, plain or compressed, of one rank.
+
+On GPUs communication is the kernels of NCCL (or RCCL), on CPUs the operations of Gloo. What older profilers
+do not write beside a kernel is looked up at the call that launched it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import math
+import zlib
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from hocket.errors import InputError
+from hocket.profiling.counters import FloatArray
+from hocket.profiling.timelines.names import collective_kind, dtype_bytes, kernel_kind
+from hocket.profiling.timelines.timeline import NO_INTERVALS, Operation, Timeline
+from hocket.units import shown
+
+MAX_FILE_BYTES = 2_000_000_000
+"""The largest file that is read, uncompressed: it is held in memory."""
+
+_GZIP = b"\x1f\x8b"
+_STEP = "ProfilerStep#"
+_S_PER_US = 1e-6
+_MOST_ELEMENTS = 2**62
+# The largest training jobs that are known have some hundred thousand.
+_MOST_RANKS = 2**20
+
+
+class Event(msgspec.Struct, gc=False):
+    """An event of Chrome's Trace Event Format; the arguments are decoded where they are needed."""
+
+    ph: str = ""
+    cat: str | None = None
+    name: str | int | float | None = None
+    pid: int | float | str | None = None
+    tid: int | float | str | None = None
+    ts: int | float | str | None = None
+    dur: int | float | str | None = None
+    args: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class Distributed(msgspec.Struct, gc=False):
+    """What Kineto knows of the job."""
+
+    rank: int | None = None
+    world_size: int | None = None
+
+
+class KinetoFile(msgspec.Struct, gc=False):
+    """The file: Chrome's JSON Object Format."""
+
+    traceEvents: list[Event]  # noqa: N815, Chrome's name
+    distributedInfo: Distributed | None = None  # noqa: N815, Kineto's name
+
+
+class Call(NamedTuple):
+    """A call on the CPU: when, in µs, and its arguments, its name as "Collective name" among them."""
+
+    start_us: float
+    end_us: float
+    args: dict[str, Any]
+
+
+def read_kineto(path: str | Path) -> Timeline:
+    """The timeline of the rank whose profiler trace the file at `path` is.
+
+    Of a profiler trace with several GPUs, that of the one with most communication.
+
+    Raises:
+        InputError: The file cannot be read, is no profiler trace of PyTorch, or there is no communication in
+        it.
+    """
+    return kineto_timeline(str(path), read_bytes(Path(path)))
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of the file, decompressed if it begins as gzip does, whatever its name."""
+    try:
+        with path.open("rb") as file:
+            compressed = file.read(len(_GZIP)) == _GZIP
+            file.seek(0)
+            content = (gzip.GzipFile(fileobj=file) if compressed else file).read(MAX_FILE_BYTES + 1)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{path}: gzip: {error}") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+    if len(content) > MAX_FILE_BYTES:
+        raise InputError(f"{path}: is larger than the limit of {MAX_FILE_BYTES // 1_000_000} MB uncompressed")
+    return content
+
+
+def kineto_timeline(source: str, content: bytes) -> Timeline:
+    """The timeline in the JSON text `content`; `source` names it in errors.
+
+    Raises:
+        InputError: It is no profiler trace of PyTorch, or there is no communication in it.
+    """
+    try:
+        return timeline_in(source, decode(content))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"{source}: not a profiler trace of PyTorch: {error}") from None
+
+
+def timeline_in(source: str, file: KinetoFile) -> Timeline:
+    """The timeline of one GPU or, if there is none, of the rank's CPUs."""
+    info = file.distributedInfo or Distributed()
+    events = [event for event in file.traceEvents if event.ph == "X" and isinstance(event.name, str)]
+    kernels = [event for event in events if (event.cat or "").lower() == "kernel"]
+    if any(is_nccl(event) for event in kernels):
+        return of_gpu(source, events, kernels, info)
+    gloo = [event for event in events if str(event.name).startswith("gloo:")]
+    if gloo:
+        return of_cpu(source, events, gloo, info)
+    raise InputError(
+        f"{source}: no communication in its {len(file.traceEvents):,} events: neither kernels of NCCL "
+        "(record with ProfilerActivity.CUDA) nor operations of Gloo"
+    )
+
+
+def decode(content: bytes) -> KinetoFile:
+    """The events of Chrome's JSON Object Format or JSON Array Format."""
+    if content.lstrip()[:1] == b"[":
+        return KinetoFile(msgspec.json.decode(content, type=list[Event]))
+    return msgspec.json.decode(content, type=KinetoFile)
+
+
+def is_nccl(event: Event) -> bool:
+    """Whether a kernel is one of NCCL's; RCCL's have the same names."""
+    return "nccl" in str(event.name).lower()
+
+
+def of_gpu(source: str, events: Sequence[Event], kernels: Sequence[Event], info: Distributed) -> Timeline:
+    """The timeline of the GPU with most communication."""
+    gpus = Counter(str(event.pid) for event in kernels if is_nccl(event))
+    gpu, _ = gpus.most_common(1)[0]
+    own = [event for event in kernels if str(event.pid) == gpu]
+    communication = [event for event in own if is_nccl(event)]
+    calls = Calls(events)
+    world = info.world_size
+    return timeline_of(
+        source,
+        communication,
+        [gpu_operation(event, calls, world) for event in communication],
+        [event for event in own if not is_nccl(event)],
+        events,
+    )
+
+
+def of_cpu(source: str, events: Sequence[Event], gloo: Sequence[Event], info: Distributed) -> Timeline:
+    """The timeline of a rank that trains on CPUs: ATen's operations are its computation."""
+    operations = [described(event, arguments(event), {}, info.world_size, "") for event in gloo]
+    computes = [event for event in events if str(event.name).startswith("aten::")]
+    return timeline_of(source, gloo, operations, computes, events)
+
+
+def timeline_of(
+    source: str,
+    communication: Sequence[Event],
+    operations: Sequence[Operation],
+    computes: Sequence[Event],
+    events: Iterable[Event],
+) -> Timeline:
+    """The timeline of events, their times checked."""
+    spans_us = times_us(source, communication)
+    computes_us = times_us(source, computes) if computes else NO_INTERVALS
+    # Seconds of a clock that began in 1970 would have no digits left for fractions of microseconds.
+    first_us = float(spans_us[:, 0].min())
+    steps = [event for event in events if str(event.name).startswith(_STEP)]
+    on_gpu = [event for event in steps if event.cat == "gpu_user_annotation"]
+    steps_us = times_us(source, on_gpu or steps)[:, 0] if steps else np.empty(0)
+    spans_s = (spans_us - first_us) * _S_PER_US
+    return Timeline.of(
+        source,
+        spans_s[:, 0],
+        spans_s[:, 1],
+        operations,
+        computes_s=(computes_us - first_us) * _S_PER_US,
+        steps_s=np.unique((steps_us - first_us) * _S_PER_US),
+    )
+
+
+def times_us(source: str, events: Sequence[Event]) -> FloatArray:
+    """Start and end of each event (n, 2), in µs.
+
+    Raises:
+        InputError: A time is missing or is no number.
+    """
+    times = np.empty((len(events), 2))
+    for row, event in enumerate(events):
+        try:
+            start_us, length_us = float(event.ts), float(event.dur)  # type: ignore[arg-type]  # what is no number raises
+        except (TypeError, ValueError):
+            raise InputError(
+                f"{source}: event {shown(event.name)}: ts {shown(event.ts)} and dur {shown(event.dur)} "
+                "must be numbers, in µs"
+            ) from None
+        times[row] = start_us, start_us + length_us
+        if not (math.isfinite(start_us) and math.isfinite(length_us) and length_us >= 0):
+            raise InputError(
+                f"{source}: event {shown(event.name)}: ts {start_us:g} and dur {length_us:g}: "
+                "times must be finite, durations not negative"
+            )
+    return times
+
+
+def arguments(event: Event) -> dict[str, Any]:
+    """The arguments of an event; none if they are no object."""
+    args = msgspec.json.decode(event.args)
+    return args if isinstance(args, dict) else {}
+
+
+class Calls:
+    """The calls on the CPU that launched kernels of NCCL, by the threads that made them."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self._events = events
+        self._launches: dict[int, Event] | None = None
+        self._calls: dict[str, list[Call]] = {}
+
+    def of(self, kernel: dict[str, Any]) -> dict[str, Any]:
+        """What is written beside the call from which the kernel with these arguments was launched."""
+        if self._launches is None:
+            self._launches = dict(launches(self._events))
+            self._calls = calls_by_thread(self._events)
+        launch = self._launches.get(kernel.get("correlation", -1))
+        if launch is None:
+            return {}
+        calls, at_us = self._calls.get(str(launch.tid), []), number(launch.ts)
+        place = bisect_right(calls, at_us, key=lambda call: call.start_us)
+        # The innermost calls are among the few that began last; the best one knows the kind and the size.
+        around = [call.args for call in reversed(calls[max(0, place - 4) : place]) if at_us <= call.end_us]
+        return max(around, key=known_of, default={})
+
+
+def known_of(args: dict[str, Any]) -> tuple[bool, bool]:
+    """Whether the arguments of a call say the size and the kind of what it asks for."""
+    return message_bytes(args, "", None) is not None, collective_kind(
+        str(args["Collective name"])
+    ) is not None
+
+
+def launches(events: Iterable[Event]) -> Iterator[tuple[int, Event]]:
+    """The calls of the CUDA runtime or driver that launched kernels, by their correlation numbers."""
+    for event in events:
+        if event.cat in ("cuda_runtime", "cuda_driver") and "Launch" in str(event.name):
+            correlation = arguments(event).get("correlation")
+            if isinstance(correlation, int):
+                yield correlation, event
+
+
+def calls_by_thread(events: Iterable[Event]) -> dict[str, list[Call]]:
+    """The calls that ask for communication, in order of their start."""
+    calls: defaultdict[str, list[Call]] = defaultdict(list)
+    for event in events:
+        name = str(event.name)
+        if event.cat in ("cpu_op", "user_annotation") and (
+            name == "record_param_comms" or name.startswith("nccl:")
+        ):
+            start_us = number(event.ts)
+            args = {"Collective name": name, **arguments(event)}
+            calls[str(event.tid)].append(Call(start_us, start_us + number(event.dur), args))
+    for each in calls.values():
+        each.sort(key=lambda call: call.start_us)
+    return calls
+
+
+def number(value: object) -> float:
+    """`value` as a number, nan if it is none."""
+    try:
+        return float(value)  # type: ignore[arg-type]  # what is no number raises
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def gpu_operation(kernel: Event, calls: Calls, world_size: int | None) -> Operation:
+    """What a kernel of NCCL does, by its own arguments or else by those of the call that launched it."""
+    args = arguments(kernel)
+    call = {} if "In msg nelems" in args else calls.of(args)
+    # The grid tells messages of unlike size apart where nothing else does.
+    detail = f"{str(kernel.name).partition('(')[0]} {args.get('grid')} {args.get('block')}"
+    return described(kernel, args, call, world_size, detail, lane=f"stream {args.get('stream', kernel.tid)}")
+
+
+def described(
+    event: Event,
+    args: dict[str, Any],
+    call: dict[str, Any],
+    world_size: int | None,
+    detail: str,
+    lane: str = "",
+) -> Operation:
+    """The operation with these arguments, which lie beside the event or beside its `call`."""
+    known = {**call, **args}
+    name = known.get("Collective name")
+    kind = collective_kind(name) if isinstance(name, str) else None
+    if kind is None:
+        kind = collective_kind(str(event.name)) or kernel_kind(str(event.name))
+    size = known.get("Group size")
+    group_size = size if isinstance(size, int) and size > 0 else world_size
+    group = known.get("Process Group Name", "")
+    return Operation(
+        kind,
+        message_bytes(known, kind, group_size),
+        group_size,
+        ranks_of(known.get("Process Group Ranks")) or everyone(group_size, world_size),
+        f"{detail} {known.get('dtype', '')} {group}".strip(),
+        lane,
+    )
+
+
+def message_bytes(args: dict[str, Any], kind: str, group_size: int | None) -> int | None:
+    """The size of a message as nccl-tests counts it: of an all-gather what comes out, of the others what goes
+    in; None if the arguments do not say.
+
+    Newer profilers count elements; older ones, asked to record shapes, write the shapes that went in.
+    """
+    going_in, coming_out = args.get("In msg nelems"), args.get("Out msg nelems")
+    element = dtype_bytes(str(args.get("dtype", "")))
+    if isinstance(going_in, int) and isinstance(coming_out, int) and element is not None:
+        elements = max(going_in, coming_out) if kind in ("all-gather", "broadcast") else going_in
+        return elements * element if 0 <= elements < _MOST_ELEMENTS else None
+    size = shapes_bytes(args.get("Input Dims"), args.get("Input type", args.get("Input Type")))
+    if size is not None and kind == "all-gather":
+        return size * group_size if group_size is not None else None
+    return size
+
+
+def shapes_bytes(shapes: object, types: object) -> int | None:
+    """Bytes of tensors of these shapes and types; None if a type is unknown or there is no tensor."""
+    if not (isinstance(shapes, list) and isinstance(types, list)):
+        return None
+    total = 0
+    for shape, dtype in zip(shapes, types, strict=False):
+        element = dtype_bytes(str(dtype))
+        if not shape or element is None:
+            continue
+        if not (isinstance(shape, list) and all(isinstance(length, int) and length >= 0 for length in shape)):
+            return None
+        total += math.prod(shape) * element
+    return total if 0 < total < _MOST_ELEMENTS else None
+
+
+def everyone(group_size: int | None, world_size: int | None) -> tuple[int, ...]:
+    """The ranks of a group that is as large as the job; of a smaller one nobody knows which they are.
+
+    >>> everyone(2, 2), everyone(2, 8)
+    ((0, 1), ())
+    """
+    if world_size is None or group_size != world_size or world_size > _MOST_RANKS:
+        return ()
+    return tuple(range(world_size))
+
+
+def ranks_of(text: object) -> tuple[int, ...]:
+    """The ranks in a text such as "[0, 1]"; none if the profiler has cut it short.
+
+    >>> ranks_of("[0, 8]"), ranks_of("[0, 1, ...]")
+    ((0, 8), ())
+    """
+    try:
+        ranks = msgspec.json.decode(text, type=tuple[int, ...]) if isinstance(text, str) else ()
+    except msgspec.DecodeError:
+        return ()
+    return ranks

@@ -1,0 +1,74 @@
+"""Where the iterations of a sequence begin, once it is known how many operations one has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from hocket.profiling.counters import BoolArray, FloatArray
+from hocket.profiling.timelines.timeline import IntArray
+
+# An operation too many, or times that jitter, may move where an iteration begins by so many operations.
+MOST_MOVED = 8
+MOVED_HANDICAP = 0.02
+# Operations of an iteration that have to be as in the others.
+LEAST_LIKENESS = 0.9
+
+
+def occurrences(symbols: IntArray, quiet_s: FloatArray, length: int) -> tuple[IntArray, BoolArray]:
+    """Where complete iterations of `length` operations begin (n), and whether the next one follows (n - 1).
+
+    They begin after the longest quiet, `quiet_s` being that before each operation, and are counted on from
+    the stretch of the sequence that repeats best, so that a warm-up is no template.
+    """
+    anchor = best_anchor(symbols, quiet_s, length)
+    template = symbols[anchor : anchor + length]
+    usual_s = max(float(quiet_s[anchor]), 1e-12)
+
+    def likeness(place: int) -> float:
+        window = symbols[place : place + length]
+        return float(np.mean(window == template)) if window.size == length and place >= 0 else 0.0
+
+    def best_near(expected: int) -> int | None:
+        reach = min(length // 4, MOST_MOVED)
+        scored = [
+            (
+                like + min(1.0, float(quiet_s[place]) / usual_s) - MOVED_HANDICAP * abs(place - expected),
+                place,
+            )
+            for place in range(expected - reach, expected + reach + 1)
+            if (like := likeness(place)) >= LEAST_LIKENESS
+        ]
+        return max(scored)[1] if scored else None
+
+    forward = walk(anchor, length, symbols.size, best_near)
+    backward = walk(anchor, -length, symbols.size, best_near)
+    places = np.array(sorted({*forward, *backward}), dtype=np.int64)
+    return places, np.diff(places) == length
+
+
+def best_anchor(symbols: IntArray, quiet_s: FloatArray, length: int) -> int:
+    """Where the iteration begins that the others are compared with: after the longest quiet of those that
+    most others are like.
+    """
+    same = np.concatenate([[0], np.cumsum(symbols[length:] == symbols[:-length])])
+    whole = same[length:] - same[:-length] if same.size > length else same[-1:]
+    likest = np.flatnonzero(whole >= whole.max())
+    # Any place of the iteration is among `length` places in a row.
+    first = likest[likest.size // 2 // length * length :][:length]
+    typical = [float(np.median(quiet_s[place % length :: length])) for place in first.tolist()]
+    return int(first[int(np.argmax(typical))])
+
+
+def walk(anchor: int, step: int, size: int, best_near: Callable[[int], int | None]) -> list[int]:
+    """Places from `anchor` on, each about `step` from the last, or else the next one that there is."""
+    places, expected = [anchor], anchor + step
+    while 0 <= expected < size:
+        place = best_near(expected)
+        if place is None:
+            expected += 1 if step > 0 else -1
+        else:
+            places.append(place)
+            expected = place + step
+    return places

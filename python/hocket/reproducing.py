@@ -1,0 +1,33 @@
+"""Reruns of the papers' figures and tables, which come with a distribution of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from hocket.errors import InputError
+
+if TYPE_CHECKING:
+    from hocket_reproduce.targets import Reproduction
+
+
+def reproduce(target: str, *, progress: Callable[[str], object] | None = None) -> Reproduction:
+    """Rerun a figure or a table of a paper: its rows hold the paper's value beside ours.
+
+    `target` is an id of docs/validation.md, such as "H4", in upper or lower case; `hocket reproduce --list`
+    prints them all. Some take minutes. `progress` is called with a sentence whenever something new is begun.
+
+    Raises:
+        hocket.errors.InputError: There is no such target, or the distribution hocket-reproduce is not
+            installed.
+    """
+    try:
+        from hocket_reproduce.targets import reproduce as rerun
+    except ModuleNotFoundError as error:
+        if error.name != "hocket_reproduce":
+            raise
+        raise InputError(
+            "reproduce: hocket-reproduce is not installed; pip install hocket-reproduce installs it"
+        ) from None
+    (done,) = rerun([target], progress)
+    return done

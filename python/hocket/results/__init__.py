@@ -1,0 +1,5 @@
+"""What a run leaves behind: its tables and manifest, on disk and in memory, and summaries of them."""
+
+from hocket.results.run import Run, RunWriter, check_replaceable, frame, peak_rss_mb
+
+__all__ = ["Run", "RunWriter", "check_replaceable", "frame", "peak_rss_mb"]

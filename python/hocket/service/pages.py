@@ -1,0 +1,118 @@
+"""The pages of the service for people with a browser: plain HTML that loads nothing and runs no script. Links
+are relative, so that the service may stand behind a proxy under a path of its own.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from hocket import __version__
+from hocket.service import overview
+from hocket.service.models import JobView
+
+HEADERS = {
+    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+    "cache-control": "no-store",
+}
+"""Sent with each page: names of jobs come from outside."""
+
+_REFRESH_S = 10
+_MOST_JOBS = 500
+"""On the page. Hocket: more rows than anyone reads."""
+
+_HEADER = (
+    *("job", "ranks", "iterations", "alone"),
+    *("without slot", "in slot", "verdict"),
+    *("without slot", "in slot", "verdict"),
+)
+_STYLE = """
+:root { color-scheme: light dark; }
+body { font: 15px/1.45 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.4rem; margin-bottom: 0; }
+h1 + p { margin-top: 0.2rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; }
+th, td { padding: 0.3rem 0.7rem; text-align: right; vertical-align: top; white-space: nowrap; }
+th { font-weight: 600; }
+th:first-child, td:first-child, td.text { text-align: left; }
+td.text { white-space: normal; padding-bottom: 0.8rem; }
+thead { border-bottom: 1px solid; }
+th[colspan] { text-align: center; }
+.aside { opacity: 0.75; }
+"""
+
+
+def front_page(jobs: Sequence[JobView]) -> str:
+    """What the service is, where to go on, and its jobs: measured beside predicted."""
+    noun = "job" if len(jobs) == 1 else "jobs"
+    body = [
+        "<h1>Hocket service</h1>",
+        f"<p>Version {escape(__version__)}: {len(jobs)} {noun} registered. "
+        '<a href="docs">Documentation of the API</a>, <a href="v1/jobs">jobs as JSON</a>, '
+        '<a href="metrics">metrics for Prometheus</a>.</p>',
+    ]
+    if not jobs:
+        body.append(
+            "<p>No job is registered: <code>hocket register jobs.toml</code> registers a plan’s jobs.</p>"
+        )
+        return _page("Hocket service", body, refresh=True)
+    body += [
+        '<div class="wide"><table><thead>',
+        '<tr><th colspan="4"></th><th colspan="3">predicted</th><th colspan="3">measured</th></tr>',
+        _row("th", _HEADER),
+        "</thead><tbody>",
+    ]
+    for view in jobs[:_MOST_JOBS]:
+        body += [_row("td", overview.row(view, overview.mean_and_p99)), _remarks(view)]
+    body.append("</tbody></table></div>")
+    if len(jobs) > _MOST_JOBS:
+        body.append(f'<p>{len(jobs) - _MOST_JOBS} more are in <a href="v1/jobs">the JSON</a>.</p>')
+    body.append(
+        '<p class="aside">Times are means of iterations in ms, the 99th percentile in brackets. '
+        f"The page loads itself anew every {_REFRESH_S} s.</p>"
+    )
+    return _page("Hocket service", body, refresh=True)
+
+
+def api_page(schema: Mapping[str, Any]) -> str:
+    """The requests of the API, from its schema."""
+    body = [
+        "<h1>API of the Hocket service</h1>",
+        f"<p>Version {escape(schema['info']['version'])}, JSON over HTTP. "
+        '<a href="openapi.json">openapi.json</a> has every key with its type and limits. '
+        '<a href=".">Back to the jobs</a>.</p>',
+        '<div class="wide"><table><thead>',
+        _row("th", ("request", "does", "refuses with")),
+        "</thead><tbody>",
+    ]
+    for path, methods in schema["paths"].items():
+        for method, its in methods.items():
+            refusals = ", ".join(status for status in its["responses"] if status >= "400")
+            body.append(
+                f"<tr><td><code>{method.upper()} {escape(path)}</code></td>"
+                f'<td class="text">{escape(its["description"])}</td><td>{refusals}</td></tr>'
+            )
+    body.append("</tbody></table></div>")
+    return _page("API of the Hocket service", body)
+
+
+def _page(title: str, body: Iterable[str], *, refresh: bool = False) -> str:
+    again = f'<meta http-equiv="refresh" content="{_REFRESH_S}">' if refresh else ""
+    return "\n".join(
+        [
+            '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+            f'<meta name="viewport" content="width=device-width">{again}',
+            f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>",
+            *body,
+            "</body></html>\n",
+        ]
+    )
+
+
+def _row(tag: str, cells: Iterable[str]) -> str:
+    return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
+
+
+def _remarks(view: JobView) -> str:
+    said = "<br>".join(map(escape, overview.sentences(view)))
+    return f'<tr><td></td><td class="text aside" colspan="{len(_HEADER) - 1}">{said}</td></tr>'

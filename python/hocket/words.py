@@ -1,0 +1,141 @@
+"""Text files made of words: lines, numbers as other simulators write them, and mistakes with places."""
+
+import re
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+
+from hocket.errors import InputError
+from hocket.units import LARGEST, parse_duration, parse_rate, shown
+
+MAX_FILE_BYTES = 512_000_000
+"""The largest file that is read: about ten million flows."""
+
+_MOST_MISTAKES_SHOWN = 20
+# Twenty digits hold every 64-bit number; longer words are not worth the conversion.
+_WHOLE = re.compile(r"[0-9]{1,20}", re.ASCII)
+_REAL = re.compile(r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,2})?", re.ASCII)
+# The documentation that comes with the simulator explains values in braces after them.
+_COMMENT = re.compile(r"\{[^{}]*\}|(?:^|(?<=\s))#.*")
+
+SECOND_PS = 10**12
+MICROSECOND_PS = 10**6
+NANOSECOND_PS = 10**3
+
+
+@dataclass
+class Mistakes:
+    """What is wrong with one file, collected so that a user sees all of it at once."""
+
+    path: Path
+    found: list[tuple[int, str]] = field(default_factory=list)
+
+    def add(self, line: int, text: str) -> None:
+        """One mistake in this line, counted from 1; line 0 is the file as a whole."""
+        self.found.append((line, text))
+
+    def check(self) -> None:
+        """Raises `InputError` with one line per mistake, in the order of the file, if there is any."""
+        if not self.found:
+            return
+        ordered = sorted(self.found, key=lambda mistake: mistake[0])
+        lines = [
+            f"{self.path}: line {line}: {text}" if line else f"{self.path}: {text}"
+            for line, text in ordered[:_MOST_MISTAKES_SHOWN]
+        ]
+        if len(ordered) > _MOST_MISTAKES_SHOWN:
+            lines.append(f"{self.path}: and {len(ordered) - _MOST_MISTAKES_SHOWN} more mistakes")
+        raise InputError("\n".join(lines))
+
+
+def read_words(path: Path) -> list[tuple[int, list[str]]]:
+    """The words of each line of `path` that has any, with the line's number, counted from 1.
+
+    Comments are left out: from a `#` at the start of a word to the end of the line, and in braces.
+    Raises `InputError` for a file that is not there, too large, or not UTF-8.
+    """
+    text = _read(path)
+    if "#" in text or "{" in text:
+        text = "\n".join(_COMMENT.sub(" ", line) for line in text.split("\n"))
+    return [(number, words) for number, line in enumerate(text.split("\n"), 1) if (words := line.split())]
+
+
+def _read(path: Path) -> str:
+    try:
+        if not path.exists():
+            raise InputError(f"{path}: no such file")
+        if not path.is_file():
+            raise InputError(f"{path}: cannot be read: not a file")
+        size = path.stat().st_size
+        if size > MAX_FILE_BYTES:
+            raise InputError(f"{path}: has {size} bytes, more than the {MAX_FILE_BYTES} that are read")
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is not UTF-8 text: byte {error.start} cannot be decoded") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def whole(text: str, lowest: int, highest: int) -> int:
+    """The whole number `text`; `InputError` if it is none, or not from `lowest` to `highest`.
+
+    >>> whole("7", 0, 7)
+    7
+    """
+    if _WHOLE.fullmatch(text) and lowest <= int(text) <= highest:
+        return int(text)
+    raise InputError(f"must be a whole number from {lowest} to {highest}: got {shown(text)}")
+
+
+def real(text: str) -> Fraction:
+    """The finite number `text`, exactly.
+
+    >>> real("2.5e-1")
+    Fraction(1, 4)
+    """
+    if not _REAL.fullmatch(text):
+        raise InputError(f"must be a finite number: got {shown(text)}")
+    return Fraction(text)
+
+
+def time_ps(text: str, unit_ps: int) -> int:
+    """The picoseconds in `text`, a number of units of `unit_ps` without its unit, rounded to the nearest
+    picosecond: generators print seconds with more digits than any clock has. Never negative.
+
+    >>> time_ps("0.0000000015", SECOND_PS)
+    1500
+    """
+    value = real(text)
+    if value < 0:
+        raise InputError(f"must not be negative: got {shown(text)}")
+    scaled = value * unit_ps
+    return (2 * scaled.numerator + scaled.denominator) // (2 * scaled.denominator)
+
+
+def bounded_time_ps(text: str, unit_ps: int) -> int:
+    """`time_ps`, refused where it is too long for a clock of 63 bits."""
+    value = time_ps(text, unit_ps)
+    if value > LARGEST:
+        raise InputError(f"must be at most {LARGEST // unit_ps}: got {shown(text)}")
+    return value
+
+
+def rate_bps(text: str) -> int:
+    """The bits per second in `text`, such as "40Mb/s", above 0; without a unit it is in bits per second.
+
+    >>> rate_bps("200Gbps"), rate_bps("25000000000")
+    (200000000000, 25000000000)
+    """
+    rate = parse_rate(f"{text} bps" if _WHOLE.fullmatch(text) else text)
+    if rate == 0:
+        raise InputError(f"must be above 0: got {shown(text)}")
+    return rate
+
+
+def delay_ps(text: str) -> int:
+    """The picoseconds in `text`, such as "0.0005ms"; a number without a unit is in seconds, as in ns-3.
+
+    >>> delay_ps("0.0005ms"), delay_ps("0.000001")
+    (500000, 1000000)
+    """
+    return parse_duration(f"{text} s" if _REAL.fullmatch(text) else text)

@@ -1,0 +1,95 @@
+"""A model of one's own: iterations that were measured, by number of workers and batch size.
+
+In between and beyond, what is computed follows the batch size as that of the catalogue's models does.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import NamedTuple
+
+from hocket.profiles import PS_PER_S, PhaseSpec, WorkloadProfile
+from hocket.workloads.sourced import Sourced
+
+
+class Measurement(NamedTuple):
+    """An iteration at `batch_size` samples per GPU."""
+
+    batch_size: int
+    profile: WorkloadProfile
+
+
+class _Segment(NamedTuple):
+    """Down time, and the Up phase after it with its bits; the last one of an iteration has no Up phase."""
+
+    down_ps: Fraction
+    up_ps: Fraction
+    bits: Fraction
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Measurements by number of workers, each number's in order of their batch sizes and with as many phases.
+
+    Between two batch sizes everything is linear in the batch size. Past them Down goes on along the nearest
+    segment, or in proportion to the batch size where there is one, and Up stays, since gradients do not grow
+    with the batch.
+    """
+
+    by_workers: Mapping[int, Sequence[Measurement]]
+    name: str = "measured"
+
+    @property
+    def workers(self) -> Sourced[tuple[int, ...]]:
+        """The numbers of workers that were measured."""
+        return Sourced(tuple(sorted(self.by_workers)), "given", "[[models]]")
+
+    def profile(self, batch_size: int, workers: int) -> WorkloadProfile:
+        """One iteration at `batch_size` per GPU on `workers`, one of those that `workers` lists."""
+        measured = self.by_workers[workers]
+        exact = [each.profile for each in measured if each.batch_size == batch_size]
+        if exact:
+            return exact[0]
+        sizes = [Fraction(each.batch_size) for each in measured]
+        columns = zip(*(_segments(each.profile) for each in measured), strict=True)
+        found = [_at(Fraction(batch_size), sizes, column) for column in columns]
+        known = ", ".join(str(each.batch_size) for each in measured)
+        source = f"calculation: batch size {batch_size} from those measured, {known}"
+        return _profile(found, (*measured[0].profile.sources, source))
+
+
+def _segments(profile: WorkloadProfile) -> list[_Segment]:
+    found, reached_ps = [], 0
+    for phase in profile.phases:
+        bits = Fraction(phase.rate_bps * phase.duration_ps, PS_PER_S)
+        found.append(_Segment(Fraction(phase.start_ps - reached_ps), Fraction(phase.duration_ps), bits))
+        reached_ps = phase.start_ps + phase.duration_ps
+    return [*found, _Segment(Fraction(profile.period_ps - reached_ps), Fraction(0), Fraction(0))]
+
+
+def _at(batch_size: Fraction, sizes: Sequence[Fraction], measured: Sequence[_Segment]) -> _Segment:
+    if len(sizes) == 1:
+        return measured[0]._replace(down_ps=measured[0].down_ps * batch_size / sizes[0])
+    pairs = list(pairwise(range(len(sizes))))
+    low, high = next((pair for pair in pairs if batch_size <= sizes[pair[1]]), pairs[-1])
+    share = (batch_size - sizes[low]) / (sizes[high] - sizes[low])
+    down_ps = measured[low].down_ps + share * (measured[high].down_ps - measured[low].down_ps)
+    within = min(max(share, Fraction(0)), Fraction(1))
+    up_ps, bits = (
+        one + within * (other - one) for one, other in zip(measured[low][1:], measured[high][1:], strict=True)
+    )
+    return _Segment(max(Fraction(0), down_ps), up_ps, bits)
+
+
+def _profile(segments: Sequence[_Segment], sources: tuple[str, ...]) -> WorkloadProfile:
+    end, phases = Fraction(0), []
+    for segment in segments:
+        start_ps, end = round(end + segment.down_ps), end + segment.down_ps + segment.up_ps
+        if segment.bits > 0:
+            duration_ps = max(1, round(end) - start_ps)
+            phases.append(
+                PhaseSpec(start_ps, duration_ps, max(1, int(segment.bits * PS_PER_S / duration_ps)))
+            )
+    last_ps = phases[-1].start_ps + phases[-1].duration_ps if phases else 1
+    return WorkloadProfile(max(last_ps, round(end)), tuple(phases), sources)

@@ -1,0 +1,99 @@
+"""A model, of the catalogue or a user's own: its limits, and the strategies that it can be trained with."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from hocket.errors import InputError
+from hocket.profiles import WorkloadProfile
+from hocket.units import shown
+from hocket.workloads.nic import with_nic
+from hocket.workloads.sourced import Sourced
+from hocket.workloads.strategies import LINE_RATE_BPS, Strategy
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A model and its ways to be parallelised, such as those of NSDI'24 Table 3."""
+
+    name: str
+    memory_mb: Sourced[tuple[int, int]]
+    batch_sizes: Sourced[tuple[int, int]]
+    parallelisation: Sourced[str]
+    field_of_use: Sourced[str]
+    strategies: Mapping[str, Strategy]
+    reference: tuple[int, int]
+    """Batch size and workers that the catalogue's table shows."""
+    more_batch_sizes: tuple[Sourced[int], ...] = field(default=())
+    """Batch sizes that the papers run outside Table 3's range; they widen it."""
+    measured_nic_bps: int | None = LINE_RATE_BPS.value
+    """The NIC with which its strategies' profiles were measured; None where rates are to stay as measured."""
+    nic_bps: int = LINE_RATE_BPS.value
+    """The NIC that it sends with."""
+    speed: Fraction = Fraction(1)
+    """How many times as fast as the GPUs that were measured its GPUs compute."""
+
+    def behind(self, nic_bps: int) -> "Model":
+        """The model where NICs have this rate."""
+        return self if nic_bps == self.nic_bps else replace(self, nic_bps=nic_bps)
+
+    def profile(self, batch_size: int, workers: int, strategy: str | None = None) -> WorkloadProfile:
+        """One iteration at `batch_size` per GPU on `workers`, by `strategy` or the first that runs on them.
+
+        Raises `InputError` as `strategy_for` does.
+        """
+        measured = self.strategy_for(workers, strategy).profile(batch_size, workers)
+        if self.measured_nic_bps is None:
+            return with_nic(measured, self.nic_bps, self.nic_bps, self.speed)
+        return with_nic(measured, self.nic_bps, self.measured_nic_bps, self.speed)
+
+    def batch_size_limits(self) -> tuple[int, int]:
+        """The smallest and the largest batch size per GPU that the papers run, or that a user gives."""
+        smallest, largest = self.batch_sizes.value
+        more = [each.value for each in self.more_batch_sizes]
+        return min([smallest, *more]), max([largest, *more])
+
+    def check_batch_size(self, batch_size: int) -> None:
+        """Raises `InputError` if `batch_size` is outside the range of this model."""
+        smallest, largest = self.batch_size_limits()
+        if not smallest <= batch_size <= largest:
+            raise InputError(
+                f"{shown(batch_size)} is outside {self._whose} batch sizes for {self.name}, "
+                f"{smallest} to {largest}"
+            )
+
+    def check_strategy(self, strategy: str | None) -> None:
+        """Raises `InputError` if `strategy` is given and not one of this model's."""
+        if strategy is not None and strategy not in self.strategies:
+            known = ", ".join(self.strategies)
+            raise InputError(f"{shown(strategy)} is not a strategy of {self.name}; known are {known}")
+
+    def check_workers(self, workers: int, strategy: str | None = None) -> None:
+        """Raises `InputError` if `strategy`, or any where none is given, does not run on `workers`."""
+        self.strategy_for(workers, strategy)
+
+    def strategy_for(self, workers: int, strategy: str | None = None) -> Strategy:
+        """The strategy named, or the first that runs on so many workers.
+
+        Raises `InputError` if there is none.
+        """
+        self.check_strategy(strategy)
+        offered = [each for name, each in self.strategies.items() if strategy in (None, name)]
+        for each in offered:
+            if workers in each.workers.value:
+                return each
+        allowed = sorted({count for each in offered for count in each.workers.value})
+        raise InputError(
+            f"{shown(workers)} is outside {self._whose} numbers of workers for {self.name}, "
+            f"{_ranges(allowed)}"
+        )
+
+    @property
+    def _whose(self) -> str:
+        return "the given" if self.batch_sizes.kind == "given" else "the catalogue's"
+
+
+def _ranges(counts: list[int]) -> str:
+    if len(counts) > 1 and counts == list(range(counts[0], counts[-1] + 1)):
+        return f"{counts[0]} to {counts[-1]}"
+    return ", ".join(str(count) for count in counts)

@@ -1,0 +1,1 @@
+"""The papers' figures and tables rerun, and recorded runs of other simulators compared with ours."""

@@ -1,0 +1,442 @@
+"""C15, C16 and C20: jobs that arrive on a busy testbed, under Themis and Pollux with CASSINI and without, and
+their ECN marks (NSDI'24 Figures 13, 14 and 19).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from statistics import mean
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.figure import Figure
+
+from hocket.cluster.replay import replay
+from hocket.cluster.simulation import simulate_cluster
+from hocket.cluster.trace import parse_trace
+from hocket.units import parse_duration
+from hocket_reproduce.figures.contenders import Distribution, contenders_figure
+from hocket_reproduce.targets.cluster import (
+    IDEAL,
+    PO_CASSINI,
+    PO_FABRIC,
+    POLLUX,
+    RANDOM,
+    RANDOM_CASSINI,
+    RANDOM_FABRIC,
+    SEEDS,
+    TH_CASSINI,
+    TH_FABRIC,
+    THEMIS,
+    Contender,
+    ContenderRun,
+    Outcomes,
+    Published,
+    Sensitivities,
+    estimate,
+    factor_rows,
+    idle_rows,
+    iteration_distribution,
+    mechanism_rows,
+    outcomes,
+    overlaid,
+    pair_row,
+    pooled,
+    scores,
+    sensitivity_rows,
+    themis_over_time,
+)
+from hocket_reproduce.targets.setting import (
+    CONTENDED_CAPACITY,
+    SNAPSHOTS,
+    WORKERS,
+    Tables,
+)
+from hocket_reproduce.targets.target import Progress, Reproduction, Row
+
+CONTENDERS = (THEMIS, TH_CASSINI, TH_FABRIC, POLLUX, PO_CASSINI, PO_FABRIC, IDEAL)
+_PAPER_CONTENDERS = (THEMIS, TH_CASSINI, POLLUX, PO_CASSINI)
+_THEMIS_PAIRS = ((THEMIS, TH_CASSINI), (THEMIS, TH_FABRIC))
+_POLLUX_PAIRS = ((POLLUX, PO_CASSINI), (POLLUX, PO_FABRIC))
+
+_BUSY: Tables = {"fabric": {"testbed": "cassini"}, "until": "20 min"}
+# So much work that nobody leaves before the end.
+_RUN_TIME = ["20 min", "20 min"]
+
+MIXED: Tables = {
+    **_BUSY,
+    "dynamic": {
+        "run_time": _RUN_TIME,
+        "running": [
+            {"model": "VGG16"},
+            {"model": "VGG19"},
+            {"model": "WideResNet101"},
+            {"model": "RoBERTa"},
+            {"model": "CamemBERT"},
+        ],
+        "arriving": [{"model": "DLRM"}, {"model": "ResNet50"}],
+    },
+}
+"""The trace of C15 and C20. NSDI'24 §5.3 names those that arrive, and none that run; workers are drawn."""
+
+MODEL_PARALLEL: Tables = {
+    **_BUSY,
+    "dynamic": {
+        "run_time": _RUN_TIME,
+        "running": [
+            {"model": "GPT3"},
+            {"model": "GPT1"},
+            # The batch sizes of NSDI'24 §5.2.
+            {"model": "GPT2", "name": "GPT2-A", "batch_size": 24},
+            {"model": "GPT2", "name": "GPT2-B", "batch_size": 70},
+        ],
+        "arriving": [{"model": "DLRM"}, {"model": "GPT1"}, {"model": "GPT3"}],
+    },
+}
+"""The trace of C16: models of NSDI'24 §5.4."""
+
+
+def _tree(uplink: str) -> Tables:
+    """Twelve racks of two servers below one switch: 13 switches and 2:1 as on the testbed, with 36 links."""
+    return {
+        "clos": {
+            "racks": 12,
+            "servers_per_rack": 2,
+            "gpus_per_server": 1,
+            "spines": 1,
+            "cables_per_spine": 1,
+            "nic": "50 Gbps",
+            "uplink": uplink,
+        }
+    }
+
+
+_THREE_EACH: Tables = {"workers": [3, 3], "max_workers": 3}
+
+SENSITIVITIES: Sensitivities = {
+    "workers as submitted": ({"themis": {"workers": "requested"}}, (THEMIS, TH_CASSINI)),
+    "leases and epochs of 2 min": ({"themis": {"lease": "2 min", "epoch": "2 min"}}, (THEMIS, TH_CASSINI)),
+    "batch sizes uniform in Table 3": ({"dynamic": {"batch_sizes": "uniform"}}, (THEMIS, TH_CASSINI)),
+    "three workers each": ({"dynamic": _THREE_EACH}, (THEMIS, TH_CASSINI)),
+    "racks of two": ({"fabric": _tree("50 Gbps")}, (THEMIS, TH_CASSINI)),
+    "racks of two, three workers each": (
+        {"fabric": _tree("50 Gbps"), "dynamic": _THREE_EACH},
+        (THEMIS, TH_CASSINI),
+    ),
+    f"racks of two with uplinks of {CONTENDED_CAPACITY}, three workers each": (
+        {"fabric": _tree(CONTENDED_CAPACITY), "dynamic": _THREE_EACH},
+        (THEMIS, TH_CASSINI),
+    ),
+    "100 candidates of Pollux": ({"cassini": {"candidates": 100}}, (POLLUX, PO_FABRIC)),
+    "Pollux may grow jobs at once": ({"pollux": {"scale_up": "any"}}, (POLLUX, PO_CASSINI)),
+    "Pollux leaves batch sizes alone": ({"pollux": {"tune_batch_size": False}}, (POLLUX, PO_CASSINI)),
+}
+"""What might decide the factors: changes to the trace of C15, and who is compared."""
+
+FULL: Tables = {
+    **_BUSY,
+    "dynamic": {
+        "run_time": _RUN_TIME,
+        "max_workers": 3,
+        "running": [
+            {"model": model, "batch_size": batch_size, "workers": WORKERS}
+            for number in (1, 2, 3, 4)
+            for _, model, batch_size in SNAPSHOTS[number]
+        ],
+        "arriving": [{"model": "DLRM", "workers": 3}, {"model": "ResNet50", "workers": 3}],
+    },
+}
+"""A cluster with no GPU to spare: the compatible jobs of NSDI'24 Table 2, and those of §5.3, of equal size so
+that their placements can be flipped."""
+
+
+def _with_100_candidates(contender: Contender, name: str) -> Contender:
+    settings = overlaid(contender.settings, {"cassini": {"candidates": 100}})
+    return Contender(name, contender.scheduler, settings)
+
+
+_TH_100 = _with_100_candidates(TH_FABRIC, "Th+CASSINI (fabric, 100 candidates)")
+_RANDOM_100 = _with_100_candidates(RANDOM_FABRIC, "Random+CASSINI (fabric, 100 candidates)")
+_FULL_CONTENDERS = (
+    THEMIS,
+    TH_CASSINI,
+    TH_FABRIC,
+    _TH_100,
+    RANDOM,
+    RANDOM_CASSINI,
+    RANDOM_FABRIC,
+    _RANDOM_100,
+)
+_FULL_PAIRS = (
+    *((THEMIS, augmented) for augmented in (TH_CASSINI, TH_FABRIC, _TH_100)),
+    *((RANDOM, augmented) for augmented in (RANDOM_CASSINI, RANDOM_FABRIC, _RANDOM_100)),
+)
+
+_MODEL_PARALLEL_SENSITIVITIES: Sensitivities = {
+    name: SENSITIVITIES[name]
+    for name in (
+        "workers as submitted",
+        "racks of two",
+        "100 candidates of Pollux",
+        "Pollux may grow jobs at once",
+    )
+}
+
+_SENSITIVITY_SEEDS = 3
+
+# After DLRM's first start: by then all jobs that its arrival moved have restarted, which takes 30 s.
+_REPLAY_AFTER_S = 120
+_REPLAY_FOR = "5 s"
+_REPLAYED = "DLRM"
+
+_NOBODY_LEFT = "with CASSINI DLRM meets nobody in any seed; on a full cluster (below) it does"
+_ONE_WORKER = (
+    "on two workers DLRM is no faster than on one in the catalogue, so Pollux, which doubles at most, leaves "
+    "it one, and that sends nothing"
+)
+
+
+def reproduce_c15(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduction:
+    """The mixed trace with its marks, a window of it on packets, and what decides its factors."""
+    found = outcomes(MIXED, CONTENDERS, progress, seeds=seeds)
+    rows = [
+        *_factor_rows(found, Published(1.5, 2.2), Published(1.6, 2.5)),
+        *_mark_rows(
+            found, {("DLRM", THEMIS.name): (27, _NOBODY_LEFT), ("DLRM", POLLUX.name): (33, _ONE_WORKER)}
+        ),
+        *_replay_rows(progress, seeds[0]),
+        *_full_rows(progress, seeds),
+        *sensitivity_rows(MIXED, SENSITIVITIES, progress, seeds[:_SENSITIVITY_SEEDS]),
+    ]
+    return Reproduction(
+        "C15",
+        "DLRM and ResNet50 arrive (NSDI'24 Fig 13)",
+        tuple(rows),
+        partial(
+            _figure, found, ("DLRM", "CamemBERT", "RoBERTa"), "DLRM and ResNet50 arrive on a busy testbed"
+        ),
+        (*_NOTES, _ADDED),
+    )
+
+
+def reproduce_c16(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduction:
+    """The trace of model-parallel jobs with its marks."""
+    found = outcomes(MODEL_PARALLEL, CONTENDERS, progress, seeds=seeds)
+    which = "the text does not say of which model the paper's factor is (Fig 14d)"
+    rows = [
+        *_factor_rows(found, Published(1.2, 1.6)),
+        *_mark_rows(found, {(_ALL, THEMIS.name): (29, which)}),
+        *sensitivity_rows(
+            MODEL_PARALLEL, _MODEL_PARALLEL_SENSITIVITIES, progress, seeds[:_SENSITIVITY_SEEDS]
+        ),
+    ]
+    return Reproduction(
+        "C16",
+        "Model-parallel jobs arrive (NSDI'24 Fig 14)",
+        tuple(rows),
+        partial(_figure, found, ("GPT1", "GPT3", "DLRM"), "Model-parallel jobs arrive on a busy testbed"),
+        (*_NOTES, _ADDED),
+    )
+
+
+def reproduce_c20(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduction:
+    """Marks of ResNet50 and CamemBERT in the runs of C15."""
+    found = outcomes(MIXED, _PAPER_CONTENDERS, progress, seeds=seeds)
+    rows = [
+        *(_resnet50_row(found, contender) for contender in _PAPER_CONTENDERS),
+        *(each for model in _FIG_19 for each in _count_rows(found, model)),
+    ]
+    return Reproduction(
+        "C20",
+        "ECN marks of ResNet50 and CamemBERT (NSDI'24 Fig 19)",
+        tuple(rows),
+        partial(_marks_figure, found),
+        _NOTES,
+    )
+
+
+_FIG_19 = ("ResNet50", "CamemBERT")
+_ALL = "all models"
+
+
+def _factor_rows(
+    found: Outcomes, themis: Published | None = None, pollux: Published | None = None
+) -> Iterator[Row]:
+    for pairs, published in ((_THEMIS_PAIRS, themis), (_POLLUX_PAIRS, pollux)):
+        for baseline, augmented in pairs:
+            yield from factor_rows(found, baseline, augmented, published, _most(found[baseline.name]))
+    yield from idle_rows(found)
+    for augmented in (TH_CASSINI, TH_FABRIC, PO_CASSINI, PO_FABRIC):
+        yield from mechanism_rows(found, augmented)
+
+
+def _most(runs: Sequence[ContenderRun]) -> str:
+    """What there is to win, for the comment of a row."""
+    average, tail = mean(each.slowdown for each in runs), mean(each.p99_slowdown for each in runs)
+    return (
+        f"without any contention it would win {average:.3g}×, and {tail:.3g}× at the 99th percentile of "
+        "iterations ÷ idle; the rest is who gets how many workers"
+    )
+
+
+def _mark_rows(found: Outcomes, published: Mapping[tuple[str, str], tuple[float, str]]) -> Iterator[Row]:
+    """By scheduler and model: how many times fewer packets are marked with CASSINI.
+
+    `published` has the paper's factor by model and scheduler, and why ours differs.
+    """
+    models = found[THEMIS.name][0].iterations["model"].unique().sort().to_list()
+    for baseline, augmented in ((THEMIS, TH_CASSINI), (POLLUX, PO_CASSINI)):
+        for model in (_ALL, *models):
+            paper, why = published.get((model, baseline.name), (None, ""))
+            yield marks_row(found, baseline, augmented, model, paper, why)
+    for baseline, augmented in ((THEMIS, TH_FABRIC), (POLLUX, PO_FABRIC)):
+        yield marks_row(found, baseline, augmented, _ALL)
+
+
+def marks_row(
+    found: Outcomes,
+    baseline: Contender,
+    augmented: Contender,
+    model: str,
+    paper: float | None = None,
+    why: str = "",
+    here: str = "",
+) -> Row:
+    """How many times fewer packets of a model are marked per iteration, and both counts; `here` goes first.
+
+    Counts differ too much between seeds for a mean of factors: it is the factor of the mean counts.
+    """
+    over, under = (_marks_by_seed(found[each.name], model) for each in (baseline, augmented))
+    change = estimate([less - more for more, less in zip(over, under, strict=True)])
+    counts = (
+        f"{mean(over):,.0f} and {mean(under):,.0f} per iteration, a change of {change.mean:,.0f} ({change})"
+    )
+    quantity = f"{here}{model}: ECN marks, {baseline.name} ÷ {augmented.name}"
+    comment = f"{counts}; {why}" if why else counts
+    if mean(under) > 0:
+        return Row(quantity, paper, mean(over) / mean(under), "×", comment)
+    printed = None if paper is None else f"{paper:g}×"
+    return Row(quantity, printed, "none left" if mean(over) > 0 else "none in either", "", comment)
+
+
+def _marks_by_seed(runs: Sequence[ContenderRun], model: str) -> list[float]:
+    """Marks per iteration, of those seeds in which the model ran."""
+    return [each.marks(None if model == _ALL else model) for each in runs]
+
+
+def _count_rows(found: Outcomes, model: str) -> Iterator[Row]:
+    for contender in _PAPER_CONTENDERS:
+        counts = estimate(_marks_by_seed(found[contender.name], model))
+        yield Row(f"{model}: ECN marks per iteration, {contender.name}", None, counts.mean, "", str(counts))
+
+
+def _resnet50_row(found: Outcomes, contender: Contender) -> Row:
+    """Whether ResNet50 has fewer marks than other models have on average."""
+    runs = found[contender.name]
+    others = sorted(set(runs[0].iterations["model"]) - {"ResNet50"})
+    ours = mean(_marks_by_seed(runs, "ResNet50"))
+    theirs = mean(mean(_marks_by_seed(runs, model)) for model in others)
+    return Row(
+        f"{contender.name}: ResNet50 against the mean of the other models",
+        "fewer marks",
+        "fewer marks" if ours < theirs else "no fewer marks",
+        "",
+        f"{ours:,.0f} and {theirs:,.0f} per iteration",
+    )
+
+
+def _full_rows(progress: Progress, seeds: Sequence[int]) -> Iterator[Row]:
+    """The same where jobs have to share links, as nobody packs them or no GPU is to spare."""
+    here = "a full cluster of Table 2's jobs: "
+    found = outcomes(FULL, _FULL_CONTENDERS, progress, seeds=seeds, said=here)
+    for pair in _FULL_PAIRS:
+        yield pair_row(f"{here}{pair[0].name} ÷ {pair[1].name}, mean iteration ÷ idle", found, pair)
+        yield marks_row(found, *pair, "DLRM", here=here)
+
+
+def _replay_rows(progress: Progress, seed: int) -> Iterator[Row]:
+    """A window with DLRM on packets, whose marks come out of queues instead of a fit."""
+    for contender in (THEMIS, TH_CASSINI):
+        progress(f"packets, {contender.name}, seed {seed}")
+        run = simulate_cluster(parse_trace(contender.trace(MIXED, seed)), contender.scheduler)
+        jobs = {each["job"]: each["first_start_s"] for each in run.tables["jobs"].iter_rows(named=True)}
+        at_s = round(jobs[_REPLAYED] + _REPLAY_AFTER_S)
+        compared = replay(run, at_s, parse_duration(_REPLAY_FOR) / 1e12).comparison().to_dicts()
+        (dlrm,) = (each for each in compared if each["job"] == _REPLAYED)
+        others = ", ".join(
+            f"{each['job']} {each['marks_replayed']:,.0f} ({each['marks']:,.0f})"
+            for each in compared
+            if each is not dlrm and max(each["marks"], each["marks_replayed"]) > 0
+        )
+        yield Row(
+            f"on packets, {contender.name}: ECN marks per iteration of {_REPLAYED}",
+            None,
+            dlrm["marks_replayed"],
+            "",
+            f"{dlrm['marks']:,.0f} on flows; iterations of {1e3 * dlrm['iteration_s_replayed']:,.0f} ms, on "
+            f"flows {1e3 * dlrm['iteration_s']:,.0f} ms; {dlrm['iterations_replayed']} iterations within "
+            f"{_REPLAY_FOR} from {at_s} s on, seed {seed}; other jobs (on flows): {others or 'no marks'}",
+        )
+
+
+_NOTES = (
+    f"Means and 95% intervals (Student's t) over seeds {SEEDS[0]} to {SEEDS[-1]}, which draw workers, ties "
+    "and jitter. Factors of iterations are means of the factors of each seed.",
+    "Jobs run for 20 min and the others arrive after 2. Mean and 99th percentile of all iterations also say "
+    "who got how many workers: one of DLRM on 11 takes 1.4 s idle, and one of CamemBERT 0.1 s. Where DLRM is "
+    "sped up it makes more than 1% of all iterations, and the 99th percentile becomes one of its own: the "
+    "paper's measure then says that they got slower. So each is also divided by what it takes on an idle "
+    "network, on as many workers.",
+    "Themis alone is near idle on this testbed: jobs of up to four workers fit into a rack, and share no "
+    "link there. So slots have nothing to keep apart: what is won is won by the choice of placements.",
+    "Marks of the flow engine are a fit to the packet engine (X3); a window of C15 is rerun on packets.",
+    f"{TH_CASSINI.name} and {PO_CASSINI.name} rank candidates as Algorithm 2 does; (fabric) counts all "
+    f"links, those that are not shared as 1, and solves loops. Sensitivities: {_SENSITIVITY_SEEDS} seeds.",
+)
+
+_ADDED = (
+    "The trace is taken as examples/cluster has it. What decides was looked for afterwards: sensitivities, "
+    "the full cluster and its 100 candidates were chosen with these results known."
+)
+
+
+def marks_per_iteration(model: str) -> Callable[[ContenderRun], npt.NDArray[np.float64]]:
+    def of_run(each: ContenderRun) -> npt.NDArray[np.float64]:
+        rows = each.iterations if model == _ALL else each.of_model(model)
+        counts = rows["count"].to_numpy()
+        return np.repeat(rows["marks"].to_numpy() / counts, counts)
+
+    return of_run
+
+
+def _marks_panel(found: Outcomes, model: str) -> Distribution:
+    return Distribution(
+        model,
+        "ECN marks per iteration",
+        pooled(found, _PAPER_CONTENDERS, marks_per_iteration(model)),
+        log=True,
+    )
+
+
+def _figure(found: Outcomes, models: Sequence[str], title: str) -> Figure:
+    shown = (*_PAPER_CONTENDERS, IDEAL)
+    return contenders_figure(
+        themis_over_time(found),
+        (
+            iteration_distribution(found, shown),
+            Distribution(
+                "Po+CASSINI against Pollux's choice",
+                "score of shared links",
+                scores(found, PO_CASSINI),
+                "links",
+                legend="upper left",
+            ),
+            *(_marks_panel(found, model) for model in models),
+        ),
+        title,
+    )
+
+
+def _marks_figure(found: Outcomes) -> Figure:
+    return contenders_figure(
+        [], [_marks_panel(found, model) for model in _FIG_19], "ECN marks while DLRM and ResNet50 arrive"
+    )

@@ -1,0 +1,142 @@
+"""C9: how often the agents of a cluster bring jobs back to their slots (NSDI'24 §5.7 and Fig 17)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from statistics import mean
+
+from matplotlib.figure import Figure
+
+from hocket.cluster.simulation import simulate_cluster
+from hocket.cluster.trace import parse_trace
+from hocket.figures.bars import GroupedBars, bars_figure
+from hocket.results import Run
+from hocket_reproduce.targets.cluster import (
+    SEEDS,
+    TH_CASSINI,
+    THEMIS,
+    Contender,
+    ContenderRun,
+    estimate,
+    row,
+)
+from hocket_reproduce.targets.setting import (
+    CAPACITY,
+    ITERATIONS,
+    JITTER,
+    SNAPSHOTS,
+    WORKERS,
+    Tables,
+)
+from hocket_reproduce.targets.target import Progress, Reproduction, Row
+
+FIG_17 = (1, 2, 3)
+"""The snapshots that it shows."""
+LIMIT = 2.0
+"""NSDI'24 §5.7: less than two adjustments per minute in all cases."""
+JITTERS = (JITTER, 0.02, 0.05)
+"""No paper says how much compute times vary; the first is what plans and traces have."""
+
+_NO_AGENT = Contender("Th+CASSINI without agents", "themis+cassini", {"cassini": {"adjust": False}})
+
+
+def snapshot_trace(number: int, jitter: float = JITTER) -> Tables:
+    """A snapshot of Table 2 as a trace: each job has a worker on either side of one link."""
+    jobs = SNAPSHOTS[number]
+    sides = {"left": len(jobs), "right": len(jobs), "nic": CAPACITY, "bottleneck": CAPACITY}
+    return {
+        "fabric": {"dumbbell": sides},
+        "cluster": {"jitter": jitter},
+        "jobs": [
+            {
+                "name": name,
+                "model": model,
+                "batch_size": batch_size,
+                "workers": WORKERS,
+                "min_workers": WORKERS,
+                "iterations": ITERATIONS,
+                "placement": [f"s{place}", f"s{len(jobs) + place}"],
+            }
+            for place, (name, model, batch_size) in enumerate(jobs)
+        ],
+    }
+
+
+def reproduce(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduction:
+    """Adjustments per minute of snapshots 1 to 3 in a cluster run, and what slots cost and win there."""
+    rows = []
+    found: dict[float, list[float]] = {jitter: [] for jitter in JITTERS}
+    for number in FIG_17:
+        for jitter in JITTERS:
+            progress(f"snapshot {number}, {jitter:.0%} jitter")
+            runs = [_run(snapshot_trace(number, jitter), TH_CASSINI, seed) for seed in seeds]
+            found[jitter].append(mean(_most(each) for each in runs))
+            rows.append(_adjustment_row(number, jitter, runs))
+        progress(f"snapshot {number}, slowdowns")
+        rows.extend(_slowdown_rows(number, seeds))
+    return Reproduction(
+        "C9",
+        "Agents that bring jobs back to their slots (NSDI'24 Fig 17)",
+        tuple(rows),
+        partial(_figure, found),
+        (
+            f"Each job of a snapshot has {WORKERS} workers, one on either side of one link of {CAPACITY}, "
+            f"and runs {ITERATIONS:,} iterations under Themis with CASSINI, which gives it slots. Seeds "
+            f"{seeds[0]} to {seeds[-1]}.",
+            "A rate is of one job while it runs; of a snapshot, the one of the job that is adjusted most.",
+            "H7 has the same on one link with slots as far apart as an ideal iteration, and clock errors.",
+        ),
+    )
+
+
+def adjustments_per_minute(run: Run) -> Mapping[str, float]:
+    """By job, over the time from its first iteration to its end."""
+    return {
+        each["job"]: 60 * each["adjustments"] / (each["end_s"] - each["first_start_s"])
+        for each in run.tables["jobs"].iter_rows(named=True)
+    }
+
+
+def _run(tables: Tables, contender: Contender, seed: int) -> Run:
+    return simulate_cluster(parse_trace(contender.trace(tables, seed)), contender.scheduler)
+
+
+def _most(run: Run) -> float:
+    return max(adjustments_per_minute(run).values())
+
+
+def _adjustment_row(number: int, jitter: float, runs: Sequence[Run]) -> Row:
+    rates = estimate([_most(each) for each in runs])
+    by_job = ", ".join(
+        f"{job} {mean(adjustments_per_minute(each)[job] for each in runs):.2g}"
+        for job in adjustments_per_minute(runs[0])
+    )
+    quantity = f"snapshot {number}, {jitter:.0%} jitter: most adjustments per minute"
+    slotted = mean(ContenderRun(each).slotted for each in runs)
+    comment = f"{rates.mean:.2g} ({rates}); by job {by_job}; {slotted:.0%} of sets of jobs get slots"
+    if jitter != JITTER:
+        return Row(quantity, None, rates.mean, "", comment)
+    limit = f"below {LIMIT:g}"
+    return Row(quantity, limit, limit if rates.mean < LIMIT else f"{rates.mean:.1f}", "", comment)
+
+
+def _slowdown_rows(number: int, seeds: Sequence[int]) -> Iterator[Row]:
+    """What slots win over starts as they come, with agents and without."""
+    for contender in (THEMIS, _NO_AGENT, TH_CASSINI):
+        runs = [ContenderRun(_run(snapshot_trace(number), contender, seed)) for seed in seeds]
+        tail = mean(each.p99_slowdown for each in runs)
+        yield row(
+            f"snapshot {number}: iteration ÷ idle, {contender.name}",
+            None,
+            estimate([each.slowdown for each in runs]),
+            "×",
+            f"99th percentile {tail:.3g}×",
+        )
+
+
+def _figure(found: Mapping[float, Sequence[float]]) -> Figure:
+    groups = [f"snapshot {number}" for number in FIG_17]
+    values = {f"{jitter:.0%} jitter": rates for jitter, rates in found.items()}
+    return bars_figure(
+        [GroupedBars("of the job with most of them", "adjustments per minute", groups, values)],
+        "Adjustments in a cluster run",
+    )

@@ -1,0 +1,148 @@
+"""R4: All-To-All and All-Reduce on one switch under six congestion controls (HOTI'22 Fig 4)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from hocket_reproduce.figures.queues import QueuePanel, queues_figure
+from hocket_reproduce.targets import packets
+from hocket_reproduce.targets.packets import Control, Ran
+from hocket_reproduce.targets.target import Progress, Reproduction, Row
+
+SIZES = ((8, 10 * 10**6), (128, 128 * 10**6))
+"""§IV-B: GPUs, and bytes per collective."""
+
+_SAMPLES = 500
+# Completion times this close are the same.
+_ALIKE = 0.05
+# A queue that never exceeds this much per port is flat: that is what one window holds, and a twelfth of the
+# length from which on DCQCN marks.
+_FLAT_BYTES = 52_000
+
+
+@dataclass(frozen=True)
+class Collectives:
+    """A direct All-Reduce; its first half, the reduce-scatter, sends what an All-To-All does."""
+
+    ran: Ran
+
+    @property
+    def all_to_all_ms(self) -> float:
+        """When the first half was complete."""
+        return 1e3 * self.ran.step_ends_s[0]
+
+    @property
+    def all_reduce_ms(self) -> float:
+        """When all was complete."""
+        return 1e3 * self.ran.ended_s
+
+    @property
+    def longest_port_bytes(self) -> int:
+        """The most that ever waited at one port of the switch."""
+        return int(self.ran.tables["ports"]["peak_bytes"].to_numpy().max())
+
+
+def measure(
+    gpus: int, data_bytes: int, controls: Sequence[Control], progress: Progress
+) -> dict[str, Collectives]:
+    """The collectives of `gpus` GPUs on one switch under each of `controls`, by name."""
+    half = packets.all_to_all(gpus, data_bytes)
+    # 500 samples of what an All-Reduce takes at line rate.
+    ideal_ps = 2 * data_bytes * 8 * 10**12 // packets.RATE_BPS
+    ran = packets.run_steps(
+        packets.one_switch(gpus),
+        controls,
+        [half, half],
+        ideal_ps // _SAMPLES,
+        lambda doing: progress(f"{gpus} GPUs: {doing}"),
+    )
+    return {control.name: Collectives(each) for control, each in zip(controls, ran, strict=True)}
+
+
+def reproduce(progress: Progress) -> Reproduction:
+    """Queues, PAUSE frames and completion times; and what the order of sending has to do with them."""
+    measured = {gpus: measure(gpus, data, packets.CONTROLS, progress) for gpus, data in SIZES}
+    unrotated = {}
+    for gpus, data in SIZES:
+        steps = [packets.all_to_all(gpus, data, rotated=False)]
+        (unrotated[gpus],) = packets.run_steps(
+            packets.one_switch(gpus), [packets.PFC_ONLY], steps, 10**9, lambda _: progress("another order")
+        )
+    rows = [row for gpus, runs in measured.items() for row in _rows(gpus, runs)]
+    rows.extend(
+        Row(
+            f"{gpus} GPUs, all to GPU 0 first, then 1, …: longest queue, PFC only",
+            None,
+            packets.peak_mb(unrotated[gpus], "switch"),
+            "MB",
+            f"{packets.peak_mb(runs['PFC only'].ran, 'switch'):.2f} MB when each GPU starts with the next "
+            f"one; "
+            f"the last ends after {1e3 * unrotated[gpus].ended_s:.3f} ms, "
+            f"{runs['PFC only'].all_to_all_ms:.3f} ms when each starts with the next one",
+        )
+        for gpus, runs in measured.items()
+    )
+    return Reproduction(
+        "R4",
+        "Collectives on one switch (HOTI'22 Fig 4)",
+        tuple(rows),
+        partial(_figure, measured),
+        (
+            "10 MB on 8 GPUs and 128 MB on 128 GPUs, 200 Gbps, 500 ns, a buffer of 32 MB. All-Reduce is "
+            "direct: a "
+            "reduce-scatter, then an all-gather once that is complete, in each of which every GPU sends 1/N "
+            "of the "
+            f"data to each other. {packets.PARAMETERS}",
+            "Each GPU's NIC serves its messages in turn, packet by packet, and starts with the one to the "
+            "next "
+            "GPU: no two GPUs ever send to the same one at once. The flat queues come from that order, not "
+            "from "
+            "any policy; the last rows have the other order.",
+        ),
+    )
+
+
+def _rows(gpus: int, runs: Mapping[str, Collectives]) -> Iterator[Row]:
+    pauses = {name: each.ran.counters["pauses"] for name, each in runs.items()}
+    yield Row(
+        f"{gpus} GPUs: PAUSE frames under any policy",
+        "none",
+        "none" if not any(pauses.values()) else str(pauses),
+    )
+    longest = {name: each.longest_port_bytes for name, each in runs.items()}
+    yield Row(
+        f"{gpus} GPUs: flat queues",
+        "yes",
+        "yes" if max(longest.values()) <= _FLAT_BYTES else "no",
+        "",
+        "at most "
+        + ", ".join(f"{bytes_ / 1e3:.1f} kB ({name})" for name, bytes_ in longest.items())
+        + " at a port",
+    )
+    for name, times_ms in (
+        ("All-To-All", {name: each.all_to_all_ms for name, each in runs.items()}),
+        ("All-Reduce", {name: each.all_reduce_ms for name, each in runs.items()}),
+    ):
+        spread = max(times_ms.values()) / min(times_ms.values()) - 1
+        yield Row(
+            f"{gpus} GPUs: equal completion times of {name}",
+            "yes",
+            "yes" if spread < _ALIKE else "no",
+            "",
+            ", ".join(f"{control} {time_ms:.3f} ms" for control, time_ms in times_ms.items())
+            + ": HPCC sends 42 bytes more with each packet of 1,000, and aims at 95% of the link",
+        )
+
+
+def _figure(measured: Mapping[int, Mapping[str, Collectives]]) -> Figure:
+    gpus = max(measured)
+    panels = []
+    for name, run in measured[gpus].items():
+        times_ms = np.linspace(0, run.all_reduce_ms, _SAMPLES)
+        queue_mb = packets.switch_queue_mb(run.ran, "switch", times_ms)
+        panels.append(QueuePanel(name, times_ms, {"": queue_mb}))
+    title = f"Queue of the switch during All-Reduce on {gpus} GPUs; its first half is an All-To-All"
+    return queues_figure(panels, 3, title, log=True)

@@ -1,0 +1,96 @@
+"""Parameters that reproductions share, each with its source, and plans made from them.
+
+They were written down before any result was compared, and none was changed to come closer to a paper.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+Tables: TypeAlias = dict[str, Any]
+"""A plan, or one of its tables, as a TOML reader returns it."""
+
+SEED = 1
+CAPACITY = "50 Gbps"
+"""NSDI'24 §5.1 and HotNets'22 §2: NICs of 50 Gbps; the catalogue is calibrated against such a link."""
+
+NIC = CAPACITY
+"""What jobs of the catalogue send with, whatever the link that they share carries."""
+
+CONTENDED_CAPACITY = "42 Gbps"
+"""What two DCQCN jobs carried together when sharing a link of 50 Gbps: 21 Gbps each, HotNets'22 Fig 1b."""
+
+ITERATIONS = 1_000
+"""HotNets'22 §2 and NSDI'24 §2.2 run each job for 1,000 iterations."""
+
+JITTER = 0.01
+"""Standard deviation of compute times; no paper gives one. 1% is what plans tolerate by default."""
+
+WORKERS = 2
+"""HotNets'22 Fig 1: two workers per job; NSDI'24 Table 2 does not say."""
+
+PRECISION_DEG = 5.0
+"""NSDI'24 §5.1: unless otherwise stated, time-shifts are sought in steps of 5°."""
+
+# (job, model, batch size) of NSDI'24 Table 2.
+SNAPSHOTS: Mapping[int, tuple[tuple[str, str, int], ...]] = {
+    1: (("wideresnet101", "WideResNet101", 800), ("vgg16", "VGG16", 1400)),
+    2: (("vgg19", "VGG19", 1400), ("vgg16", "VGG16", 1700), ("resnet50", "ResNet50", 1600)),
+    3: (("vgg19", "VGG19", 1024), ("vgg16", "VGG16", 1200)),
+    4: (("roberta-1", "RoBERTa", 12), ("roberta-2", "RoBERTa", 12)),
+    5: (("bert", "BERT", 8), ("vgg19", "VGG19", 1400), ("wideresnet101", "WideResNet101", 800)),
+}
+
+
+def workload(name: str, model: str, batch_size: int, **policy: object) -> Tables:
+    """A job of the catalogue on two workers, with further keys of a plan's `[[jobs]]`."""
+    catalogue = {"workload": model, "batch_size": batch_size, "workers": WORKERS, "nic": NIC}
+    return {"name": name, **catalogue, **policy}
+
+
+def snapshot(number: int) -> list[Tables]:
+    """The jobs of a snapshot of NSDI'24 Table 2."""
+    return [workload(*job) for job in SNAPSHOTS[number]]
+
+
+def link_plan(
+    name: str,
+    jobs: Sequence[Tables],
+    *,
+    capacity: str = CAPACITY,
+    iterations: int = ITERATIONS,
+    rates_until: str = "0 s",
+    priority_queues: int = 8,
+) -> Tables:
+    """A plan of `jobs` on one link, whose rates are recorded until `rates_until`."""
+    return {
+        "name": name,
+        "seed": SEED,
+        "link": {
+            "capacity": capacity,
+            "precision_deg": PRECISION_DEG,
+            "priority_queues": priority_queues,
+        },
+        "run": {"iterations": iterations, "record_rates_until": rates_until},
+        "jobs": list(jobs),
+    }
+
+
+def each_with(jobs: Sequence[Tables], **policy: object) -> list[Tables]:
+    """`jobs`, all with the same further keys."""
+    return [{**job, **policy} for job in jobs]
+
+
+def shifted(
+    jobs: Sequence[Tables], time_shifts_s: Mapping[str, float], *, readjust: bool = False
+) -> list[Tables]:
+    """`jobs` with their time-shifts, kept by the agent of NSDI'24 §5.7 if `readjust`."""
+    return [{**job, "time_shift": in_time(time_shifts_s[job["name"]]), "readjust": readjust} for job in jobs]
+
+
+def in_time(time_s: float) -> str:
+    """A duration as plans spell it, to the nearest picosecond.
+
+    >>> in_time(0.12)
+    '120000000000 ps'
+    """
+    return f"{round(time_s * 1e12)} ps"

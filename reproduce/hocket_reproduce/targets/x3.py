@@ -1,0 +1,290 @@
+"""X3: ECN marks of the flow engine's model against the packet engine; the model is fitted anew."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from hocket import _hocket
+from hocket.cluster.marks import CONGESTION, FITTED, RATE_BPS, SWITCH, Marks
+from hocket.compat import compatibility
+from hocket.engines.network import build_network
+from hocket.engines.run import simulate
+from hocket.engines.specs import plain
+from hocket.plan import parse_plan
+from hocket.results import Run, frame
+from hocket.units import format_rate
+from hocket_reproduce.targets.measure import PS_PER_S
+from hocket_reproduce.targets.setting import (
+    CAPACITY,
+    JITTER,
+    SEED,
+    SNAPSHOTS,
+    Tables,
+    in_time,
+    link_plan,
+    shifted,
+    snapshot,
+    workload,
+)
+from hocket_reproduce.targets.target import Progress, Reproduction, Row
+
+SEEDS = (1, 2, 3)
+CAPS = ("30 Gbps", "40 Gbps")
+"""What the flows ask for: two of them fill the link, and marks hardly depend on it beyond that."""
+
+MOST_FLOWS = 6
+
+ITERATIONS = 10
+"""Of each job of a case, for a few seconds of packets."""
+
+_FOR_EVER_S = 10.0
+_JOIN_S = 0.2
+"""From one flow's coming to the next one's: by half of that the burst is over."""
+_EARLY_S = 0.005
+_RETURN_S = 0.04
+_SHORT_S, _LONG_S = 0.02, 0.2
+"""How long a flow is gone that comes back: less than rates need to recover, and more."""
+
+
+_LONGER = (
+    "phases that hardly meet on the flow engine meet on packets, where a phase takes longer once DCQCN has "
+    "cut its rate"
+)
+_SMALL = (
+    "the model shares marks by bytes; on packets a flow that asks for little has more, and phases take longer"
+)
+_TOGETHER = (
+    "three flows that come within a burst of each other share a queue on packets; the model gives each a "
+    "burst of its own"
+)
+_WHY = {2: _SMALL, 5: _TOGETHER}
+_EDGES = "on packets each edge of a ring goes at its own rate, on the flow engine all at that of the slowest"
+_FULL = (
+    "headers take 2% of a link, so that packets queue where payloads just fit; and as long as DCQCN's rates "
+    "lie far above 25 Gbps, cuts change nothing"
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """Jobs on a fabric; `why` says what the flow engine leaves out that matters here."""
+
+    name: str
+    fabric: Tables
+    jobs: Sequence[Tables]
+    why: str = ""
+
+    def plan(self, engine: str) -> Tables:
+        """For `hocket.simulate`."""
+        return {
+            "name": self.name,
+            "seed": SEED,
+            "fabric": self.fabric,
+            "switch": SWITCH,
+            "run": {"engine": engine, "iterations": ITERATIONS},
+            "jobs": [{"congestion": CONGESTION, "jitter": JITTER, **job} for job in self.jobs],
+        }
+
+
+def fit(progress: Progress, caps: Sequence[str] = CAPS, seeds: Sequence[int] = SEEDS) -> Marks:
+    """The model as the packet engine shows it: flows join one after another; one leaves and comes back."""
+    joins = []
+    for cap, seed in product(caps, seeds):
+        progress(f"flows of {cap}, seed {seed}")
+        joins.append(_joins(cap, seed))
+    early, late, end = np.mean(joins, axis=0)
+    per_second = (end - late) / (_JOIN_S / 2)
+    bursts = end - per_second * _JOIN_S
+    begun = (early - per_second * _EARLY_S).sum() / bursts.sum()
+    short, long = (
+        np.mean([_return_burst(cap, seed, gone_s, per_second[0]) for cap, seed in product(caps, seeds)])
+        for gone_s in (_SHORT_S, _LONG_S)
+    )
+    # Jobs come back again and again: one that does is marked more than one that comes for the first time.
+    bursts *= long / bursts[0]
+    return Marks(
+        tuple(per_second.tolist()),
+        tuple(bursts.tolist()),
+        settling_ps=_time_constant_ps(_EARLY_S, float(begun)),
+        recovery_ps=_time_constant_ps(_SHORT_S, float(short / long)),
+    )
+
+
+def _time_constant_ps(elapsed_s: float, part: float) -> int:
+    """Of what has come to `part` of its end after `elapsed_s`."""
+    return round(-elapsed_s / math.log(1 - part) * PS_PER_S)
+
+
+def _joins(cap: str, seed: int) -> npt.NDArray[np.float64]:
+    """Marks (3, n) since each flow but the first has come: early, and half of the way and all of it to the
+    next one.
+    """
+    jobs = [
+        _job(f"flow {number}", cap, _FOR_EVER_S, arrival=in_time(number * _JOIN_S))
+        for number in range(MOST_FLOWS)
+    ]
+    came_s = _JOIN_S * np.arange(1, MOST_FLOWS)
+    before, *after = (
+        [_marked(_until(jobs, time_s + later_s, seed)) for time_s in came_s]
+        for later_s in (0.0, _EARLY_S, _JOIN_S / 2, _JOIN_S)
+    )
+    return np.array([np.subtract(marks, before) for marks in after], dtype=np.float64)
+
+
+def _return_burst(cap: str, seed: int, gone_s: float, per_second: float) -> float:
+    """Marks beyond `per_second` each time a flow comes back to another after it was gone for `gone_s`."""
+    jobs = [_job("stays", cap, _FOR_EVER_S), _job("returns", cap, _RETURN_S, gone_s)]
+    run = _until(jobs, _FOR_EVER_S / 5, seed)
+    phases = run.tables["phases"]
+    together_s = float((phases["end_s"] - phases["start_s"]).sum())
+    return float(_marked(run) - per_second * together_s) / phases.height
+
+
+def _job(name: str, cap: str, up_s: float, down_s: float = 0.0, **policy: object) -> Tables:
+    up = {"start": in_time(down_s), "duration": in_time(up_s), "rate": cap}
+    return {
+        "name": name,
+        "period": in_time(down_s + up_s),
+        "up": [up],
+        "congestion": CONGESTION,
+        **policy,
+    }
+
+
+def _until(jobs: Sequence[Tables], until_s: float, seed: int) -> Run:
+    return simulate(
+        {
+            "seed": seed,
+            "link": {"capacity": format_rate(RATE_BPS)},
+            "switch": SWITCH,
+            "run": {"engine": "packet", "until": in_time(until_s), "record_flows": False},
+            "jobs": list(jobs),
+        }
+    )
+
+
+def _marked(run: Run) -> int:
+    return int(run.tables["ports"]["marked"].sum())
+
+
+def cases() -> Iterator[Case]:
+    """None of them was fitted to: the snapshots of NSDI'24 Table 2, jobs that meet on two links of its
+    testbed, and two that together ask for all of a link.
+    """
+    for number in SNAPSHOTS:
+        jobs = snapshot(number)
+        why = _WHY.get(number, _LONGER)
+        yield Case(f"snapshot {number}, at once", *_on_a_dumbbell(jobs), why)
+        shifts_s = compatibility(link_plan("shifts", jobs)).time_shifts_s
+        yield Case(f"snapshot {number}, shifted", *_on_a_dumbbell(shifted(jobs, shifts_s)), why)
+    # By the hash of their labels, the second meets the first between tor0 and agg0, and the third between
+    # tor2 and agg0, in both directions.
+    placed = zip(
+        (
+            workload("vgg16", "VGG16", 1400),
+            workload("roberta", "RoBERTa", 12),
+            workload("vgg19", "VGG19", 1400),
+        ),
+        (["s1", "s5"], ["s0", "s11"], ["s9", "s20"]),
+        strict=True,
+    )
+    three = [{**job, "placement": hosts} for job, hosts in placed]
+    yield Case("testbed, one of three meets two", {"testbed": "cassini"}, three, _EDGES)
+    full = [_job(name, "25 Gbps", 0.15, 0.05) for name in ("first", "second")]
+    yield Case("25 and 25 Gbps", *_on_a_dumbbell(full), _FULL)
+
+
+def _on_a_dumbbell(jobs: Sequence[Tables]) -> tuple[Tables, list[Tables]]:
+    """A fabric with one link in the middle, and the jobs with a worker on either side."""
+    sides = {"left": len(jobs), "right": len(jobs), "nic": CAPACITY, "bottleneck": CAPACITY}
+    placed = [{**job, "placement": [f"s{place}", f"s{place + len(jobs)}"]} for place, job in enumerate(jobs)]
+    return {"dumbbell": sides}, placed
+
+
+def modelled(case: Case) -> dict[str, float]:
+    """Marks per iteration of each job on the flow engine."""
+    plan = parse_plan(case.plan("flow"))
+    network = build_network(plan)
+    options: _hocket._ClusterOptions = {
+        "seed": SEED,
+        "priority_queues": plan.priority_queues,
+        "merge": 0.0,
+        "marks": FITTED.spec(),
+    }
+    engine = _hocket.ClusterRun(network.fabric, options)
+    ways = zip(network.crossings(plan, None), network.inputs(plan, None), strict=True)
+    for job, (crossings, inputs) in zip(plan.jobs, ways, strict=True):
+        spec: _hocket._StartSpec = {
+            "profile": plain(plan.profiles_of(job)[0]),
+            "crossings": crossings,
+            "inputs": inputs,
+            "at_ps": job.time_shift_ps or 0,
+            "iterations": ITERATIONS,
+            "share": ("fair", 1.0),
+            "priority": 0,
+            "jitter": job.jitter,
+        }
+        engine.start(engine.add(job.name), spec)
+    running = len(plan.jobs)
+    while running > 0:
+        running -= len(engine.advance(round(_FOR_EVER_S * ITERATIONS * PS_PER_S)))
+    rows = frame(engine.take_tables()["iterations"])
+    sums = [float(rows.filter(pl.col("job") == number)["marks"].sum()) for number in range(len(plan.jobs))]
+    return {job.name: total / ITERATIONS for job, total in zip(plan.jobs, sums, strict=True)}
+
+
+def counted(case: Case) -> dict[str, float]:
+    """Marks per iteration of each job on the packet engine."""
+    flows = simulate(case.plan("packet")).tables["flows"]
+    of_job = {job["name"]: flows.filter(pl.col("job") == job["name"])["marks"] for job in case.jobs}
+    return {name: float(marks.sum()) / ITERATIONS for name, marks in of_job.items()}
+
+
+def reproduce(progress: Progress) -> Reproduction:
+    """The model's numbers as they are used and fitted anew, and its marks beside those of packets."""
+    fitted = fit(progress)
+    rows = list(_fit_rows(fitted))
+    ratios = []
+    for case in cases():
+        progress(case.name)
+        model, packets = modelled(case), counted(case)
+        for name, marks in packets.items():
+            row = Row(f"{case.name}: {name}, marks per iteration", model[name], marks)
+            rows.append(replace(row, comment=case.why) if row.differs else row)
+            if model[name] > 0 and marks > 0:
+                ratios.append(marks / model[name])
+    middle = float(np.median(ratios))
+    rows.append(Row("marks on packets ÷ the model's, median", None, middle, "", "over the rows above"))
+    return Reproduction(
+        "X3",
+        "ECN marks: the flow engine's model against the packet engine",
+        tuple(rows),
+        notes=(
+            f"The model is fitted to flows of {' and '.join(CAPS)} that join one after another on a link of "
+            f"{CAPACITY}, and to one that comes and goes, with seeds {', '.join(map(str, SEEDS))}. Marks are "
+            "packets of 4,096 bytes. WRED from 1,000 to 2,000 cells of 80 bytes, P_max 0.2, DCQCN as in H1.",
+            f"The cases were not fitted to: catalogue jobs on two workers, {ITERATIONS} iterations with "
+            f"{JITTER:.0%} jitter.",
+            "Bursts are those of flows that come back. In an earlier form they were those of flows that come "
+            "for the first time, smaller by a third, and the model had 0.5 to 1.0 times the marks of the "
+            "snapshots; what the fit itself shows of flows that come back led to this one.",
+        ),
+        columns=("flow engine", "packet engine"),
+    )
+
+
+def _fit_rows(fitted: Marks) -> Iterator[Row]:
+    pairs = zip(FITTED.per_second, fitted.per_second, FITTED.per_join, fitted.per_join, strict=True)
+    for flows, (used, found, used_join, found_join) in enumerate(pairs, start=2):
+        yield Row(f"fit: marks per second of {flows} flows", used, found)
+        yield Row(f"fit: further marks as number {flows} comes", used_join, found_join)
+    for name, used_ps, found_ps in (
+        ("a burst's time constant", FITTED.settling_ps, fitted.settling_ps),
+        ("time constant of recovery", FITTED.recovery_ps, fitted.recovery_ps),
+    ):
+        yield Row(f"fit: {name}", used_ps / 1e9, found_ps / 1e9, "ms")

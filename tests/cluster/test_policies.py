@@ -1,0 +1,89 @@
+"""Schedulers by name, and what is wrong with a name or with a class of one's own."""
+
+from pathlib import Path
+
+import pytest
+
+from hocket.cluster.policies import load_policy
+from hocket.cluster.trace import Trace, parse_trace
+from hocket.errors import InputError
+from hocket.schedulers.ideal import Ideal
+from hocket.schedulers.pollux import Pollux
+from hocket.schedulers.random_placement import RandomPlacement
+from hocket.schedulers.themis import Themis
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    job = {"name": "a", "model": "VGG16", "batch_size": 1400, "workers": 2, "iterations": 10}
+    return parse_trace({"fabric": {"testbed": "cassini"}, "jobs": [job], "seed": 3})
+
+
+@pytest.mark.parametrize(
+    ("title", "scheduler", "cassini"),
+    [
+        ("themis", Themis, False),
+        ("themis+cassini", Themis, True),
+        ("pollux", Pollux, False),
+        ("pollux-osdi21", Pollux, False),
+        ("pollux-adaptdl+cassini", Pollux, True),
+        ("random", RandomPlacement, False),
+        ("ideal", Ideal, False),
+    ],
+)
+def test_a_name_is_a_scheduler_with_cassini_or_without(
+    trace: Trace, title: str, scheduler: type, cassini: bool
+) -> None:
+    policy = load_policy(title, trace)
+    assert isinstance(policy.scheduler, scheduler)
+    assert (policy.cassini, policy.title) == (cassini, title)
+
+
+def test_a_class_of_ones_own_gets_the_seed(trace: Trace, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "class Mine:\n    def __init__(self, seed):\n        self.seed = seed\n    schedule = print\n"
+    )
+    policy = load_policy(f"{file}:Mine+cassini", trace)
+    assert (policy.title, vars(policy.scheduler)) == ("Mine+cassini", {"seed": 3})
+
+
+@pytest.mark.parametrize(
+    ("title", "message"),
+    [
+        ("themsi", "scheduler 'themsi': is not known; did you mean 'themis'?"),
+        (
+            "x",
+            "scheduler 'x': is not known; known are themis, pollux, pollux-osdi21, pollux-adaptdl, random, "
+            "ideal, and FILE.py:Class",
+        ),
+        (
+            "ideal+cassini",
+            "scheduler 'ideal+cassini': its jobs share no link, so CASSINI has nothing to choose",
+        ),
+        ("nowhere.py:Mine", "scheduler 'nowhere.py:Mine': there is no file 'nowhere.py'"),
+        ("mine.py:Mine", "scheduler 'mine.py:Mine': mine.py has no class 'Mine'; did you mean 'Mind'?"),
+        (
+            "mine.py:Mind",
+            "scheduler 'mine.py:Mind': Mind(seed=3) raised TypeError: Mind() takes no arguments",
+        ),
+        ("mine.py:Mute", "scheduler 'mine.py:Mute': Mute has no method schedule(state, candidates)"),
+        ("bad.py:Mine", "scheduler 'bad.py:Mine': bad.py raised ZeroDivisionError: division by zero"),
+        (
+            "mine.txt:Mine",
+            "scheduler 'mine.txt:Mine': mine.txt is not a Python file: its name must end in .py",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_name_is_said(
+    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, title: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(
+        "class Mind: pass\nclass Mute:\n    def __init__(self, seed): pass\n", encoding="utf-8"
+    )
+    Path("bad.py").write_text("1 / 0\n", encoding="utf-8")
+    Path("mine.txt").touch()
+    with pytest.raises(InputError) as error:
+        load_policy(title, trace)
+    assert str(error.value) == message
