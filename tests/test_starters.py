@@ -56,7 +56,9 @@ def test_the_alternatives_of_a_choice_stand_in_its_comments(name: str) -> None:
     text = find_starter(name).text
     schema = trace_schema() if name == "cluster" else plan_schema()
     comments = " ".join(line for line in text.splitlines() if line.startswith("#"))
-    choices = list(chosen(tomllib.loads(text), schema, schema))
+    # A key that the starter's engine does not read is a comment itself.
+    all_keys = re.sub(r"^# (\w+ = )", r"\1", text, flags=re.MULTILINE)
+    choices = list(chosen(tomllib.loads(all_keys), schema, schema))
     assert choices
     for alternatives in choices:
         for alternative in alternatives:

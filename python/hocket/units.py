@@ -324,8 +324,10 @@ def format_duration(duration_ps: int) -> str:
 
     >>> format_duration(180_000_000_000)
     '180 ms'
+    >>> format_duration(0)
+    '0 s'
     """
-    return _format(duration_ps, _DURATION)
+    return _format(duration_ps, _DURATION) if duration_ps else "0 s"
 
 
 def format_rate(rate_bps: int) -> str:
@@ -468,7 +470,9 @@ def _plain(value: int, dimension: _Dimension) -> str:
 
 
 def _written(value: int, dimension: _Dimension) -> str:
-    return format_bytes(value) if dimension is _BYTES else _format(value, dimension)
+    if dimension is _BYTES:
+        return format_bytes(value)
+    return format_duration(value) if dimension is _DURATION else _format(value, dimension)
 
 
 def _format(value: int, dimension: _Dimension) -> str:

@@ -322,7 +322,7 @@ def test_a_dry_run_delays_nothing_and_reports(stand_in: Any, clock: Clock) -> No
     assert agent.status()["reason"] == "dry run"
     agent.close()
     assert (service.reports[-1]["dry_run"], service.reports[-1]["reason"]) == (True, "dry run")
-    # This clock jumps, so that an answer under way may be too late by it: then its iterations are reported again.
+    # This clock jumps: an answer under way may be too late by it, and its iterations are reported again.
     assert 0 < service.reports[-1]["iteration"] <= agent.status()["iterations"]
 
 

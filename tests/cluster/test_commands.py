@@ -84,6 +84,17 @@ def test_schedulers_are_compared_with_the_first(hocket: Callable[..., Any], trac
     assert (manifest["scheduler"], manifest["status"]) == ("ideal", "complete")
 
 
+def test_without_a_scheduler_one_is_asked_for(hocket: Callable[..., Any], trace: Path) -> None:
+    asked = hocket("cluster", trace)
+    assert asked.code == 2
+    assert asked.err.startswith(
+        "error: --scheduler: is missing; --scheduler themis --scheduler themis+cassini"
+    )
+    # Whoever has given a plan has to hear of that first.
+    hocket("init", "two-jobs")
+    assert "is a plan" in hocket("cluster", "two-jobs.toml").err
+
+
 def test_a_run_is_printed_with_its_tables(hocket: Callable[..., Any], trace: Path) -> None:
     ran = hocket("cluster", trace, "--scheduler", "own.py:Packed", "--out", "runs")
     assert ran.code == 0

@@ -186,3 +186,12 @@ def test_a_run_of_jobs_that_only_candidates_place_says_how_to_choose_one(
     assert "only candidates place job 'a'; choose one with --candidate" in outcome.err
     assert "'apart', 'across'" in outcome.err
     assert hocket("run", "sides.json", "--candidate", "apart").code == 0
+
+
+def test_a_job_alone_is_told_that_nobody_is_there_to_take_turns_with(
+    hocket: Command, plan_file: Path
+) -> None:
+    plan_file.write_text(json.dumps({**halves(), "jobs": [half("a")]}), encoding="utf-8")
+    said = hocket("compat", plan_file).out
+    assert "shifting does not help" in said
+    assert "there is no other job to take turns with" in said

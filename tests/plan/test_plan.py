@@ -191,7 +191,7 @@ def test_a_run_without_an_end_takes_1000_iterations() -> None:
         (shared_link(job(pad_to="170 ms")), "jobs[0].pad_to: 170 ms is shorter than the period of 180 ms"),
         (
             shared_link(job(first={"period": "30 ms", "up": [phase()]})),
-            "jobs[0].first.up[0]: 0 ps + 60 ms does not fit in the period of 30 ms",
+            "jobs[0].first.up[0]: 0 s + 60 ms does not fit in the period of 30 ms",
         ),
         (
             shared_link(job(first={"period": "90 ms", "up": [phase(rate="60 Gbps")]})),

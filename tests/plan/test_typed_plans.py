@@ -268,7 +268,19 @@ def test_none_leaves_a_key_out() -> None:
 def test_a_control_may_stand_for_its_table() -> None:
     by_name, by_table = Job("a", congestion="static-window"), Job("a", congestion=StaticWindow())
     assert by_name.congestion == by_table.congestion
-    assert by_table.to_dict() == {"name": "a", "congestion": {"static-window": {}}}
+    assert by_table.to_dict() == {"name": "a", "congestion": "static-window"}
+
+
+def test_one_batch_size_is_written_as_a_number() -> None:
+    job = Job("a", workload="VGG19", batch_size=[1400], workers=2, time_shift="0 ms")
+    assert job.to_dict() == {
+        "name": "a",
+        "workload": "VGG19",
+        "batch_size": 1400,
+        "workers": 2,
+        "time_shift": "0 s",
+    }
+    assert Job("a", workload="VGG19", batch_size=[1200, 1400]).to_dict()["batch_size"] == [1200, 1400]
 
 
 def test_a_share_out_of_range_cannot_be_made() -> None:
@@ -357,7 +369,7 @@ def test_relative_paths_of_a_plan_stay_where_they_start(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "text"),
     [
-        (UP, "Up('0 ps', '90 ms', '40 Gbps')"),
+        (UP, "Up('0 s', '90 ms', '40 Gbps')"),
         (LINK, "Link('50 Gbps')"),
         (HALF, "Job('a', period='180 ms', 1 Up phase)"),
         (

@@ -202,6 +202,12 @@ def test_what_a_trace_does_not_say_is_null_and_no_job(hocket: Command, tmp_path:
     assert written.code == 0
 
 
+def test_jobs_without_a_link_are_said_to_be_no_plan_yet(hocket: Command, tmp_path: Path) -> None:
+    written = hocket("profile", RECORDED, "--out", "a.toml")
+    assert "jobs: a.toml\nThey are no plan yet: --capacity" in written.err
+    assert hocket("compat", "a.toml").code == 2
+
+
 def test_several_kinds_of_files_become_one_plan(hocket: Command, tmp_path: Path) -> None:
     trace = kineto(tmp_path / "rank0.json", sized=True)
     outcome = hocket("profile", RECORDED, trace, "--capacity", "10 Gbps", "--out", "jobs.toml")

@@ -50,7 +50,7 @@ def test_a_job_is_shown_as_it_was_registered(served: Served) -> None:
     assert created.json() == served.view("a")
     assert created.json()["profile"] == {
         "period": "180 ms",
-        "up": [{"start": "0 ps", "duration": "80 ms", "rate": "40 Gbps"}],
+        "up": [{"start": "0 s", "duration": "80 ms", "rate": "40 Gbps"}],
     }
     assert created.json()["links"] == [{"name": "l1", "capacity": "50 Gbps", "flows": 1}]
     assert served.ask("GET", "/v1/jobs").json() == {"jobs": [created.json()]}
@@ -83,7 +83,7 @@ def test_the_clock_tells_when_it_was_asked(served: Served) -> None:
         ("profile.period", "0 s", "body: profile.period: a duration must be above 0 here: got '0 s'"),
         ("profile.period", 180, "body: profile.period: a duration is written as text with a unit"),
         ("profile.up", [], "body: profile.up: has too few entries: got 0, at least 1 needed"),
-        ("profile.up.0.duration", "181 ms", "body: profile.up[0]: 0 ps + 181 ms does not fit in the period"),
+        ("profile.up.0.duration", "181 ms", "body: profile.up[0]: 0 s + 181 ms does not fit in the period"),
         (
             "profile.up.0.rate",
             "51 Gbps",

@@ -83,7 +83,7 @@ def test_jobs_on_one_link_register_it_by_the_name_that_is_given() -> None:
     plan = shared_link(half("a"))
 
     assert registered_on(plan)["a"] == {
-        "profile": {"period": "180 ms", "up": [{"start": "0 ps", "duration": "90 ms", "rate": "40 Gbps"}]},
+        "profile": {"period": "180 ms", "up": [{"start": "0 s", "duration": "90 ms", "rate": "40 Gbps"}]},
         "workers": [],
         "links": [{"name": "link", "capacity": "50 Gbps", "flows": 1}],
     }

@@ -48,6 +48,14 @@ def test_a_row_for_each_combination_and_job_is_printed(hocket: Command, plan: Pa
     ]
 
 
+def test_a_key_with_one_value_is_said_once(hocket: Command, plan: Path) -> None:
+    settings = ("jobs[1].time_shift=0 ms,90 ms", "run.iterations=5")
+    lines = hocket("sweep", plan, *(f"--set={each}" for each in settings)).out.splitlines()
+    assert lines[1] == "everywhere: run.iterations = 5"
+    assert re.split(r"  +", lines[4])[:3] == ["time_shift", "job", "iterations"]
+    assert re.split(r"  +", lines[5])[:3] == ["0 ms", "a", "5"]
+
+
 def test_refused_combinations_are_listed_at_the_end_with_their_reasons(hocket: Command, plan: Path) -> None:
     outcome = hocket("sweep", plan, "--set", "jobs.*.jitter=0,2", "--set", "seed=1,2")
     assert outcome.code == 1

@@ -21,14 +21,14 @@ _KEPT = "finishing the step and writing what was finished"
 def cluster_command(
     trace: Annotated[Path, options.file("A trace of jobs and their cluster, as TOML or JSON")],
     schedulers: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             "--scheduler",
             metavar="NAME",
             help="themis, pollux, pollux-osdi21, pollux-adaptdl, random, ideal or FILE.py:Class, "
-            "with +cassini or without. Given several times, all are compared with the first.",
+            "with +cassini or without; required. Given several times, all are compared with the first.",
         ),
-    ],
+    ] = None,
     directory: Annotated[
         Path | None, options.out_directory("Where to write; hocket-runs if not given.")
     ] = None,
@@ -50,6 +50,10 @@ def cluster_command(
     given = [*(settings or []), *([] if seed is None else [f"seed={seed}"])]
     checked = load_trace(trace, given)
     print_warnings(checked.warnings)
+    if not schedulers:
+        raise InputError(
+            "--scheduler: is missing; --scheduler themis --scheduler themis+cassini, say, compares these two"
+        )
     policies = [load_policy(title, checked) for title in dict.fromkeys(schedulers)]
     directories = [(directory or Path("hocket-runs")) / f"{trace.stem}-{each.title}" for each in policies]
     for where, title in zip(directories, dict.fromkeys(schedulers), strict=True):

@@ -35,6 +35,8 @@ def verdict(answer: Compatibility) -> str:
     said = f"shifting {answer.verdict}: {answer.speedup}"
     if answer.verdict not in (Verdict.DOES_NOT_HELP, Verdict.HARMS):
         return said
+    if len(answer.jobs) == 1:
+        return f"{said}; there is no other job to take turns with"
     if answer.most_speedup.verdict is Verdict.DOES_NOT_HELP:
         return f"{said}; the jobs hardly slow each other as they are"
     padded = answer.padded_speedup
@@ -62,10 +64,11 @@ def _searched(answer: Compatibility) -> str:
 def _print_candidates(answer: Compatibility) -> None:
     if not answer.candidates:
         return
-    out.print()
     if any(each.answer is not None for each in answer.candidates):
+        out.print()
         _print_every_candidate(answer)
-    else:
+    elif len(answer.candidates) > 1:
+        out.print()
         rows = (
             (each.name, "discarded" if each.score is None else written_score(each.score), each.reason or "")
             for each in answer.candidates

@@ -12,9 +12,12 @@ from pydantic import (
     BeforeValidator,
     Field,
     PlainSerializer,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
     StrictBool,
     StrictInt,
     WithJsonSchema,
+    model_serializer,
     model_validator,
 )
 
@@ -39,6 +42,7 @@ from hocket.plan.names import (
 )
 from hocket.plan.parameters import Parameter
 from hocket.plan.schema import (
+    AS_SHORT_AS_FILES,
     Number,
     Spelling,
     Table,
@@ -417,6 +421,12 @@ class Congestion(Table):
                 f"must be one of {names}, or a table from one to its parameters: got {shown(given)}"
             )
         return {given: {}}
+
+    @model_serializer(mode="wrap")
+    def _written(self, table: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
+        written = table(self)
+        is_name = info.context == AS_SHORT_AS_FILES and list(written.values()) == [{}]
+        return self.policy if is_name else written
 
     @property
     def policy(self) -> str:

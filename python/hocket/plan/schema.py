@@ -31,6 +31,9 @@ P = ParamSpec("P")
 
 _MOST_LISTED = 4
 
+AS_SHORT_AS_FILES = "as short as files"
+"""The context of a dump in which a table that says no more than a name is written as the name."""
+
 
 class Words(str):
     """Text that stands in the `repr` of a table as it is."""
@@ -56,7 +59,9 @@ class Table(BaseModel):
 
     def to_dict(self) -> dict[str, Any]:
         """The keys that were given, as a file has them; of a plan, what `parse_plan` takes."""
-        return self.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
+        return self.model_dump(
+            mode="json", by_alias=True, exclude_unset=True, exclude_none=True, context=AS_SHORT_AS_FILES
+        )
 
     def _given(self) -> dict[str, Any]:
         """The keys that were given, as a constructor takes them: tables as they are, quantities as text."""
@@ -251,11 +256,11 @@ class _FlagOrTable:
         return {"anyOf": [{"type": "boolean"}, *handler(schema)["anyOf"]]}
 
 
-def one_or_several() -> tuple[BeforeValidator, _OneOrSeveral]:
-    """Reads one item where a tuple of several may be."""
-    return BeforeValidator(
-        lambda value: value if isinstance(value, list | tuple) else (value,)
-    ), _OneOrSeveral()
+def one_or_several() -> tuple[BeforeValidator, PlainSerializer, _OneOrSeveral]:
+    """Reads and writes one item where a tuple of several may be."""
+    read = BeforeValidator(lambda value: value if isinstance(value, list | tuple) else (value,))
+    write = PlainSerializer(lambda values: values[0] if len(values) == 1 else list(values))
+    return read, write, _OneOrSeveral()
 
 
 def flag_or_table(table: type[Table], keys: str) -> tuple[BeforeValidator, _FlagOrTable]:

@@ -6,9 +6,9 @@ named.
 
 from collections.abc import Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, PlainSerializer, StrictInt
+from pydantic import Field, StrictInt
 
 from hocket.plan.mistakes import KeyPath, Mistake, Suggestions
 from hocket.plan.schema import (
@@ -34,16 +34,10 @@ MAX_OPERATIONS = 100_000
 Algorithm = Literal["ring", "tree", "halving-doubling", "direct"]
 PositiveBytes = Annotated[Bytes, Field(ge=1)]
 
-
-def _one_or_all(values: tuple[Any, ...]) -> Any:
-    return values[0] if len(values) == 1 else list(values)
-
-
 Algorithms = Annotated[
     tuple[Algorithm, ...],
     Field(min_length=1, max_length=8),
     *one_or_several(),
-    PlainSerializer(_one_or_all),
 ]
 """One algorithm over all ranks, or one for each level from inside the server outwards."""
 
@@ -155,7 +149,6 @@ class Training(Table):
             tuple[FilePath, ...],
             Field(min_length=1, max_length=100_000),
             *one_or_several(),
-            PlainSerializer(_one_or_all),
         ]
         | None
     ) = None

@@ -264,3 +264,7 @@ def _write(
         options.save_figure(evidence_figure(jobs[0]), figure)
     if output is not None:
         err.print(f"jobs: {output}")
+        if capacity is None:
+            err.print(
+                'They are no plan yet: --capacity "50 Gbps", for example, adds the link that they share.'
+            )

@@ -49,6 +49,8 @@ def print_sweep(title: str, sweep: Sweep, directory: Path | None) -> None:
     """
     runs = sweep.manifest["runs"]
     out.print(f"[bold]{escape(title)}[/bold]")
+    if fixed := _fixed(sweep):
+        out.print(f"everywhere: {escape(described(fixed))}")
     done = Counter(each["status"] for each in runs)
     cached = sum(each["cached"] for each in runs)
     others = "".join(f", {count} {status}" for status, count in done.items() if status != "complete")
@@ -79,7 +81,7 @@ def print_sweep(title: str, sweep: Sweep, directory: Path | None) -> None:
 def _print_rows(sweep: Sweep) -> None:
     averaged = SEED in sweep.axes
     rows = sweep.over_seeds() if averaged else sweep.table.filter(pl.col("status") == "complete")
-    labels = [axis for axis in sweep.axes if axis != SEED]
+    labels = [axis for axis in sweep.axes if axis != SEED and axis not in _fixed(sweep)]
     if rows["engine"].n_unique() > 1 and "run.engine" not in labels:
         labels.append("engine")
     labels.append("job")
@@ -99,6 +101,12 @@ def _print_rows(sweep: Sweep) -> None:
     said = (Column(title, text=True) for title in _titles(labels, figures.values()))
     header = [*said, *(Column(name, spare=4) for name in runs), *measured]
     print_table(header, zip(*cells, strict=True))
+
+
+def _fixed(sweep: Sweep) -> dict[str, object]:
+    """The keys that have one value in all runs, and it."""
+    values = {axis: sweep.table[axis].unique().to_list() for axis in sweep.axes if axis != SEED}
+    return {axis: found[0] for axis, found in values.items() if len(found) == 1}
 
 
 def _titles(labels: Sequence[str], figures: Iterable[_Figure]) -> list[str]:
