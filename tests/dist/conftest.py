@@ -45,6 +45,8 @@ class Environment:
     """A virtual environment, used from a directory outside the checkout with an empty PATH."""
 
     home: Path
+    directory: Path | None = None
+    """Where programs run; in `home` if there is none."""
 
     def install(self, *requirements: str) -> None:
         """Installs these and what they need, as a user would."""
@@ -54,7 +56,7 @@ class Environment:
         """Runs a program of the environment, which has to end with `code`."""
         done = subprocess.run(
             [self.home / "bin" / program, *arguments],
-            cwd=self.home,
+            cwd=self.directory or self.home,
             env=bare_environment(),
             capture_output=True,
             text=True,
@@ -70,7 +72,11 @@ class Environment:
         """Within it, a program of the environment runs; gives the first line of what it says on stderr."""
         command = [str(self.home / "bin" / program), *arguments]
         with subprocess.Popen(
-            command, cwd=self.home, env=bare_environment(), stderr=subprocess.PIPE, text=True
+            command,
+            cwd=self.directory or self.home,
+            env=bare_environment(),
+            stderr=subprocess.PIPE,
+            text=True,
         ) as process:
             assert process.stderr is not None, "it was started with a pipe"
             try:
