@@ -15,8 +15,9 @@ from hocket.compat.answer import CircleJob
 from hocket.compat.solving import on_circle
 from hocket.errors import InputError, check_choice
 from hocket.figures.circles import circles_figure
+from hocket.figures.names import name_series
 from hocket.figures.palette import Style, styles
-from hocket.figures.style import BPS_PER_GBPS, label, legend_below, new_figure
+from hocket.figures.style import BPS_PER_GBPS, label, new_figure
 from hocket.profiles import WorkloadProfile
 
 Quantity = Literal["slowdown", "iteration", "marks"]
@@ -48,7 +49,7 @@ def schedulers_figure(runs: Mapping[str, pl.DataFrame], title: str = "") -> Figu
     over_time, distribution = figure.subplots(1, 2)
     _draw_over_time(over_time, tables, styles(runs), "slowdown", 60.0, "mean of each minute")
     _draw_distribution(distribution, tables, styles(runs), "slowdown", "all iterations")
-    legend_below(figure, _NAMES_BELOW_PANEL * len(figure.axes))
+    name_series(figure, _NAMES_BELOW_PANEL * len(figure.axes))
     return figure
 
 
@@ -68,7 +69,7 @@ def over_time_figure(
     figure, panels = _panels(runs, quantity, models, title)
     for axes, tables, name in panels:
         _draw_over_time(axes, tables, styles(runs), quantity, every_s, name)
-    legend_below(figure, _NAMES_BELOW_PANEL * len(figure.axes))
+    name_series(figure, _NAMES_BELOW_PANEL * len(figure.axes))
     return figure
 
 
@@ -79,7 +80,7 @@ def distribution_figure(
     figure, panels = _panels(runs, quantity, models, title)
     for axes, tables, name in panels:
         _draw_distribution(axes, tables, styles(runs), quantity, name)
-    legend_below(figure, _NAMES_BELOW_PANEL * len(figure.axes))
+    name_series(figure, _NAMES_BELOW_PANEL * len(figure.axes))
     return figure
 
 

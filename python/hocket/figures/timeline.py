@@ -9,8 +9,9 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from hocket.figures.names import name_series
 from hocket.figures.palette import LINE_COLOUR, job_colour
-from hocket.figures.style import BPS_PER_GBPS, label, legend_above, new_figure
+from hocket.figures.style import BPS_PER_GBPS, label, new_figure
 from hocket.results import Run
 
 # At most so many panels abreast, so that each is wide enough to read.
@@ -45,7 +46,8 @@ def timeline_figure(panels: Sequence[TimelinePanel], capacity_bps: int, title: s
     if title:
         figure.suptitle(title)
     for position, panel in enumerate(panels):
-        draw_timeline(figure.add_subplot(rows, columns, position + 1), panel, capacity_bps)
+        draw_areas(figure.add_subplot(rows, columns, position + 1), panel, capacity_bps)
+    name_series(figure, 2 * columns)
     return figure
 
 
@@ -75,21 +77,17 @@ def rates_over(
     return edges_s, steps
 
 
-def draw_timeline(axes: Axes, panel: TimelinePanel, capacity_bps: int) -> None:
-    """One panel of it, with its jobs named above."""
-    draw_areas(axes, panel, capacity_bps)
-    legend_above(axes)
-
-
 def draw_areas(axes: Axes, panel: TimelinePanel, capacity_bps: int) -> None:
-    """One panel of it, without names of jobs."""
+    """One panel of it, without names; of the jobs that send something."""
     edges_s, steps = rates_over(panel.rates, panel.jobs, panel.begin_s, panel.end_s)
     times_ms = (edges_s - panel.begin_s) * 1e3
     closed = np.concatenate([steps, steps[:, -1:]], axis=1) / BPS_PER_GBPS
     base = np.zeros(times_ms.size)
     for index, job in enumerate(panel.jobs):
         top = base + closed[index]
-        axes.fill_between(times_ms, base, top, step="post", color=job_colour(index), linewidth=0, label=job)
+        if steps[index].any():
+            colour = job_colour(index)
+            axes.fill_between(times_ms, base, top, step="post", color=colour, linewidth=0, label=job)
         base = top
     axes.axhline(capacity_bps / BPS_PER_GBPS, color=LINE_COLOUR, linestyle="--", linewidth=1.0)
     axes.set_xlim(0, times_ms[-1])
