@@ -4,17 +4,20 @@ from matplotlib.axes import Axes
 
 from hocket.engines.link_use import LinkUse
 from hocket.figures.palette import LINE_COLOUR
-from hocket.figures.style import BPS_PER_GBPS
+from hocket.figures.style import rate_unit
 from hocket.figures.timeline import TimelinePanel, draw_areas
+from hocket.units import format_rate
 
 
-def draw_use(axes: Axes, use: LinkUse, title: str) -> None:
-    """`use`, with the capacity as a dashed line."""
-    draw_areas(axes, TimelinePanel(title, use.jobs, use.rates, use.begin_s, use.end_s), use.capacity_bps)
+def draw_use(axes: Axes, use: LinkUse, title: str, highest_bps: int | None = None) -> None:
+    """`use`, with the capacity as a dashed line; the axis has room for one of `highest_bps`, if given."""
+    highest_bps = highest_bps or use.capacity_bps
+    panel = TimelinePanel(title, use.jobs, use.rates, use.begin_s, use.end_s)
+    draw_areas(axes, panel, use.capacity_bps, highest_bps)
     axes.set_xlabel(f"time (ms), from {use.begin_s:.3g} s into the run" if use.begin_s else "time (ms)")
     axes.annotate(
-        f"{use.capacity_bps / BPS_PER_GBPS:g} Gbps",
-        (1.0, use.capacity_bps / BPS_PER_GBPS),
+        format_rate(use.capacity_bps),
+        (1.0, use.capacity_bps / rate_unit(highest_bps)[0]),
         (-2, 2),
         xycoords=("axes fraction", "data"),
         textcoords="offset points",

@@ -16,21 +16,29 @@ _PANEL_IN = (5.0, 2.3)
 
 def run_figure(run: Run, uses: Mapping[str, LinkUse], title: str = "") -> Figure:
     """Above, the use of the link by job over some iterations, a panel for each of `uses` (as
-    `hocket.engines.link_use.link_use` finds them) beside the other; below, the iteration times of the run.
+    `hocket.engines.link_use.link_use` finds them) beside the other; below, the iteration times of the run, if
+    it has any.
     """
+    iterations = run.tables["iterations"]
+    rows = 1 if iterations.is_empty() else 2
     width_in, height_in = _PANEL_IN
     width_in = max(7.5, width_in * len(uses))
-    figure = new_figure(width_in, 2 * height_in + 0.9)
+    figure = new_figure(width_in, rows * height_in + 0.9)
     if title:
         figure.suptitle(title)
-    grid = figure.add_gridspec(2, len(uses))
+    grid = figure.add_gridspec(rows, len(uses))
     for column, (name, use) in enumerate(uses.items()):
         draw_use(figure.add_subplot(grid[0, column]), use, _title(name if len(uses) > 1 else "link use", use))
-    draw_times(figure.add_subplot(grid[1, :]), run.tables["iterations"], *shown_jobs(run))
+    if rows == 2:
+        draw_times(figure.add_subplot(grid[1, :]), iterations, *shown_jobs(run))
     name_series(figure, max(2, int(width_in / 2)))
     return figure
 
 
 def _title(name: str, use: LinkUse) -> str:
-    shared = f", one of {use.shared_links} shared links" if use.shared_links > 1 else ""
-    return f"{name} {which_link(use)}{shared}" if which_link(use) else name
+    if not which_link(use):
+        return name
+    said = {0: "; no link is shared", 1: ""}.get(
+        use.shared_links, f", one of {use.shared_links} shared links"
+    )
+    return f"{name} {which_link(use)}{said}"

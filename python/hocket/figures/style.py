@@ -13,6 +13,7 @@ from matplotlib.ticker import MaxNLocator
 MS_PER_S = 1e3
 PS_PER_MS = 10**9
 BPS_PER_GBPS = 10**9
+_BPS_PER_MBPS = 10**6
 
 # Steps that people count in: no tick is at 34.25.
 _ROUND_STEPS = (1.0, 2.0, 5.0, 10.0)
@@ -92,6 +93,15 @@ def short(name: str, longest: int = _LONGEST_NAME) -> str:
     ('vgg', 'aaaa…')
     """
     return name if len(name) <= longest else f"{name[: longest - 1]}…"
+
+
+def rate_unit(highest_bps: int) -> tuple[int, str]:
+    """The unit of an axis of rates up to `highest_bps`, in bits per second, and its name.
+
+    >>> rate_unit(50_000_000_000), rate_unit(200_000_000)
+    ((1000000000, 'Gbps'), (1000000, 'Mbps'))
+    """
+    return (BPS_PER_GBPS, "Gbps") if highest_bps >= BPS_PER_GBPS else (_BPS_PER_MBPS, "Mbps")
 
 
 def round_step(length: float, most: int) -> float:

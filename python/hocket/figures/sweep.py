@@ -12,7 +12,7 @@ from hocket.errors import InputError
 from hocket.figures.link_use import draw_use, which_link
 from hocket.figures.names import name_series
 from hocket.figures.palette import LINE_COLOUR, job_colour
-from hocket.figures.style import BPS_PER_GBPS, MS_PER_S, label, new_figure, short
+from hocket.figures.style import MS_PER_S, label, new_figure, short
 from hocket.sweeps import Sweep
 
 _MOST_PANELS = 6
@@ -80,9 +80,8 @@ def _draw_uses(panels: list[Axes], uses: Mapping[str, LinkUse]) -> None:
     most_bps = max(use.capacity_bps for use in uses.values())
     for panel, (settings, use) in zip(panels, uses.items(), strict=True):
         lines = [*settings.split(", "), which_link(use)]
-        draw_use(panel, use, "\n".join(filter(None, lines)) or "link use")
+        draw_use(panel, use, "\n".join(filter(None, lines)) or "link use", most_bps)
         panel.set_xlim(0, MS_PER_S * longest_s)
-        panel.set_ylim(0, 1.08 * most_bps / BPS_PER_GBPS)
 
 
 def _draw_means(axes: Axes, part: pl.DataFrame, key: str, jobs: list[str]) -> None:
