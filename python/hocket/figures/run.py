@@ -38,7 +38,6 @@ def run_figure(run: Run, uses: Mapping[str, LinkUse], title: str = "") -> Figure
 def _title(name: str, use: LinkUse) -> str:
     if not which_link(use):
         return name
-    said = {0: "; no link is shared", 1: ""}.get(
-        use.shared_links, f", one of {use.shared_links} shared links"
-    )
-    return f"{name} {which_link(use)}{said}"
+    shared = f", one of {use.shared_links} shared links" if use.shared_links > 1 else ""
+    alone = "; no link is shared" if len(use.jobs) > 1 and use.shared_links == 0 else ""
+    return f"{name} {which_link(use)}{shared}{alone}"
