@@ -148,6 +148,8 @@ def test_a_sweep_of_many_combinations_shows_no_link() -> None:
 def test_a_combination_that_failed_or_sends_nothing_has_no_panel() -> None:
     ups: list[object] = [HALF["up"], [], "what"]
     swept = sweep(two_jobs().to_dict(), {"jobs.*.up": ups}, cache=False, workers=1)
+    failed = swept.table.select("combination", pl.lit("failed").alias("status"))
+    assert uses_of_combinations(replace(swept, table=failed)) == {}
     (use,) = uses_of_combinations(swept).values()
     assert {20.0} <= rates_gbps(use.rates, "a", use.begin_s)
     assert swept.plans[2] is None

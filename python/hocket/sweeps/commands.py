@@ -85,7 +85,9 @@ def sweep_command(
         from hocket.sweeps.link_use import uses_of_combinations
 
         title = swept.manifest["plan"].get("name") or plan.name
-        options.save_figure(sweep_figure(swept, title, uses_of_combinations(swept)), figure)
+        # After Ctrl-C nothing is simulated again.
+        uses = {} if swept.interrupted else uses_of_combinations(swept)
+        options.save_figure(sweep_figure(swept, title, uses), figure)
     if swept.manifest["not_kept"] is not None:
         err.print(f"[yellow]warning:[/yellow] answers were not kept: {escape(swept.manifest['not_kept'])}")
     if swept.interrupted:

@@ -17,7 +17,10 @@ def uses_of_combinations(sweep: Sweep) -> dict[str, LinkUse]:
 
     Empty for more than `MOST_COMBINATIONS`, and if no job sends anything.
     """
-    complete = sweep.table.filter(pl.col("status") == "complete", pl.col("mean_iteration_s").is_not_null())
+    complete = sweep.table.filter(pl.col("status") == "complete")
+    if complete.is_empty():
+        return {}
+    complete = complete.filter(pl.col("mean_iteration_s").is_not_null())
     stretches: dict[str, Stretch] = {}
     axes = [axis for axis in sweep.axes if axis != SEED]
     for jobs in complete.partition_by("combination", maintain_order=True):
