@@ -261,6 +261,35 @@ def test_a_trace_is_shown_before_it_runs(hocket: Callable[..., Any], trace: Path
     }
 
 
+def test_a_trace_is_drawn(hocket: Callable[..., Any], trace: Path) -> None:
+    assert hocket("trace", trace, "--figure", "trace.svg").code == 0
+    drawn = Path("trace.svg").read_text(encoding="utf-8")
+    assert "3 jobs on 6 GPUs" in drawn
+    assert "second, 2 GPUs" in drawn
+
+
+def test_a_replay_is_drawn(hocket: Callable[..., Any], trace: Path) -> None:
+    hocket("cluster", trace, "--scheduler", "random")
+    run = "hocket-runs/two_racks-random"
+    window = ("--at", "10 s", "--for", "2 s", "--engine", "flow")
+    drawn = hocket("replay", run, *window, "--figure", "replay.svg")
+    assert drawn.code == 0, drawn.err
+    text = Path("replay.svg").read_text(encoding="utf-8")
+    assert "link use on tor" in text or "link use on spine0" in text
+    assert "first" in text
+
+
+@pytest.mark.parametrize("command", ["trace", "replay"])
+def test_a_figure_that_cannot_be_written_is_refused_first(
+    hocket: Callable[..., Any], trace: Path, command: str
+) -> None:
+    window = ("--at", "1 s", "--for", "1 s") if command == "replay" else ()
+    refused = hocket(command, trace, *window, "--figure", "nowhere/drawn.svg")
+    assert refused.code == 2
+    assert refused.out == ""
+    assert "nowhere/drawn.svg: cannot be written: there is no directory nowhere" in refused.err
+
+
 def test_runs_under_two_schedulers_compare(hocket: Callable[..., Any], trace: Path) -> None:
     hocket("cluster", trace, "--scheduler", "random", "--scheduler", "ideal")
     compared = hocket(

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 from rich.markup import escape
 
-from hocket.cluster.description import by_model, headline, jobs_frame, load_over_time
+from hocket.cluster.description import by_model, headline, jobs_frame, load_over_time, time_unit
 from hocket.cluster.explain import Explanation
 from hocket.cluster.overview import overviews
 from hocket.cluster.replay import PLAN, Replay
@@ -22,8 +22,6 @@ _MOST_LINKS = 24
 # What a job does not feel in an iteration.
 _LEAST_DELAY_S = 1e-4
 _LONGEST_SAID = 100
-# Longer traces have their load by hours.
-_MOST_MINUTES = 1_000
 # Mean iterations on an idle network within 1% of each other come from runs of the same iterations.
 _ALIKE = 1.01
 
@@ -115,7 +113,7 @@ def print_trace(trace: Trace) -> None:
     print_table(header, models)
     out.print()
     over_time = load_over_time(trace).to_dicts()
-    unit, unit_s = ("h", 3600) if over_time[-1]["until_s"] > _MOST_MINUTES * 60 else ("min", 60)
+    unit, unit_s = time_unit(over_time[-1]["until_s"])
     parts = (
         (
             f"{row['from_s'] / unit_s:,.1f} to {row['until_s'] / unit_s:,.1f}",
