@@ -31,10 +31,11 @@ def print_runs(title: str, runs: Mapping[Path, Run]) -> None:
     out.print(f"[bold]{escape(title)}[/bold]")
     rows = overviews(runs.values()).to_dicts()
     header = (
-        *("scheduler", Column("jobs done", spare=3), "÷ idle", "p99 ÷ idle"),
-        *("mean (ms)", Column("faster", spare=2), Column("p99 (ms)", spare=1), Column("faster", spare=2)),
-        *(Column("completion (s)", spare=1), Column("restarts", spare=4)),
-        *(Column("marks/iteration", spare=5), Column("adjustments/min", spare=6)),
+        *("scheduler", Column("jobs\ndone", spare=3), "slowdown\nmean", "slowdown\np99"),
+        *("iteration (ms)\nmean", Column("iteration (ms)\np99", spare=1)),
+        *(Column("speed-up\nmean", spare=2), Column("speed-up\np99", spare=2)),
+        *(Column("completion\n(s)", spare=1), Column("restarts", spare=4)),
+        *(Column("marks per\niteration", spare=5), Column("adjustments\nper minute", spare=6)),
     )
     print_table(header, map(_overview_row, rows))
     for note in (*_not_alike(rows), *_left_waiting(runs.values())):
@@ -54,8 +55,8 @@ def _overview_row(row: Mapping[str, Any]) -> tuple[str, ...]:
         _factor(row["slowdown"]),
         _factor(row["p99_slowdown"]),
         milliseconds(row["mean_iteration_s"]),
-        _factor(row["mean_factor"]),
         milliseconds(row["p99_iteration_s"]),
+        _factor(row["mean_factor"]),
         _factor(row["p99_factor"]),
         _number(row["mean_completion_s"], 1),
         count(row["restarts"]),
@@ -69,8 +70,8 @@ def _not_alike(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     ideals = [row["mean_ideal_s"] for row in rows if row["mean_ideal_s"] is not None]
     if ideals and max(ideals) > _ALIKE * min(ideals):
         yield (
-            "on an idle network these runs would differ too, as jobs had other numbers of workers or came "
-            "less far: compare ÷ idle and completion"
+            "these runs would differ on an idle network, too, because jobs had different numbers of workers "
+            "or made less progress: compare slowdown and completion"
         )
 
 
