@@ -44,4 +44,8 @@ class Memory:
 
     def finish(self, manifest: Mapping[str, Any]) -> Run:
         """The run."""
-        return Run({name: pl.concat(frames) for name, frames in self._frames.items()}, dict(manifest))
+        return Run(self.tables(), dict(manifest))
+
+    def tables(self) -> dict[str, pl.DataFrame]:
+        """What was taken so far."""
+        return {name: pl.concat(frames) for name, frames in self._frames.items()}
