@@ -112,11 +112,11 @@ pub fn run(scenario: &Scenario, options: &FlowOptions) -> Result<FlowOutcome, Fl
     Ok(FlowOutcome { tables: engine.records.into_tables(scenario), utilisation, end })
 }
 
-/// Runs `scenario` as [`run`] does. Rows go to `observer` while the run goes on, so that they need not fit into memory; of each
-/// table they are those of [`FlowOutcome`] in the same order. `links` and `jobs` come last. `observer` can stop the run.
+/// Runs `scenario` as [`run`] does, but hands rows to `observer` during the run, so that they need not fit into memory. Each table
+/// has the same rows in the same order; `links` and `jobs` come last. `observer` can stop the run.
 ///
 /// # Errors
-/// As [`run`]. What was handed to `observer` before may be part of the rows.
+/// As [`run`]. Rows that `observer` received before an error are not taken back.
 pub fn run_observed(
     scenario: &Scenario,
     options: &FlowOptions,

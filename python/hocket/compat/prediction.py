@@ -7,7 +7,7 @@ import polars as pl
 from hocket import _hocket
 from hocket.compat.measured import alone
 from hocket.compat.solving import Found
-from hocket.engines.flow import whole_run
+from hocket.engines.flow import whole_table
 from hocket.engines.network import Network
 from hocket.engines.specs import job_spec, training_job_spec
 from hocket.engines.training import training_spec
@@ -86,7 +86,8 @@ def _iteration_times(
     until_ps: int | None,
 ) -> pl.DataFrame:
     """Of jobs of these names, mean and p99 of iterations with their waits, but for the first time-shift."""
-    tables, _ = whole_run(
+    iterations_done, _ = whole_table(
+        "iterations",
         network,
         specs,
         {
@@ -100,7 +101,7 @@ def _iteration_times(
             "record_flows": False,
         },
     )
-    rows = tables["iterations"].with_columns(
+    rows = iterations_done.with_columns(
         total_s=pl.col("iteration_s") + pl.when(pl.col("iteration") > 0).then("delayed_s").otherwise(0.0)
     )
     times = rows.group_by("job").agg(

@@ -1,4 +1,4 @@
-"""Runs jobs on the flow engine; the rows go out while the run goes on."""
+"""Runs jobs on the flow engine; their rows leave it during the run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -26,18 +26,18 @@ def run_flows(
     Returns what the manifest says of the run: how it ended, what acted how often.
     """
     shown = network.display_names()
-    of_jobs: list[pl.DataFrame] = []
+    of_jobs: dict[str, _hocket._Column] = {}
 
     def add(name: str, columns: "Mapping[str, _hocket._Column]") -> None:
         if name == "jobs":
-            of_jobs.append(frame(columns))
+            of_jobs.update(columns)
         sink.append(name, renamed(columns, shown))
 
     spec = run_spec(plan)
     # They are listed in this order, whichever has rows first.
     append_empty(sink, _hocket.table_schemas("flow", _table_groups(jobs, spec)))
     ran = _hocket.simulate(network.fabric, jobs, spec, add, progress)
-    (summary,) = of_jobs
+    summary = frame(of_jobs)
     counts = {
         **ran["counters"],
         "iterations": int(summary["iterations"].sum()),
@@ -54,19 +54,24 @@ def run_flows(
     }
 
 
-def whole_run(
-    network: Network, jobs: "Sequence[_hocket._JobSpec]", run: "_hocket._RunSpec"
-) -> "tuple[Mapping[str, pl.DataFrame], _hocket._Ran]":
-    """All tables of a run of `jobs`, and what it cost.
+def whole_table(
+    name: str, network: Network, jobs: "Sequence[_hocket._JobSpec]", run: "_hocket._RunSpec"
+) -> "tuple[pl.DataFrame, _hocket._Ran]":
+    """All rows of table `name` of a run of `jobs`, and what the run cost.
 
     Raises `KeyboardInterrupt` on Ctrl-C: what is drawn from half a run would look like a whole answer.
     """
     rows = Memory()
-    append_empty(rows, _hocket.table_schemas("flow", _table_groups(jobs, run)))
-    ran = _hocket.simulate(network.fabric, jobs, run, rows.append, lambda *_: None)
+    rows.append(name, _hocket.table_schemas("flow", _table_groups(jobs, run))[name])
+
+    def add(table: str, columns: "Mapping[str, _hocket._Column]") -> None:
+        if table == name:
+            rows.append(table, columns)
+
+    ran = _hocket.simulate(network.fabric, jobs, run, add, lambda *_: None)
     if ran["interrupted"]:
         raise KeyboardInterrupt
-    return rows.tables(), ran
+    return rows.take_tables()[name], ran
 
 
 def _table_groups(jobs: "Sequence[_hocket._JobSpec]", run: "_hocket._RunSpec") -> "list[_hocket._TableGroup]":
