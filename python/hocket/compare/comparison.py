@@ -65,7 +65,7 @@ class Comparison:
         """
         # Ranks identify a collective but not a job, of which their number is a measure.
         of_jobs = self.jobs.rename({"ranks": "job_ranks"})
-        long = pl.concat(_long(frame) for frame in (of_jobs, self.collectives, self.runs))
+        long = pl.concat(_unpivoted(frame) for frame in (of_jobs, self.collectives, self.runs))
         first = (
             long.filter(pl.col("run") == self.names[0])
             .group_by(*_SAME_COLLECTIVE, "measure")
@@ -193,7 +193,7 @@ def _notes(runs: Mapping[str, Run]) -> Iterator[str]:
             yield from (f"{name}: has no table {table!r}, so its {what} are unknown" for name in lacking)
 
 
-def _long(frame: pl.DataFrame) -> pl.DataFrame:
+def _unpivoted(frame: pl.DataFrame) -> pl.DataFrame:
     measures = [
         name
         for name, kind in frame.schema.items()

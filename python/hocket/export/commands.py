@@ -24,7 +24,7 @@ def export_command(
     ] = None,
     ports: Annotated[
         str | None,
-        typer.Option("--ports", metavar="P1,P2,…", help="Ports of a SONiC switch; adds switch-sonic.json."),
+        typer.Option("--ports", metavar="P1,P2,…", help="SONiC switch ports; adds switch-sonic.json."),
     ] = None,
     directory: Annotated[Path | None, options.out_directory("Write environments and scripts.")] = None,
     as_json: options.AsJson = False,

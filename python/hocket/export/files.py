@@ -47,6 +47,7 @@ def nic_files(nics: Sequence[NicSettings]) -> dict[str, str]:
         if each.adaptive is not None:
             values = {
                 "total_bytes": each.adaptive.total_bytes,
+                # At least 1: a sample is quiet if it has fewer bytes, and one without any must be.
                 "quiet_bytes": max(1, int(each.adaptive.quiet_bps * SAMPLE_S / 8)),
                 "quiet_samples": int(each.adaptive.gap_s / SAMPLE_S),
                 "sample_s": SAMPLE_S,

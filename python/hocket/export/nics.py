@@ -164,6 +164,7 @@ def _writes(job: str, parameters: Sequence[Parameter]) -> tuple[Write, ...]:
 
 def _in_units(job: str, key: str, file: NicFile, value: Any) -> int:
     exact = file.write(value)
+    # The value must be a whole number in the NIC's unit, up to the rounding of floats.
     nearest = round(exact)
     if abs(exact - nearest) > 1e-9 * max(1.0, abs(exact)) or not file.least <= nearest <= file.most:
         unit = f" ({file.unit})" if file.unit else ""

@@ -95,7 +95,7 @@ def profile_command(
     capacity: Annotated[
         str | None,
         typer.Option(
-            "--capacity", metavar="RATE", help='With --out: add a [link], of "50 Gbps" for example.'
+            "--capacity", metavar="RATE", help='With --out: add a [link] of this capacity, such as "50 Gbps".'
         ),
     ] = None,
     output: Annotated[
@@ -115,6 +115,7 @@ def profile_command(
     if len(files) > 1 and (name is not None or figure is not None):
         raise InputError(f"profile: --name and --figure take a single file: got {len(files)}")
     _check_output(output, capacity)
+    # None, not False, if --marks is absent: `_refuse` then sees that it was not given.
     watch_options = _WatchOptions(interval, seconds, save, namespace, marks or None)
     file_options = {"interface": interface, "unit": unit, "rate": rate, "gpus_per_server": gpus_per_server}
     recording = None

@@ -97,8 +97,7 @@ def read_counters(
     lifespan_s: float | None = None,
     interface: str | None = None,
 ) -> CounterSeries:
-    """Reads the counter `column` of a CSV file or frame; see `hocket.profiling.profile_counters` for the
-    arguments.
+    """Reads a counter of a CSV file or frame; see `hocket.profiling.profile_counters` for the arguments.
 
     Raises:
         InputError: The file or a value in it cannot be used; the message names file, column, line and limit.
@@ -375,8 +374,7 @@ def clean(
 
 
 def guess_lifespan(time_s: FloatArray, step_bytes: FloatArray, reset: BoolArray) -> float:
-    """Estimates how long (s) the counter keeps a value before it reads the hardware again; 0 if it shows no
-    cache.
+    """Estimates how long (s) the counter keeps a value until it reads the hardware again; 0 without a cache.
 
     While a port is busy, every fresh reading differs from the one before, so the shortest times between
     changes are one lifespan, give or take one reading: a value may be refreshed just before or just after it

@@ -144,7 +144,7 @@ def find_iterations(series: CounterSeries) -> Iterations:
         raise InputError(
             f"{series.source}: column {series.column!r}: no period of the traffic recurs through the series"
         )
-    best = in_parts(search, shortest_of_the_best(found), found)
+    best = smallest_alike_parts(search, shortest_of_the_best(found), found)
     if search is series:
         return best
     return track(series, grid_of(series), best.period_s) or best
@@ -203,6 +203,8 @@ def candidate_periods(series: CounterSeries, grid: Grid) -> list[float]:
 
 def autocorrelation(grid: Grid, lags: int) -> FloatArray:
     """Autocorrelation of the rate at lags 0 … `lags` − 1 cells, over the pairs of known cells."""
+    # Padding keeps the circular correlation of the FFT from wrapping around; powers of two are the fastest
+    # sizes.
     size = 1 << int(np.ceil(np.log2(grid.rate.size + lags)))
     power = np.abs(np.fft.rfft(grid.rate, size)) ** 2
     pairs = np.abs(np.fft.rfft(grid.known, size)) ** 2
@@ -222,6 +224,7 @@ def peak_lags(correlation: FloatArray, shortest: int) -> list[float]:
     lowest_before = np.minimum.accumulate(correlation)[lags]
     rises = correlation[lags] - lowest_before > 0.5 * LEAST_CORRELATION
     lags = lags[(lags >= shortest) & rises]
+    # Stable, so that the order of equal peaks does not depend on the sorting algorithm.
     lags = lags[np.argsort(-correlation[lags], kind="stable")]
     return [lag + vertex(*correlation[lag - 1 : lag + 2].tolist()) for lag in lags.tolist()]
 
@@ -258,7 +261,7 @@ def track(series: CounterSeries, grid: Grid, period_s: float) -> Iterations | No
     The borders may have a strict period, be smoothed over some iterations, or stand each by itself. The
     stiffest of these three that predicts unseen iterations as well as the best is used.
     """
-    borders = settled(grid, period_s / grid.cell_s)
+    borders = settled_borders(grid, period_s / grid.cell_s)
     if borders is None:
         return None
     choices = [
@@ -268,7 +271,7 @@ def track(series: CounterSeries, grid: Grid, period_s: float) -> Iterations | No
     return next(choice for choice in choices if choice.explained >= best - STIFFNESS)
 
 
-def settled(grid: Grid, length: float) -> Borders | None:
+def settled_borders(grid: Grid, length: float) -> Borders | None:
     """Borders of iterations of about `length` cells: followed and folded in turn until the length settles."""
     borders = follow(grid, first_template(grid, length), length)
     for _ in range(MOST_ROUNDS - 1):
@@ -465,7 +468,7 @@ def shortest_of_the_best(candidates: list[Iterations]) -> Iterations:
     return min(equal, key=lambda candidate: candidate.period_s)
 
 
-def in_parts(series: CounterSeries, best: Iterations, found: list[Iterations]) -> Iterations:
+def smallest_alike_parts(series: CounterSeries, best: Iterations, found: list[Iterations]) -> Iterations:
     """The equal parts of the iterations of `best`, if these predict each other as well as the whole ones do.
 
     A period and its double are followed independently, and following the double may happen to succeed better;
@@ -474,7 +477,7 @@ def in_parts(series: CounterSeries, best: Iterations, found: list[Iterations]) -
     """
     whole = likeness(series, best)
     for parts in PARTS:
-        split = split_up(best, parts)
+        split = split_into(best, parts)
         share = likeness(series, split)
         seen = split.period_s >= READINGS_PER_PERIOD * series.interval_s
         if seen and share > 0 and 1.0 - share <= LIKE_PARTS * (1.0 - whole) + EQUAL_SHARE:
@@ -484,7 +487,7 @@ def in_parts(series: CounterSeries, best: Iterations, found: list[Iterations]) -
     return best
 
 
-def split_up(iterations: Iterations, parts: int) -> Iterations:
+def split_into(iterations: Iterations, parts: int) -> Iterations:
     """Splits each iteration into `parts` equal ones."""
     count = iterations.seen.size * parts
     start_s = np.interp(np.arange(count + 1) / parts, np.arange(iterations.seen.size + 1), iterations.start_s)

@@ -90,9 +90,7 @@ def profile_prometheus(
 
 
 def read_counter(path: Path, column: str | None, interface: str | None) -> tuple[str, pl.DataFrame, float]:
-    """The metric's name, a frame of its readings (columns `time_s` and that name), and the typical seconds
-    between two of them.
-    """
+    """The metric's name, its readings (columns `time_s` and that name), and the typical interval (s)."""
     series = chosen_series(read_response(path), column, interface, str(path))
     metric = series.metric.get(_NAME, "value")
     where = f"{path}: {metric}"

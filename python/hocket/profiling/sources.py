@@ -170,6 +170,7 @@ def kind_of(path: Path) -> Kind:
         return "nsight"
     if head[_TAR[0] :].startswith(_TAR[1]):
         raise InputError(f"{path}: is a tar archive; unpack it and profile one of its files")
+    # Some programs begin a text file with a byte order mark.
     text = head.decode("utf-8", errors="replace").removeprefix("\ufeff").lstrip()
     kind: Kind | None
     if text.startswith(("{", "[")):

@@ -347,7 +347,7 @@ def watch(
     """
     recording = Recording(port.title, {name: array("Q") for name in port.names})
     since_1970_ns = time.time_ns() - clock()
-    with saved(save, port.names) as write:
+    with csv_writer(save, port.names) as write:
         shown: Reading | None = None
         try:
             for polled in poll(port.read, interval_s, seconds, clock=clock, sleep=sleep):
@@ -369,7 +369,7 @@ def watch(
 
 
 @contextmanager
-def saved(path: Path | None, names: Sequence[str]) -> Iterator[Callable[[Reading], None]]:
+def csv_writer(path: Path | None, names: Sequence[str]) -> Iterator[Callable[[Reading], None]]:
     """Opens a new CSV file for readings of the counters `names`, and yields the function that writes one.
 
     Without a path, that function does nothing.

@@ -213,6 +213,7 @@ def _waits(run: Run, posts: "dict[_Collective, list[_Post]]") -> Iterator[Event]
                 number += 1
                 arrow = {"cat": "waited for", "name": "waited for", "id": number, "ts": last.start}
                 yield {"ph": "s", "pid": last.process, "tid": last.event["tid"], **arrow}
+                # The binding point "e" ends the arrow at the slice around this time, not at the next one.
                 yield {"ph": "f", "bp": "e", "pid": post.process, "tid": post.event["tid"], **arrow}
 
 

@@ -30,7 +30,7 @@ LATEST_NEXT = 1.5
 _SUFFIXES = (".gz", ".json", ".sqlite", ".trace", ".pt")
 
 
-class Folded(NamedTuple):
+class FoldedOperation(NamedTuple):
     """An operation at its usual time in the iteration, `begin_s` to `end_s`, and its mean `wire_bytes`."""
 
     begin_s: float
@@ -109,8 +109,8 @@ def profile_iterations(
             *(inside_servers(timeline, gpus_per_server) if gpus_per_server else ()),
         ),
         collectives=collective_uses(folded),
-        compute_s=usual_cover(timeline.compute_s, windows) if computes else None,
-        communication_s=usual_cover(communication, windows),
+        compute_s=median_cover(timeline.compute_s, windows) if computes else None,
+        communication_s=median_cover(communication, windows),
         exposed_s=exposed_s(timeline, communication, windows) if computes else None,
     )
 
@@ -134,7 +134,7 @@ def iteration_windows(found: TimelineIterations) -> FloatArray:
     return np.column_stack([found.begin_s, np.where(near, follows_s, found.begin_s + found.period_s)])
 
 
-def usual_cover(intervals_s: FloatArray, windows_s: FloatArray) -> float:
+def median_cover(intervals_s: FloatArray, windows_s: FloatArray) -> float:
     """Seconds of a window that the merged intervals (m, 2) cover: the median over the windows (n, 2)."""
     return float(np.median(np.diff(covered_until(intervals_s, windows_s), axis=1)))
 
@@ -148,7 +148,7 @@ def exposed_s(timeline: Timeline, communication: FloatArray, windows_s: FloatArr
 
 def fold(
     timeline: Timeline, found: TimelineIterations, rate_bps: int | None, gpus_per_server: int | None
-) -> list[Folded]:
+) -> list[FoldedOperation]:
     """The operations of an iteration at their usual times, in order of their start.
 
     Each lane contributes as many operations as it has in most iterations. Times are the medians over those
@@ -163,12 +163,12 @@ def fold(
             begin_s = float(np.median(start_s[:, place]))
             end_s = begin_s + float(np.median(length_s[:, place]))
             operation = timeline.operations[timeline.which[rows[0, place]]]
-            folded.append(Folded(begin_s, end_s, float(sent[rows[:, place]].mean()), operation))
+            folded.append(FoldedOperation(begin_s, end_s, float(sent[rows[:, place]].mean()), operation))
     folded.sort(key=lambda each: (each.begin_s, each.end_s))
     return folded if rate_bps is None else at_rate(folded, rate_bps)
 
 
-def at_rate(folded: Sequence[Folded], rate_bps: int) -> list[Folded]:
+def at_rate(folded: Sequence[FoldedOperation], rate_bps: int) -> list[FoldedOperation]:
     """The operations, those of unknown size with bytes sent at `rate_bps`, which overlapping ones share."""
     reached_s = 0.0
     rated = []
@@ -208,7 +208,7 @@ def lanes(timeline: Timeline, found: TimelineIterations) -> list[tuple[IntArray,
     return found_lanes
 
 
-def up_phases(folded: Sequence[Folded], period_s: float) -> tuple[UpPhase, ...]:
+def up_phases(folded: Sequence[FoldedOperation], period_s: float) -> tuple[UpPhase, ...]:
     """The stretches of the iteration in which the job sends, with their mean rates.
 
     If there are more than `MOST_PHASES`, those with the shortest gaps between them are joined.
@@ -231,9 +231,9 @@ def up_phases(folded: Sequence[Folded], period_s: float) -> tuple[UpPhase, ...]:
     )
 
 
-def collective_uses(folded: Sequence[Folded]) -> tuple[CollectiveUse, ...]:
+def collective_uses(folded: Sequence[FoldedOperation]) -> tuple[CollectiveUse, ...]:
     """The operations of an iteration by kind, in order of their first start."""
-    by_kind: dict[str, list[Folded]] = {}
+    by_kind: dict[str, list[FoldedOperation]] = {}
     for each in folded:
         by_kind.setdefault(each.operation.kind, []).append(each)
     return tuple(

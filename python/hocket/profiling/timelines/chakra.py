@@ -58,13 +58,12 @@ def profile_chakra(
 
 
 def read_iteration(path: Path, rate: str | None) -> tuple[Timeline, float]:
-    """The timeline of a Chakra trace, rotated to begin after the longest time without communication, and its
-    length in seconds.
+    """The timeline of a Chakra trace, from the end of its longest quiet time on, and its length (s).
 
     Iterations follow each other, so operations before that point belong to the end of the iteration.
     """
     program, groups = read_program(path)
-    described = [described_as(operation, program, groups) for operation in program.operations]
+    described = [timeline_operation(operation, program, groups) for operation in program.operations]
     start_ps, end_ps = execute(program.operations, durations(program, described, rate))
     times_s = np.column_stack([start_ps, end_ps]) / PS_PER_S
     period_s = float(times_s[:, 1].max())
@@ -78,7 +77,7 @@ def read_iteration(path: Path, rate: str | None) -> tuple[Timeline, float]:
         communication_s[:, 0],
         communication_s[:, 1],
         [each for each, compute in zip(described, computes, strict=True) if not compute],
-        computes_s=turned(times_s[computes], begin_s, period_s),
+        computes_s=rotated(times_s[computes], begin_s, period_s),
     )
     return timeline, period_s
 
@@ -110,7 +109,7 @@ def after_longest_quiet(communication_s: FloatArray, period_s: float) -> float:
     return float(busy_s[int(np.argmax(quiet_s)), 0])
 
 
-def turned(intervals_s: FloatArray, begin_s: float, period_s: float) -> FloatArray:
+def rotated(intervals_s: FloatArray, begin_s: float, period_s: float) -> FloatArray:
     """Intervals (n, 2), for an iteration that begins at `begin_s`; those that contain it are split."""
     before, after = np.minimum(intervals_s, begin_s) + period_s, np.maximum(intervals_s, begin_s)
     both = np.vstack([before, after])
@@ -137,7 +136,7 @@ def ranks_beside(path: Path, name: str) -> list[int]:
     return [int(match["rank"]) for match in matches if match and match["name"] == name]
 
 
-def described_as(
+def timeline_operation(
     operation: workload.Operation, program: RankProgram, groups: Sequence[tuple[int, ...]]
 ) -> Operation:
     """An operation of a rank's program in the form of timelines; computation has no size."""

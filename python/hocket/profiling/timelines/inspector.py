@@ -289,6 +289,7 @@ def estimated_starts(records: Sequence[Record], where: str) -> tuple[list[int], 
     starts_us: list[int] = []
     for dump, its in dumps:
         starts_us += packed(dump.time_us, [record.length_us for record in its])
+    # The short gaps: intervals without operations leave no record, so that longer gaps span several.
     return starts_us, float(np.quantile(gaps_us, 0.05)) / 1e6
 
 

@@ -1,5 +1,4 @@
-"""The iterations of a job in a timeline: how long they are, where each one begins, and the confidence in
-that.
+"""The iterations of a job in a timeline: how long they are, where they begin, and the confidence in that.
 
 They follow from the smallest repeat of the sequence of operations, refined by their times. If the sequence
 does not repeat, they follow from the autocorrelation of communication over time. Annotated steps confirm or
@@ -53,8 +52,8 @@ LEAST_EXPLAINED = 0.3
 LONG_SILENCE = 1.2
 # Factors on the confidence if all operations are alike and the autocorrelation finds another period or none.
 # It often finds a part of the period, so that another one proves little.
-OTHER_OPINION = 0.7
-NO_OPINION = 0.8
+OTHER_AUTOCORRELATION = 0.7
+NO_AUTOCORRELATION = 0.8
 # Factor for silence before the first operation.
 WARM_UP = 0.8
 # Factor if only one stream repeats, since operations of different streams overtake each other.
@@ -156,13 +155,13 @@ def timeline_iterations(timeline: Timeline) -> TimelineIterations:
         repeat = best_repeat(timeline)
         found = by_sequence(timeline, repeat) if repeat is not None else None
         found = found or by_autocorrelation(timeline)
-    return checked(timeline, found or single(timeline))
+    return with_checks(timeline, found or single_iteration(timeline))
 
 
 def by_sequence(timeline: Timeline, repeat: Repeat) -> TimelineIterations | None:
     """Iterations from the repeats of the sequence and of its times; None if there are none."""
     view = repeat.view
-    length, doubts = settled_length(timeline, repeat)
+    length, doubts = iteration_length(timeline, repeat)
     places, linked = occurrences(view.symbols, quiet_before(timeline)[view.index], length)
     if places.size == 0:
         return None
@@ -182,7 +181,7 @@ def by_sequence(timeline: Timeline, repeat: Repeat) -> TimelineIterations | None
         Doubt((recurring - 0.5) / 0.4, f"{1 - recurring:.0%} of the operations are not part of the repeats"),
         Doubt(1.0 - 2 * deviation(lengths_s) / period_s, "iterations differ in length"),
         Doubt(
-            well_known(lengths_s, period_s),
+            confidence_in_mean(lengths_s, period_s),
             "there are too few iterations for a reliable mean of their lengths",
         ),
     ]
@@ -196,7 +195,7 @@ def by_sequence(timeline: Timeline, repeat: Repeat) -> TimelineIterations | None
             )
         )
     elif kinds == 1:
-        doubts.append(second_opinion(timeline, period_s))
+        doubts.append(autocorrelation_doubt(timeline, period_s))
     note = f"the sequence repeats after {count_of(length, 'operation')} of {count_of(kinds, 'kind')}"
     return TimelineIterations(starts_s[places], period_s, deviation(lengths_s), tuple(doubts), (note,))
 
@@ -210,26 +209,26 @@ def count_of(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def well_known(lengths_s: FloatArray, period_s: float) -> float:
+def confidence_in_mean(lengths_s: FloatArray, period_s: float) -> float:
     """Confidence in the mean of the lengths: 1 if two standard errors are within `SAME_PERIOD`."""
     error_s = 2 * deviation(lengths_s) / math.sqrt(lengths_s.size)
     return min(1.0, SAME_PERIOD * period_s / max(error_s, 1e-300))
 
 
-def settled_length(timeline: Timeline, repeat: Repeat) -> tuple[int, list[Doubt]]:
+def iteration_length(timeline: Timeline, repeat: Repeat) -> tuple[int, list[Doubt]]:
     """The number of operations in an iteration, by sequence and times, and the doubts about it."""
     length = repeat.length
     until = progress(timeline, repeat.view)
     for _ in range(MOST_LEVELS):
-        times = lengthened(until.over(length), length)
+        times = stretches_per_iteration(until.over(length), length)
         length *= times
         if times == 1:
             break
-    length, doubts = divided(until, quiet_before(timeline)[repeat.view.index], length)
-    return length, [*doubts, *interrupted(timeline, until, length)]
+    length, doubts = part_or_whole(until, quiet_before(timeline)[repeat.view.index], length)
+    return length, [*doubts, *interruption_doubts(timeline, until, length)]
 
 
-def divided(until: Progress, quiet_s: FloatArray, length: int) -> tuple[int, list[Doubt]]:
+def part_or_whole(until: Progress, quiet_s: FloatArray, length: int) -> tuple[int, list[Doubt]]:
     """`length`, or a part of it if that is the iteration and something else interrupts it regularly."""
     symbols = until.view.symbols
     places, linked = occurrences(symbols, quiet_s, length)
@@ -246,7 +245,7 @@ def divided(until: Progress, quiet_s: FloatArray, length: int) -> tuple[int, lis
         part = part_of(template, rows, until.over(short), short)
         if part is None:
             continue
-        chosen = between(short, length, part)
+        chosen = choose_length(short, length, part)
         if short == 1 and not chosen[1]:
             return chosen
         verdict = verdict if verdict[1] else chosen
@@ -274,7 +273,7 @@ def part_of(template: IntArray, rows: IntArray, passed: Stretches, short: int) -
     return Part(pause=True, busy=excess_elsewhere(passed.busy_s[rows], ordinary) / excess_s)
 
 
-def between(short: int, long: int, part: Part) -> tuple[int, list[Doubt]]:
+def choose_length(short: int, long: int, part: Part) -> tuple[int, list[Doubt]]:
     """Whether an iteration has `short` operations, with interruptions, or `long`; and the doubts about it."""
     every = f"every {long // short} repeats of {short} operations"
     if not part.pause:
@@ -287,7 +286,7 @@ def between(short: int, long: int, part: Part) -> tuple[int, list[Doubt]]:
     return long, []
 
 
-def lengthened(passed: Stretches, lag: int) -> int:
+def stretches_per_iteration(passed: Stretches, lag: int) -> int:
     """Number of stretches in an iteration, by their lengths or else by their kernels."""
     by_time = pattern_length(passed.time_s, lag)
     if by_time > 1 or passed.kernels is None:
@@ -300,7 +299,7 @@ def pause_s(passed_s: FloatArray) -> float:
     return float(max(PAUSE_DEVIATIONS * deviation(passed_s.ravel()), PAUSE_SHARE * np.median(passed_s)))
 
 
-def interrupted(timeline: Timeline, until: Progress, lag: int) -> Iterator[Doubt]:
+def interruption_doubts(timeline: Timeline, until: Progress, lag: int) -> Iterator[Doubt]:
     """The doubts that follow from interruptions of the repeating sequence.
 
     A pause in which the job is busy may be the end of a longer iteration, of which each repeat is a part.
@@ -332,14 +331,16 @@ def quiet_before(timeline: Timeline) -> FloatArray:
     return np.append(0.0, np.maximum(timeline.start_s[1:] - reached[:-1], 0.0))
 
 
-def second_opinion(timeline: Timeline, period_s: float) -> Doubt:
+def autocorrelation_doubt(timeline: Timeline, period_s: float) -> Doubt:
     """The doubt, if all operations are alike, from comparing the period with the autocorrelation's."""
     other_s = autocorrelated_period(timeline, period_s)
     if other_s is None:
-        return Doubt(NO_OPINION, "all operations are alike, and there are too few iterations to correlate")
+        return Doubt(
+            NO_AUTOCORRELATION, "all operations are alike, and there are too few iterations to correlate"
+        )
     if abs(other_s - period_s) > SAME_PERIOD * period_s:
         why = f"all operations are alike, and the autocorrelation's period is {other_s * 1e3:.4g} ms"
-        return Doubt(OTHER_OPINION, why)
+        return Doubt(OTHER_AUTOCORRELATION, why)
     return Doubt(1.0, "the autocorrelation agrees")
 
 
@@ -379,7 +380,7 @@ def by_autocorrelation(timeline: Timeline) -> TimelineIterations | None:
     return TimelineIterations(seen_s, found.period_s, found.spread_s, doubts, ())
 
 
-def single(timeline: Timeline) -> TimelineIterations:
+def single_iteration(timeline: Timeline) -> TimelineIterations:
     """The whole timeline as one iteration."""
     begin_s = float(timeline.start_s[0])
     period_s = max(timeline.length_s - begin_s, float(np.finfo(np.float64).tiny))
@@ -387,9 +388,9 @@ def single(timeline: Timeline) -> TimelineIterations:
     return TimelineIterations(np.array([begin_s]), period_s, 0.0, doubts, ())
 
 
-def checked(timeline: Timeline, found: TimelineIterations) -> TimelineIterations:
+def with_checks(timeline: Timeline, found: TimelineIterations) -> TimelineIterations:
     """Adds the doubts from annotated steps and the ends of the trace; steps that agree halve all doubts."""
-    doubts = [*found.doubts, *outside(timeline, found)]
+    doubts = [*found.doubts, *silence_doubts(timeline, found)]
     notes = list(found.notes)
     steps_s = np.diff(timeline.steps_s)
     if steps_s.size > 0:
@@ -409,7 +410,7 @@ def checked(timeline: Timeline, found: TimelineIterations) -> TimelineIterations
     return TimelineIterations(found.begin_s, found.period_s, found.spread_s, tuple(doubts), tuple(notes))
 
 
-def outside(timeline: Timeline, found: TimelineIterations) -> Iterator[Doubt]:
+def silence_doubts(timeline: Timeline, found: TimelineIterations) -> Iterator[Doubt]:
     """Doubts if the profiler trace is silent at its ends for longer than between iterations."""
     quiet_s = quiet_before(timeline)
     inside = np.searchsorted(timeline.start_s, found.begin_s)

@@ -158,7 +158,7 @@ def of_gpu(source: str, events: Sequence[Event], kernels: Sequence[Event], info:
 
 def of_cpu(source: str, events: Sequence[Event], gloo: Sequence[Event], info: Distributed) -> Timeline:
     """The timeline of a rank that trains on a CPU, where ATen's operations are computation."""
-    operations = [described(event, arguments(event), {}, info.world_size, "") for event in gloo]
+    operations = [operation_of(event, arguments(event), {}, info.world_size, "") for event in gloo]
     computes = [event for event in events if str(event.name).startswith("aten::")]
     return timeline_of(source, gloo, operations, computes, events)
 
@@ -239,10 +239,10 @@ class Calls:
         place = bisect_right(calls, at_us, key=lambda call: call.start_us)
         # Calls are nested: the innermost are among the last that began. The best one has kind and size.
         around = [call.args for call in reversed(calls[max(0, place - 4) : place]) if at_us <= call.end_us]
-        return max(around, key=known_of, default={})
+        return max(around, key=has_size_and_kind, default={})
 
 
-def known_of(args: dict[str, Any]) -> tuple[bool, bool]:
+def has_size_and_kind(args: dict[str, Any]) -> tuple[bool, bool]:
     """Whether the arguments of a call contain the size, and the kind, of the collective."""
     return message_bytes(args, "", None) is not None, collective_kind(
         str(args["Collective name"])
@@ -288,10 +288,12 @@ def gpu_operation(kernel: Event, calls: Calls, world_size: int | None) -> Operat
     call = {} if "In msg nelems" in args else calls.of(args)
     # Without sizes, the grid still distinguishes messages of different size.
     detail = f"{str(kernel.name).partition('(')[0]} {args.get('grid')} {args.get('block')}"
-    return described(kernel, args, call, world_size, detail, lane=f"stream {args.get('stream', kernel.tid)}")
+    return operation_of(
+        kernel, args, call, world_size, detail, lane=f"stream {args.get('stream', kernel.tid)}"
+    )
 
 
-def described(
+def operation_of(
     event: Event,
     args: dict[str, Any],
     call: dict[str, Any],
@@ -312,7 +314,7 @@ def described(
         kind,
         message_bytes(known, kind, group_size),
         group_size,
-        ranks_of(known.get("Process Group Ranks")) or everyone(group_size, world_size),
+        ranks_of(known.get("Process Group Ranks")) or all_ranks(group_size, world_size),
         f"{detail} {known.get('dtype', '')} {group}".strip(),
         lane,
     )
@@ -350,10 +352,10 @@ def shapes_bytes(shapes: object, types: object) -> int | None:
     return total if 0 < total < _MOST_ELEMENTS else None
 
 
-def everyone(group_size: int | None, world_size: int | None) -> tuple[int, ...]:
+def all_ranks(group_size: int | None, world_size: int | None) -> tuple[int, ...]:
     """The ranks of a group if it is as large as the job; () otherwise, since they are then unknown.
 
-    >>> everyone(2, 2), everyone(2, 8)
+    >>> all_ranks(2, 2), all_ranks(2, 8)
     ((0, 1), ())
     """
     if world_size is None or group_size != world_size or world_size > _MOST_RANKS:

@@ -62,6 +62,7 @@ def timeline_in(source: str, database: sqlite3.Connection) -> Timeline:
     if not is_nccl.any():
         raise InputError(f"{source}: none of the {rows.shape[0]:,} kernels in {_KERNELS} is one of NCCL")
     gpus = Counter(map(tuple, rows[is_nccl][:, 2:4].tolist()))
+    # Sorted, so that a tie does not depend on the order of rows.
     gpu = max(sorted(gpus), key=lambda each: gpus[each])
     own = (rows[:, 2] == gpu[0]) & (rows[:, 3] == gpu[1])
     first_ns = int(rows[own & is_nccl, 0].min())

@@ -17,8 +17,7 @@ LEAST_LIKENESS = 0.9
 
 
 def occurrences(symbols: IntArray, quiet_s: FloatArray, length: int) -> tuple[IntArray, BoolArray]:
-    """Starts of complete iterations of `length` operations (n), and whether each is followed by the next (n -
-    1).
+    """Starts of complete iterations of `length` operations (n), and whether the next one follows (n - 1).
 
     Iterations begin after the longest quiet time; `quiet_s` is that before each operation. The search starts
     from the stretch of the sequence that repeats best, so that a warm-up does not become the template.

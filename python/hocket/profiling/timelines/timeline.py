@@ -24,8 +24,7 @@ LONGEST_S = 1e7
 
 
 class Operation(NamedTuple):
-    """The identity of a communication operation: two with the same values are the same one, an iteration
-    apart.
+    """The identity of a communication operation: equal values recur in each iteration.
 
     `kind` is the name in nccl-tests ("all-reduce", "all-to-all", "send", …), `size_bytes` the message as
     nccl-tests counts it, and `group_size` the number of ranks; None if the profiler trace does not give them.
@@ -99,6 +98,7 @@ class Timeline:
             raise InputError(f"{source}: contains no communication operation")
         check_intervals(source, np.column_stack([starts, ends]))
         check_intervals(source, computes_s)
+        # Ties are ordered by end, so that the result does not depend on the order of the input.
         order = np.lexsort((ends, starts))
         distinct: dict[Operation, int] = {}
         which = [distinct.setdefault(operations[index], len(distinct)) for index in order.tolist()]

@@ -46,8 +46,7 @@ def sent_bytes(operation: Operation, gpus_per_server: int | None) -> float:
 
 
 def stays_inside(operation: Operation, gpus_per_server: int) -> bool:
-    """Whether all ranks of the group are in one server, which has consecutive ranks; False if they are
-    unknown.
+    """Whether all ranks of the group are in one server, of consecutive ranks; False if they are unknown.
 
     >>> stays_inside(Operation("all-reduce", ranks=(8, 9, 15)), 8)
     True
