@@ -385,7 +385,7 @@ def test_notes_report_the_effect_of_the_number_of_gpus_in_a_server() -> None:
         assert profile_timeline(known, gpus_per_server=gpus).notes[-1] == note
     unknown = kineto_timeline("a.json", written(job(SIZED | {"Group size": 4})))
     assert profile_timeline(unknown, gpus_per_server=8).notes[-1] == (
-        f"the profiler trace does not give the ranks of {count} of {count} operations: they count as if they "
+        f"the profiler trace lacks the ranks of {count} of {count} operations: they count as if they "
         "left their server"
     )
     # Without the option, no note mentions servers.
@@ -398,7 +398,7 @@ def test_the_size_of_an_operation_inside_a_server_need_not_be_known() -> None:
     assert math.isnan(profile_timeline(timeline).bytes_per_iteration)
     inside = profile_timeline(timeline, gpus_per_server=4)
     assert inside.bytes_per_iteration == 0
-    assert not any("does not give the size" in note for note in inside.notes)
+    assert not any("lacks the size" in note for note in inside.notes)
 
 
 def test_a_job_inside_one_server_is_reported_to_send_nothing(hocket: Any, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def print_environments(classes: Classes) -> None:
     source = "from the plan" if classes.from_plan else "unique among the jobs of a link, in the plan's order"
     out.print(f"priorities: {source}; 0 goes first")
     used = " and ".join(map(str, classes.used))
-    out.print(f"class {used} of the fabric must be lossless already; --classes names others")
+    out.print(f"the fabric must already have these lossless classes: {used}; --classes names others")
     for each, jobs in classes.sharers.items():
         out.print(escape(f"class {each} is shared: {', '.join(jobs)} share links fairly in it"))
     if classes.folded:
@@ -45,7 +45,7 @@ def print_switches(classes: Classes, ports: Sequence[str], directory: Path | Non
     _title("switches: strict priority of classes")
     _print_map(classes)
     _step(
-        "the order of queues at every port: these go strictly first; PFC and ECN thresholds stay",
+        "the order of queues at every port; PFC and ECN thresholds stay",
         nvue_commands(classes),
         ["nv config history  # then `nv config apply` with the revision before"],
         "NVUE (Cumulus Linux 5)",

@@ -256,7 +256,7 @@ def inside_servers(timeline: Timeline, gpus_per_server: int) -> list[str]:
     notes = []
     if unknown:
         notes.append(
-            f"the profiler trace does not give the ranks of {unknown:,} {of_all}: they count as if they left "
+            f"the profiler trace lacks the ranks of {unknown:,} {of_all}: they count as if they left "
             "their server"
         )
     if inside:
@@ -274,6 +274,6 @@ def unknown_sizes(timeline: Timeline, rate: str | None, gpus_per_server: int | N
         return []
     instead = f"they are assumed to send at {rate}" if rate is not None else "their rate is unknown"
     return [
-        f"the profiler trace does not give the size of {int(missing.sum()):,} of {missing.size:,} "
+        f"the profiler trace lacks the size of {int(missing.sum()):,} of {missing.size:,} "
         f"operations: {instead}"
     ]
