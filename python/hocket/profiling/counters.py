@@ -59,7 +59,7 @@ GAP_INTERVALS = 4.0
 LONGEST_GUESSED_LIFESPAN_S = 0.05
 # Readings used to estimate the lifespan: if it does not show in these, it does not show at all.
 MOST_GUESSED_FROM = 100_000
-# A wrong lifespan doubles many rates, so that rates within this factor come from an equally good one.
+# A wrong lifespan doubles many rates: lifespans whose busy rates are within this factor are equally good.
 SAME_BUSY_RATE = 1.3
 MINIMUM_READINGS = 12
 # The search works on a grid that covers gaps too, so its length is limited: two days hold about 17 million

@@ -38,7 +38,7 @@ DISTANT_HANDICAP = 0.1
 SMOOTHED_BORDERS = 9
 # Borders that move more freely also follow noise, so they must explain this much more of the variance.
 STIFFNESS = 0.003
-# Two periods predict equally well if their unexplained shares differ by less than this factor and this share.
+# Periods whose unexplained share is at most this factor plus this share above the least predict equally well.
 EQUAL_RATIO = 1.15
 EQUAL_SHARE = 0.003
 LEAST_CORRELATION = 0.1
@@ -79,7 +79,7 @@ class Borders:
     """Where iterations begin: `at` (n + 1), in cells.
 
     An iteration is `seen` (n) if it looks like the others, and `linked` (n) if the next one is seen too, so
-    that its length is known. `lost` tells that a gap in the series contains an unknown number of iterations.
+    that its length is known. `lost` is True if a gap in the series contains an unknown number of iterations.
     """
 
     at: FloatArray

@@ -137,7 +137,7 @@ def long_stretches(stretches: FloatArray) -> BoolArray:
 def ordinary_places(template: IntArray, rows: FloatArray, lag: int) -> IntArray:
     """The places of an iteration at which stretches of `lag` operations are ordinary.
 
-    At most one place is assumed not to be, and it is part of `lag` stretches. `template` (n) are the
+    At most one place is assumed to be unusual, which affects `lag` stretches. `template` (n) are the
     operations of an iteration, `rows` (r, n) the stretches from each of them in r iterations. If an extra
     operation marks that place, the ordinary stretches are those without it; otherwise, they are the
     neighbours in a circle that differ least.
