@@ -174,7 +174,7 @@ TASKS = [
     Task(
         "find the rhythm of a job in the counters of its NIC",
         [
-            Typed("hocket profile one-phase.csv --out job.toml", ["period 143.44 ms", "They are no plan yet"]),
+            Typed("hocket profile one-phase.csv --out job.toml", ["period 143.44 ms", "This file is not a plan yet"]),
             Typed("hocket compat job.toml", ["neither"], code=2),
             Typed('hocket profile one-phase.csv --capacity "1 Gbps" --out plan.toml', ["jobs: plan.toml"]),
             Typed("hocket compat plan.toml", ["there is no other job to take turns with"]),
