@@ -379,10 +379,10 @@ fn a_tolerance_and_a_number_of_cycles_have_limits() {
     assert_eq!(error, PacketRunError::SkipTolerance { tolerance: -0.1 });
     assert_eq!(
         error.to_string(),
-        "skipping within -0.1; the tolerance must be at least 0 and below 1"
+        "the tolerance for skipping ahead is -0.1; it must be at least 0 and below 1"
     );
     let error = refused(Skip { tolerance: 0.1, cycles: 1 });
-    assert_eq!(error.to_string(), "skipping after 1 cycles; it must be from 2 to 64");
+    assert_eq!(error.to_string(), "the number of cycles to compare is 1; it must be from 2 to 64");
 }
 
 /// A job of any shape, on hosts 0 and 1 in turn.

@@ -341,10 +341,10 @@ fn a_change_of_what_is_not_there_is_refused() {
     };
     assert_eq!(
         error(change(1, 77, Change::Down)),
-        "change 1 is of link 154; there are 12, counted from 0"
+        "change 1 names link 154, but there are only 12, counted from 0"
     );
     assert_eq!(
         error(change(1, 4, Change::Rate(Rate::from_gbps(100)))),
-        "change 1: link \"rack0->spine0\" gets a rate of 100 Gbps; it must be above 0 and at most 50 Gbps"
+        "change 1: link \"rack0->spine0\" is set to 100 Gbps; its rate must be above 0 and at most 50 Gbps"
     );
 }

@@ -157,16 +157,16 @@ fn more_flows_than_any_window_serves_are_refused_with_the_link_that_would_pause(
     // The buffer has some 660,000 bytes beside headroom and reserves, which 300 flows of one port share: with x of each, 300 x
     // − 4,096 is less than (660,000 − 300 x) ÷ 8 for x up to 256, and a packet has 1,082.
     let refusal = trial.refusal();
-    let expected = "link \"h1->s\", which 300 flows cross with their data and 0 with their answers, cannot be kept \
-                    from PAUSE frames: static-window: 300 flows with a packet of 1082 B each";
+    let expected = "no static window keeps link \"h1->s\" free of PAUSE frames; it carries the data of 300 flows \
+                    and only the acknowledgements of 0: static-window: 300 flows with a packet of 1082 B each";
     assert!(refusal.starts_with(expected), "{refusal}");
     trial.flows.truncate(2);
     trial.messages.truncate(2);
     trial.model.answering.ack_every = 100;
     assert_eq!(
         trial.refusal(),
-        "on link \"h1->s\", 2 flows with static windows have 27001 bytes each; receivers answer every \
-         100 packets, which are more"
+        "on link \"h1->s\", 2 flows with static windows have 27001 bytes each, less than the \
+         100 packets that each acknowledgement waits for"
     );
 }
 

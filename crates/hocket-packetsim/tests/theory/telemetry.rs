@@ -403,19 +403,19 @@ fn what_makes_no_sense_is_refused_before_the_run_starts() {
     };
     assert_eq!(
         refusal(&|trial| trial.messages.push(message(4, 10))),
-        "message 2 is of flow 4; there are 1, counted from 0"
+        "message 2 names flow 4, but there are only 1, counted from 0"
     );
     assert_eq!(
         refusal(&|trial| trial.messages[0].bytes = 0),
-        "message 1, of flow 0, has 0 bytes; it must have at least 1"
+        "message 1 of flow 0 has 0 bytes; it must have at least 1"
     );
     assert_eq!(
         refusal(&|trial| trial.flows[0].policy = 2),
-        "flow 0 has policy 2; there are 1, counted from 0"
+        "flow 0 names policy 2, but there are only 1, counted from 0"
     );
     assert_eq!(
         refusal(&|trial| trial.options.sample_every = Some(Duration::ZERO)),
-        "samples every 0 ps; it must be above 0 ps"
+        "the sampling interval is 0 ps; it must be above 0 ps"
     );
 }
 
