@@ -88,7 +88,7 @@ impl Credits {
             if start == inbound.end {
                 inbound.end = messages.boundary_after(flow, start);
                 let total = inbound.end - start;
-                inbound.granted = start + inbound.parameters.unasked(total, mtu);
+                inbound.granted = start + inbound.parameters.unsolicited_bytes(total, mtu);
                 inbound.message = paced.granter.announce(flow, total, &inbound.parameters);
             }
             inbound.received = received.min(inbound.end);

@@ -679,8 +679,8 @@ impl Hosts {
             return;
         };
         if let Some(message) = self.messages.holding(id, flow.sender.sent()) {
-            let unasked = parameters.unasked(message.bytes, medium.model.frames.mtu);
-            flow.sender.allow_to(message.end - message.bytes + unasked);
+            let unsolicited = parameters.unsolicited_bytes(message.bytes, medium.model.frames.mtu);
+            flow.sender.allow_to(message.end - message.bytes + unsolicited);
         }
     }
 
