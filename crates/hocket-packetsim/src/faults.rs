@@ -17,7 +17,7 @@ use crate::parts::packet::{Header, Kind, Packet};
 use crate::setup::Setup;
 
 // The maximum of a queue pair's 3-bit counter (InfiniBand: Retry Count, section 9.9.2.4.1).
-const MOST_RETRIES: u8 = 7;
+const MAX_RETRIES: u8 = 7;
 
 /// The effects of link failures on flows.
 pub(crate) struct Faults<'a> {
@@ -96,14 +96,14 @@ impl<'a> Faults<'a> {
                     self.routing().set_down(LinkId::new(link), true);
                     self.cut(network, link);
                 }
-                self.reroute_all(network);
+                self.reroute_affected(network);
             }
             Change::Up if !is_up => {
                 for link in cable {
                     self.routing().set_down(LinkId::new(link), false);
                     self.mend(network, link);
                 }
-                self.reroute_all(network);
+                self.reroute_affected(network);
             }
             Change::Down | Change::Up => {}
         }
@@ -175,7 +175,7 @@ impl<'a> Faults<'a> {
         watch.retries = if progressed { 0 } else { watch.retries + 1 };
         watch.acknowledged = acknowledged;
         let is_over = acknowledged >= sent.max(network.hosts.granted(id))
-            || watch.retries > MOST_RETRIES
+            || watch.retries > MAX_RETRIES
             || self.stranded.contains(&id);
         if is_over {
             self.watched.remove(&id);
@@ -236,7 +236,7 @@ impl<'a> Faults<'a> {
                 recorder.pause(clock.now, link, class, is_pause);
             }
         }
-        network.look(link);
+        network.try_send(link);
     }
 
     // --- routes ---
@@ -246,7 +246,8 @@ impl<'a> Faults<'a> {
         self.routing.get_or_insert_with(|| Routing::with_hash(fabric, hash))
     }
 
-    fn reroute_all(&mut self, network: &mut Network<'_>) {
+    /// Reroutes the flows whose paths cross a failed link, and those that may return to their original paths.
+    fn reroute_affected(&mut self, network: &mut Network<'_>) {
         for id in 0..network.hosts.flows.len() as u32 {
             if self.moved.contains(&id) || crosses_dead_link(network, id) {
                 self.reroute(network, id);
@@ -272,6 +273,7 @@ impl<'a> Faults<'a> {
         let is_up = |link: &LinkId| wires.ports[link.index()].is_up;
         let forward = forward_paths(spec, routing, is_up).ok()?;
         let reverse = routing.route(spec.to, spec.from, spec.labels.1).ok()?;
+        // HPCC's packets have no room for the telemetry of longer paths.
         let is_too_long = |path: &Vec<LinkId>| path.len() - 1 > MAX_HOPS;
         let header = network.hosts.flows[id as usize].header;
         if header == Header::Hops && forward.iter().any(is_too_long) {
@@ -290,13 +292,14 @@ impl<'a> Faults<'a> {
         if was_stranded {
             network.hosts.release(id);
         }
+        // Packets on the new paths may overtake those in flight and be dropped without another NACK.
         let sender = &network.hosts.flows[id as usize].sender;
         if was_stranded || sender.sent() > sender.acknowledged() {
             self.watch(network, id);
         }
         let Network { medium, hosts, .. } = network;
         hosts.update_turn(medium, id);
-        hosts.look(medium, hosts.flows[id as usize].nic);
+        hosts.try_send(medium, hosts.flows[id as usize].nic);
     }
 }
 

@@ -36,16 +36,16 @@ impl Network<'_> {
     /// Handles the end of a packet's transmission at a port.
     #[inline]
     pub(crate) fn free(&mut self, port: u32) {
-        self.medium.wires.ports[port as usize].looks_when_free = false;
-        self.look(port);
+        self.medium.wires.ports[port as usize].free_is_scheduled = false;
+        self.try_send(port);
     }
 
-    /// Sends the next packet of a port if it may send now; if it is busy, schedules another look for when it is free.
-    pub(crate) fn look(&mut self, port: u32) {
+    /// Sends the next packet of a port if it may send now; if it is busy, schedules an event for when it becomes free.
+    pub(crate) fn try_send(&mut self, port: u32) {
         if self.medium.wires.ports[port as usize].from_host {
-            self.hosts.look(&mut self.medium, port);
+            self.hosts.try_send(&mut self.medium, port);
         } else {
-            self.switches.look(&mut self.medium, port);
+            self.switches.try_send(&mut self.medium, port);
         }
     }
 
@@ -60,7 +60,7 @@ impl Network<'_> {
             state.paused |= 1 << class;
         } else {
             state.paused &= !(1 << class);
-            self.look(port);
+            self.try_send(port);
         }
     }
 

@@ -387,6 +387,7 @@ impl<'a> TrainingState<'a> {
             for send in collective.sends(step, member) {
                 let ends =
                     [member, send.to].map(|each| self.training.members(group)[each as usize]);
+                // A queue pair never sends an empty message, so each has at least one byte.
                 let bytes = collective.message_bytes(chunk, step, member, &send).get().max(1);
                 let purpose = Purpose::Part { run, chunk, step, from: member, to: send.to };
                 self.runs[run as usize].members[member as usize].unacknowledged += 1;

@@ -267,7 +267,7 @@ fn with_random_marks_the_mean_iteration_time_is_within_the_reported_error() {
     let means = |rows: &Rows| rows.numbers("jobs", "mean_iteration_s");
     for (skipped, full) in means(&rows).iter().zip(means(&full)) {
         let off = (skipped / full - 1.0).abs();
-        assert!(off <= bound, "{skipped} instead of {full}: {off} off, {bound} told");
+        assert!(off <= bound, "{skipped} instead of {full}: {off} off, {bound} reported");
     }
     // Counts cover the whole run, too; marks vary most.
     let off = outcome.counters.packet_hops as f64 / whole.counters.packet_hops as f64 - 1.0;

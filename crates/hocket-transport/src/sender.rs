@@ -68,6 +68,7 @@ impl Sender {
             posted: 0,
             limit: 0,
             boundary: 0,
+            // At least one byte, so that one packet at a time can always be sent.
             window: window.map_or(u64::MAX, |window| window.bytes.max(1)),
             line_bps: line_rate.as_bps(),
             cap_bps: line_rate.as_bps(),
@@ -103,6 +104,7 @@ impl Sender {
 
     /// Limits the rate to `cap`, the demand of the job, whatever rate the congestion control allows.
     pub fn set_cap(&mut self, cap: Rate) {
+        // Pacing divides by the rate, so it must not be 0.
         self.cap_bps = cap.as_bps().clamp(1, self.line_bps);
     }
 

@@ -123,6 +123,7 @@ impl Credits {
             && let Some(at) = paced.granter.next_time()
         {
             paced.is_scheduled = true;
+            // The link may have been free for some time already.
             clock.schedule(at.max(clock.now), Event::Grant(which));
         }
     }

@@ -34,7 +34,7 @@ pub(crate) struct Hosts {
     policies: Vec<Policy>,
     /// By port; empty for ports of switches.
     nics: Vec<Nic>,
-    // A flow is spread over the following arrays, by index, so that a packet touches only the cache lines that it needs.
+    // The state of a flow is split into four arrays, so that a packet touches only the cache lines that it needs.
     pub(crate) flows: Vec<Flow>,
     pub(crate) congestion: Vec<CongestionState>,
     sender_states: Vec<SenderState>,
@@ -199,7 +199,7 @@ impl Hosts {
         let (nic, slot) = (flow.nic, flow.slot);
         self.nics[nic as usize].activate(slot);
         self.update_turn(medium, id);
-        self.look(medium, nic);
+        self.try_send(medium, nic);
     }
 
     /// Begins a phase of a flow's job, in which the flow sends `bytes` bytes of data at most at `rate`.
@@ -356,13 +356,14 @@ impl Hosts {
     /// Makes a flow retransmit from `sequence` on, up to which everything has arrived.
     pub(crate) fn go_back(&mut self, medium: &mut Medium<'_>, id: u32, sequence: u64) {
         let flow = &mut self.flows[id as usize];
+        // Everything before the missing byte has arrived, so a NACK also acknowledges it.
         flow.sender.on_ack(sequence);
         let boundary = self.messages.boundary_after(id, sequence);
         flow.sender.go_back(sequence, boundary);
         let nic = flow.nic;
         medium.recorder.went_back(id);
         self.update_turn(medium, id);
-        self.look(medium, nic);
+        self.try_send(medium, nic);
     }
 
     /// Repeats the last grant to the sender of a flow, in case it was lost.
@@ -425,7 +426,7 @@ impl Hosts {
         let (kind, sequence) = match answer {
             Answer::None => {
                 medium.telemetry.free_place(packet);
-                return self.look(medium, nic);
+                return self.try_send(medium, nic);
             }
             Answer::Ack(sequence) => (Kind::Ack, sequence),
             Answer::Nack(sequence) => (Kind::Nack, sequence),
@@ -436,7 +437,7 @@ impl Hosts {
         reply.set_header(packet.header());
         reply.set_echo(packet.is_marked());
         self.nics[nic as usize].answers.push_back(reply);
-        self.look(medium, nic);
+        self.try_send(medium, nic);
     }
 
     fn take_ack(&mut self, medium: &mut Medium<'_>, packet: &Packet) {
@@ -485,8 +486,8 @@ impl Hosts {
         if may_turn {
             self.update_turn(medium, packet.flow);
         }
-        if self.nics[nic as usize].wants_a_look(now) {
-            self.look(medium, nic);
+        if self.nics[nic as usize].needs_attention(now) {
+            self.try_send(medium, nic);
         }
     }
 
@@ -514,8 +515,8 @@ impl Hosts {
         let nic = flow.nic;
         flow.sender.allow_to(packet.sequence(flow.sender.sent()));
         self.update_turn(medium, packet.flow);
-        if self.nics[nic as usize].wants_a_look(medium.clock.now) {
-            self.look(medium, nic);
+        if self.nics[nic as usize].needs_attention(medium.clock.now) {
+            self.try_send(medium, nic);
         }
     }
 
@@ -536,7 +537,7 @@ impl Hosts {
         let mut packet = Packet::new(Kind::Grant, grant.flow, route, wire, priority);
         packet.set_sequence(grant.end);
         self.nics[nic as usize].answers.push_back(packet);
-        self.look(medium, nic);
+        self.try_send(medium, nic);
     }
 
     // --- leaving packets ---
@@ -547,13 +548,14 @@ impl Hosts {
         let nic = &mut self.nics[port as usize];
         if nic.wake == Some((medium.clock.now, medium.clock.order)) {
             nic.wake = None;
-            self.look(medium, port);
+            self.try_send(medium, port);
         }
     }
 
-    /// Sends the next packet of a host's port if it may send now; if it is busy, schedules another look for when it is free.
+    /// Sends the next packet of a host's port if it may send now; if it is busy, schedules an event for when it becomes
+    /// free.
     #[inline(always)]
-    pub(crate) fn look(&mut self, medium: &mut Medium<'_>, port: u32) {
+    pub(crate) fn try_send(&mut self, medium: &mut Medium<'_>, port: u32) {
         if medium.may_send(port) {
             self.send(medium, port);
         }
@@ -585,7 +587,7 @@ impl Hosts {
     fn schedule_next(&mut self, medium: &mut Medium<'_>, port: u32) {
         let nic = &self.nics[port as usize];
         if !nic.answers.is_empty() || nic.has_eligible() || nic.sets_timer_when_free() {
-            medium.look_when_free(port);
+            medium.schedule_free(port);
         } else {
             self.set_wake(medium, port);
         }

@@ -25,8 +25,8 @@ impl Medium<'_> {
 
     /// Schedules an event for when a port becomes free, unless there is one.
     #[inline(always)]
-    pub(crate) fn look_when_free(&mut self, port: u32) {
-        self.wires.look_when_free(&mut self.clock, port);
+    pub(crate) fn schedule_free(&mut self, port: u32) {
+        self.wires.schedule_free(&mut self.clock, port);
     }
 
     /// Whether a port may send now; if it is busy, schedules an event for when it becomes free.
@@ -36,8 +36,8 @@ impl Medium<'_> {
         if !state.is_busy(self.clock.now, self.clock.order) {
             return true;
         }
-        if !state.looks_when_free && state.is_up {
-            self.look_when_free(port);
+        if !state.free_is_scheduled && state.is_up {
+            self.schedule_free(port);
         }
         false
     }

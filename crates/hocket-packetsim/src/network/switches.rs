@@ -151,14 +151,14 @@ impl Switches {
         port.queued_bytes += u64::from(wire);
         port.peak_bytes = port.peak_bytes.max(port.queued_bytes);
         self.waiting[switch].takes(wire);
-        self.look(medium, out);
+        self.try_send(medium, out);
         Ok(())
     }
 
-    /// Sends the next packet of a switch's port if it may send now; if it is busy, schedules another look for when it is
+    /// Sends the next packet of a switch's port if it may send now; if it is busy, schedules an event for when it becomes
     /// free.
     #[inline(always)]
-    pub(crate) fn look(&mut self, medium: &mut Medium<'_>, out: u32) {
+    pub(crate) fn try_send(&mut self, medium: &mut Medium<'_>, out: u32) {
         if medium.may_send(out) {
             self.send(medium, out);
         }
@@ -168,6 +168,7 @@ impl Switches {
     #[inline(always)]
     pub(crate) fn send(&mut self, medium: &mut Medium<'_>, out: u32) {
         let port = &mut medium.wires.ports[out as usize];
+        // PAUSE and resume frames go before all classes and are never paused themselves.
         if !port.urgent.is_empty() {
             let mut packet = port.urgent.pop_front();
             if medium.telemetry.writes_loads() {
@@ -196,7 +197,7 @@ impl Switches {
             self.depart(medium, out, packet);
         }
         if medium.wires.ports[out as usize].has_ready() {
-            medium.look_when_free(out);
+            medium.schedule_free(out);
         }
     }
 
@@ -239,7 +240,7 @@ impl Switches {
         let wire = medium.model.frames.pause;
         let frame = Packet::new(kind, 0, 0, wire, class as u8);
         medium.wires.ports[port as usize].urgent.push_back(frame);
-        self.look(medium, port);
+        self.try_send(medium, port);
     }
 
     /// Removes and returns the next packet queued for a link that has failed.

@@ -89,6 +89,7 @@ impl Telemetry {
             && packet.header() == Header::Load
         {
             let draw = self.draws.random::<f64>();
+            // The header keeps the largest load on the path.
             let code = pint::encode(load, self.base, draw);
             packet.meta = packet.meta.max(u32::from(code));
         }

@@ -80,6 +80,7 @@ impl Wires {
         let span = self.times[usize::from(port.speed)][usize::from(packet.wire)];
         let until = Time::from_ps(clock.now.as_ps() + span);
         port.busy_until = until;
+        // The order is taken now: an event that is scheduled for this time only later still gets its place.
         port.free_order = clock.next_order();
         port.sent_bytes += u64::from(packet.wire);
         port.sent_packets += 1;
@@ -93,6 +94,7 @@ impl Wires {
             Some(headers) => self.headers_sent(clock.now, out, &packet, headers, until),
         };
         let at = Time::from_ps(passable.as_ps() + delay_ps);
+        // Only the first packet on a link has an event in the calendar; its arrival schedules the next one.
         let flight = &mut self.flights[out as usize];
         if flight.is_empty() {
             clock.schedule_as(at, order, Event::Arrive(out));
@@ -137,10 +139,10 @@ impl Wires {
 
     /// Schedules an event for when a port becomes free, unless there is one.
     #[inline]
-    pub(crate) fn look_when_free(&mut self, clock: &mut Clock, port: u32) {
+    pub(crate) fn schedule_free(&mut self, clock: &mut Clock, port: u32) {
         let state = &mut self.ports[port as usize];
-        if !state.looks_when_free {
-            state.looks_when_free = true;
+        if !state.free_is_scheduled {
+            state.free_is_scheduled = true;
             clock.schedule_as(state.busy_until, state.free_order, Event::Free(port));
         }
     }

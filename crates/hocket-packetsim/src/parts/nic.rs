@@ -128,7 +128,7 @@ impl Nic {
 
     /// Whether something may be sent at `now`, or the pacing timer may have to be set.
     #[inline]
-    pub(crate) fn wants_a_look(&self, now: Time) -> bool {
+    pub(crate) fn needs_attention(&self, now: Time) -> bool {
         !self.eligible.is_empty()
             || !self.answers.is_empty()
             || self.wake.is_none()

@@ -17,7 +17,7 @@ pub(crate) struct Port {
     pub(crate) busy_until: Time,
     pub(crate) free_order: u64,
     /// Whether an event is scheduled for when the port becomes free.
-    pub(crate) looks_when_free: bool,
+    pub(crate) free_is_scheduled: bool,
     /// Bit c: packets of class c are queued.
     pub(crate) waiting: u8,
     /// Bit c: class c is paused.
@@ -69,7 +69,7 @@ impl Port {
         Self {
             busy_until: Time::ZERO,
             free_order: 0,
-            looks_when_free: false,
+            free_is_scheduled: false,
             waiting: 0,
             paused: 0,
             last_class: 0,

@@ -62,8 +62,8 @@ impl Passing {
         let ran = trial.run();
         assert!(ran.result.is_ok(), "with nothing in the way of the PAUSE there is room to spare");
         let first = ran.names("pauses", "link").iter().position(|link| link == "h1->s");
-        let heard_ps = ran.integers("pauses", "at_s")[first.expect("host 1 is told to stop")];
-        let sent_ps = heard_ps - self.long_ps() - PAUSE_PS;
+        let paused_ps = ran.integers("pauses", "at_s")[first.expect("host 1 is paused")];
+        let sent_ps = paused_ps - self.long_ps() - PAUSE_PS;
         trial.messages[2].start = at_ps(sent_ps - 1 - self.packet_ps() - DELAY.as_ps());
         trial
     }
@@ -111,8 +111,8 @@ fn each_of_n_saturated_ingress_ports_holds_one_part_in_n_plus_eight_of_the_pool(
         let links = ran.names("pauses", "link");
         for host in 1..=n {
             let row = links.iter().position(|link| *link == format!("h{host}->s"));
-            let heard_ps = ran.integers("pauses", "at_s")[row.expect("everybody is told to stop")];
-            let arriving_ps = heard_ps - PAUSE_PS - start_ps - 2 * DELAY.as_ps();
+            let paused_ps = ran.integers("pauses", "at_s")[row.expect("every sender is paused")];
+            let arriving_ps = paused_ps - PAUSE_PS - start_ps - 2 * DELAY.as_ps();
             let held = arriving_ps / PACKET_PS * WIRE - 4_096;
             // The difference is at most the packet that crosses the threshold and one that left at the very start.
             assert!(held.abs_diff(expected) <= 2 * WIRE, "{held} against {expected} of {n}");

@@ -94,7 +94,7 @@ fn a_port_is_paused_from_its_pause_frame_to_its_resume_frame() {
             *span += since.take().map_or(0, |since| time - since);
         }
     }
-    assert_eq!(paused.len(), 4, "every sender is told to stop");
+    assert_eq!(paused.len(), 4, "every sender is paused");
     assert_eq!(ran.names("paused", "link"), ["h1->s", "h2->s", "h3->s", "h4->s"]);
     assert_eq!(ran.integers("paused", "priority"), [3; 4]);
     let frames: Vec<u64> = paused.values().map(|each| each.frames).collect();
