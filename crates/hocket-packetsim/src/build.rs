@@ -28,7 +28,7 @@ pub(crate) fn engine<'a>(
     let fabric = setup.fabric;
     let mut wires = Wires::new(setup, later_rates);
     let routes = find_routes(setup, &mut wires)?;
-    let footprints = routes.iter().map(|its| its.footprint(&wires)).enumerate();
+    let footprints = routes.iter().map(|routes| routes.footprint(&wires)).enumerate();
     let crowd = Crowd::new(setup, footprints);
     let for_all = setup.reference.longest_rtt_for_all;
     let uses_load = setup.uses(|policy| matches!(policy, Policy::Pint(_)));
@@ -38,8 +38,8 @@ pub(crate) fn engine<'a>(
     let telemetry = Telemetry::new(setup, wires.rates(), longest_rtt)?;
     let shares = crowd.shares(setup, &switches.buffers, |link| wires.ports[link as usize].ingress);
     let mut hosts = Hosts::new(setup, &wires);
-    for (index, (flow, its)) in setup.flows.iter().zip(routes).enumerate() {
-        let links = its.last(&wires);
+    for (index, (flow, routes)) in setup.flows.iter().zip(routes).enumerate() {
+        let links = routes.last(&wires);
         let forward_links = links.iter().map(|&link| &fabric.links()[link as usize]);
         let idle = idle_path(setup, &setup.frames_of(flow), forward_links);
         let path = match longest.filter(|_| for_all && !setup.is_inside(flow)) {
@@ -47,12 +47,12 @@ pub(crate) fn engine<'a>(
             None => idle,
         };
         let switches = links.len() - 1;
-        let window = match shares.window(setup, index, &path, &its.footprint(&wires))? {
+        let window = match shares.window(setup, index, &path, &routes.footprint(&wires))? {
             _ if setup.is_inside(flow) => WindowRule::Unlimited,
             Some(bytes) => WindowRule::Bytes(bytes),
             None => flow.window,
         };
-        let Routes { forward, reverse, .. } = its;
+        let Routes { forward, reverse, .. } = routes;
         hosts.add_flow(
             setup,
             &wires,

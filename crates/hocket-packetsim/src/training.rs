@@ -307,7 +307,7 @@ impl<'a> TrainingState<'a> {
         }
         let collective = &self.training.collectives()[collective as usize];
         let (ranks, chunks) = (collective.ranks() as usize, collective.chunks() as usize);
-        let its = CollectiveRun {
+        let run_state = CollectiveRun {
             group,
             sequence,
             collective,
@@ -317,11 +317,11 @@ impl<'a> TrainingState<'a> {
         };
         let run = match self.unused_runs.pop() {
             Some(run) => {
-                self.runs[run as usize] = its;
+                self.runs[run as usize] = run_state;
                 run
             }
             None => {
-                self.runs.push(its);
+                self.runs.push(run_state);
                 self.runs.len() as u32 - 1
             }
         };
@@ -475,13 +475,13 @@ impl Parcels {
 
     // Records an event of a parcel and returns its new state; frees its place after its last event.
     fn note(&mut self, parcel: u32, happened: impl Fn(&mut Parcel)) -> Parcel {
-        let its = &mut self.all[parcel as usize];
-        happened(its);
-        let its = *its;
-        if its.is_noticed && its.is_acknowledged {
+        let state = &mut self.all[parcel as usize];
+        happened(state);
+        let state = *state;
+        if state.is_noticed && state.is_acknowledged {
             self.unused.push(parcel);
         }
-        its
+        state
     }
 }
 

@@ -69,7 +69,7 @@ impl Crowd {
     ) -> Self {
         let nodes = setup.fabric.nodes();
         let patterns = setup.patterns.len() + 1;
-        let mut its = Self {
+        let mut crowd = Self {
             patterns_of: patterns_of(setup),
             through: BTreeMap::new(),
             over: BTreeMap::new(),
@@ -85,17 +85,17 @@ impl Crowd {
                 let to = setup.fabric.links()[link as usize].to.index();
                 if nodes[to].kind.is_switch() {
                     let crossing =
-                        its.over.entry(link).or_insert_with(|| Crossing::new(to, patterns));
-                    crossing.add(&its.patterns_of[flow], forward.contains(&link));
+                        crowd.over.entry(link).or_insert_with(|| Crossing::new(to, patterns));
+                    crossing.add(&crowd.patterns_of[flow], forward.contains(&link));
                     switches.insert(to);
                 }
             }
             for switch in switches {
-                let through = its.through.entry(switch).or_insert_with(|| vec![0; patterns]);
-                its.patterns_of[flow].iter().for_each(|&pattern| through[pattern] += 1);
+                let through = crowd.through.entry(switch).or_insert_with(|| vec![0; patterns]);
+                crowd.patterns_of[flow].iter().for_each(|&pattern| through[pattern] += 1);
             }
         }
-        its
+        crowd
     }
 
     /// The share of each switch's buffer that flows may fill; `ingress` returns the ingress port of a link at its switch.
@@ -210,14 +210,14 @@ impl Shares {
 
 // The patterns of each flow. Flows without a pattern form one more, the last.
 fn patterns_of(setup: &Setup<'_>) -> Vec<Vec<usize>> {
-    let mut its = vec![Vec::new(); setup.flows.len()];
+    let mut patterns_of = vec![Vec::new(); setup.flows.len()];
     for (pattern, flows) in setup.patterns.iter().enumerate() {
-        flows.iter().for_each(|&flow| its[flow].push(pattern));
+        flows.iter().for_each(|&flow| patterns_of[flow].push(pattern));
     }
-    for patterns in its.iter_mut().filter(|patterns| patterns.is_empty()) {
-        patterns.push(setup.patterns.len());
+    for own in patterns_of.iter_mut().filter(|own| own.is_empty()) {
+        own.push(setup.patterns.len());
     }
-    its
+    patterns_of
 }
 
 /// Data of a full packet, and its bytes on the wire.
