@@ -1,9 +1,19 @@
-"""Parts of a Markdown file that commands write, between two markers each."""
+"""The pages behind docs/validation.md, and their parts that commands write, between two markers each."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 from hocket.errors import InputError
+
+ENGINES = "engines.md"
+"""The page of comparisons that are with no paper."""
+
+_PAGES = {"H": "hotnets22.md", "R": "hoti22.md", "C": "nsdi24.md"}
+
+
+def page_of(overview: Path, target: str) -> Path:
+    """The page with the section of `target`: in the folder beside `overview` that has its name."""
+    return overview.with_suffix("") / _PAGES.get(target[0], ENGINES)
 
 
 def renew_section(path: str | Path, begin: str, end: str, renewed: Callable[[str], str]) -> None:
