@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hocket_reproduce.sections import ENGINES, page_of, renew_section
+from hocket_reproduce.sections import ENGINES, page_of, read_page, renew_section
 from hocket_reproduce.targets import TARGETS
 from hocket_reproduce.targets.findings import FINDINGS
 from hocket_reproduce.targets.target import NOTABLE_DIFFERENCE
@@ -22,6 +22,9 @@ END = "<!-- end of overview -->"
 BEYOND = ("X1", "X2", "X3", "LIVE")
 """Targets that compare Hocket with itself and with real jobs, not with a paper."""
 
+# Of R8 alone both columns are ours, so a difference there departs from no claim.
+_CLAIMED = ("paper", "truth", "flow engine")
+
 _SECTION = re.compile(r"^## (?P<heading>(?P<id>\w+): .+)\n(?P<body>(?:(?!## ).*\n)*)", re.MULTILINE)
 _QUOTED = re.compile(r"\{([±#]?)([^}]+)\}")
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:e[-+]\d+)?")
@@ -29,9 +32,8 @@ _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:e[-+]\d+)?")
 
 @dataclass(frozen=True)
 class ShownRow:
-    """A row as its page shows it: what is claimed, ours, and the difference, with their units."""
+    """A row as its page shows it: our value with its unit, and the difference from what is claimed."""
 
-    claimed: str
     ours: str
     difference: str
 
@@ -59,7 +61,7 @@ class ShownSection:
 
     heading: str
     claimed: str
-    """What the first column of values holds: the paper's, or those of an engine."""
+    """The heading of what ours is compared with, such as `paper`."""
     rows: dict[str, ShownRow]
 
     def matching(self, pattern: str) -> list[ShownRow]:
@@ -93,7 +95,12 @@ def markdown(path: Path) -> str:
     shown = sections(path)
     papers = [name for name in shown if name not in BEYOND]
     beyond = [name for name in shown if name in BEYOND]
+    verdicts = [FINDINGS[name].verdict for name in papers]
     lines = [
+        f"Of {len(papers)} targets of the papers, {verdicts.count('reproduced')} are reproduced, "
+        f"{verdicts.count('same conclusion')} lead to the same conclusion, and {verdicts.count('differs')} "
+        "differ.",
+        "",
         *_table(("target", "the paper claims", "we find", "within 10%", "verdict")),
         *(_line(path, name, shown[name]) for name in papers),
         "",
@@ -107,16 +114,19 @@ def markdown(path: Path) -> str:
 
 
 def sections(path: Path) -> dict[str, ShownSection]:
-    """What the pages of `path` show of each target, in the order of `TARGETS`."""
-    pages = {page: page.read_text(encoding="utf-8") for page in {page_of(path, name) for name in TARGETS}}
-    shown = {each["id"]: _parse(each) for text in pages.values() for each in _SECTION.finditer(text)}
+    """What the pages of `path` show of each target, in the order of `TARGETS`.
+
+    Raises `InputError` if a page cannot be read.
+    """
+    texts = [read_page(page) for page in {page_of(path, name) for name in TARGETS}]
+    shown = {each["id"]: _parse(each) for text in texts for each in _SECTION.finditer(text)}
     return {name: shown[name] for name in TARGETS if name in shown}
 
 
 def _parse(section: re.Match[str]) -> ShownSection:
     table = [line[2:-2].split(" | ") for line in section["body"].splitlines() if line.startswith("| ")]
     header, *rows = table
-    return ShownSection(section["heading"], header[1], {row[0]: ShownRow(*row[1:4]) for row in rows})
+    return ShownSection(section["heading"], header[1], {row[0]: ShownRow(*row[2:4]) for row in rows})
 
 
 def quoted(text: str, section: ShownSection) -> str:
@@ -147,14 +157,13 @@ def _span(values: Sequence[str]) -> str:
 def _line(path: Path, name: str, section: ShownSection) -> str:
     finding = FINDINGS[name]
     why = f": {quoted(finding.why, section)}" if finding.why else ""
-    # Where both columns are ours, a difference is no departure from anything.
     within = f"{section.compared - section.differing} of {section.compared}"
     return _cells(
         (
             f"[{name}]({_link(path, page_of(path, name), section.heading)})",
             finding.claim,
             quoted(finding.found, section),
-            within if section.claimed in ("paper", "truth", "flow engine") else "–",
+            within if section.claimed in _CLAIMED else "–",
             f"{finding.verdict}{why}",
         )
     )
@@ -163,7 +172,7 @@ def _line(path: Path, name: str, section: ShownSection) -> str:
 def _validation_line(path: Path) -> Iterator[str]:
     """The line of the comparison with recorded runs, if its page has one."""
     page = path.with_suffix("") / ENGINES
-    found = validation.SUMMARY.search(page.read_text(encoding="utf-8"))
+    found = validation.SUMMARY.search(read_page(page))
     if found is not None:
         agreeing, runs = int(found["agreeing"]), int(found["runs"])
         differ = f"differs: {runs - agreeing} runs beyond their limits"

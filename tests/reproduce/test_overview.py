@@ -6,6 +6,7 @@ from typing import get_args
 
 import pytest
 
+from hocket.errors import InputError
 from hocket_reproduce import overview
 from hocket_reproduce.targets import TARGETS, Reproduction, Row, report
 from hocket_reproduce.targets.findings import FINDINGS
@@ -92,6 +93,12 @@ def test_quotes_are_what_the_rows_show(small: overview.ShownSection) -> None:
 def test_a_quote_of_no_row_is_a_bug_that_names_it(small: overview.ShownSection) -> None:
     with pytest.raises(AssertionError, match="H1: Sharing: no row fits 'gain'"):
         overview.quoted("{gain}", small)
+
+
+def test_a_page_that_is_not_there_is_named(copied: Path) -> None:
+    (copied.with_suffix("") / "hoti22.md").unlink()
+    with pytest.raises(InputError, match=r"hoti22\.md: cannot be read"):
+        overview.renew_overview(copied)
 
 
 def test_a_new_section_renews_its_line_alone(copied: Path) -> None:
