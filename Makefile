@@ -56,11 +56,11 @@ bench: $(BIN)/.built
 	$(BIN)/python benches/agent.py
 	$(BIN)/python benches/service.py
 
-# Every target of the papers; renews the table in docs/validation.md and draws the figures.
+# Every target of the papers; draws the figures, and renews docs/validation.md and the pages behind it.
 reproduce: $(BIN)/.built
 	$(BIN)/hocket reproduce --all --out hocket-runs/reproduce --write docs/validation.md
 
-# Every recorded run of the ns-3 based simulator; renews its section in docs/validation.md.
+# Every recorded run of the ns-3 based simulator; renews its section in docs/validation/engines.md.
 REFERENCE ?= ../shared/reference/ns3
 validate: $(BIN)/.built
 	$(BIN)/hocket validate --reference $(REFERENCE) --write docs/validation.md

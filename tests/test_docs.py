@@ -30,7 +30,7 @@ PAGES = (
 )
 MARKDOWN = tuple(
     page.relative_to(ROOT)
-    for place in (".", "agent", "docs", "experiments/*")
+    for place in (".", "agent", "docs", "docs/*", "experiments/*")
     for page in sorted(ROOT.glob(f"{place}/*.md"))
 )
 BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -20,7 +20,10 @@ def reproduce_command(
         "hocket-runs/reproduce"
     ),
     write: Annotated[
-        Path | None, typer.Option("--write", metavar="FILE.md", help="Renew the results table in this file.")
+        Path | None,
+        typer.Option(
+            "--write", metavar="FILE.md", help="Renew this table of findings, and the pages behind it."
+        ),
     ] = None,
     as_json: options.AsJson = False,
     wide: options.Wide = False,
@@ -30,6 +33,7 @@ def reproduce_command(
     Prints the paper's values beside ours.
     """
     from hocket.figures import save
+    from hocket_reproduce.overview import renew_overview
     from hocket_reproduce.targets import TARGETS, Reproduction, chosen, report, reproduce
 
     if listing:
@@ -70,6 +74,7 @@ def reproduce_command(
             err.print(f"figures: {directory}")
             if write is not None:
                 report.write_validation(write, done)
+                renew_overview(write)
 
 
 def validate_command(
@@ -85,7 +90,8 @@ def validate_command(
         int, typer.Option("--seeds", metavar="N", help="Runs of ours per random case.", min=1)
     ] = 10,
     write: Annotated[
-        Path | None, typer.Option("--write", metavar="FILE.md", help="Renew the section in this file.")
+        Path | None,
+        typer.Option("--write", metavar="FILE.md", help="Renew this table of findings, and its section."),
     ] = None,
     as_json: options.AsJson = False,
     wide: options.Wide = False,
@@ -94,6 +100,7 @@ def validate_command(
 
     Runs them on the packet engine, and compares.
     """
+    from hocket_reproduce.overview import renew_overview
     from hocket_reproduce.validate import report
     from hocket_reproduce.validate.reference import DEFAULT
 
@@ -110,6 +117,7 @@ def validate_command(
         print_table(report.SHORT_HEADER, map(report.short_row, validation.comparisons))
     if write is not None:
         report.write_validation(write, validation)
+        renew_overview(write)
     if validation.failed:
         err.print(
             f"{len(validation.failed)} of {len(validation.comparisons)} runs differ beyond their limits"

@@ -1,23 +1,36 @@
-"""Parts of a Markdown file that commands write, between two markers each."""
+"""The pages behind docs/validation.md, and their parts that commands write, between two markers each."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 from hocket.errors import InputError
 
+ENGINES = "engines.md"
+"""The page of comparisons that are with no paper."""
 
-def renew_section(path: str | Path, begin: str, end: str, renewed: Callable[[str], str]) -> None:
+_PAGES = {"H": "hotnets22.md", "R": "hoti22.md", "C": "nsdi24.md"}
+
+
+def page_of(overview: Path, target: str) -> Path:
+    """The page with the section of `target`: in the folder beside `overview` that has its name."""
+    return overview.with_suffix("") / _PAGES.get(target[0], ENGINES)
+
+
+def read_page(path: Path) -> str:
+    """The text of the page at `path`; raises `InputError` if it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
+        raise InputError(f"{path}: cannot be read: {reason}") from None
+
+
+def renew_section(path: Path, begin: str, end: str, renewed: Callable[[str], str]) -> None:
     """Replaces what stands between `begin` and `end` in the file at `path` by what `renewed` makes of it.
 
     Raises `InputError` if the file cannot be read or written, or lacks a marker.
     """
-    path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
-        raise InputError(f"{path}: cannot be read: {reason}") from None
-    before, found, rest = text.partition(begin)
+    before, found, rest = read_page(path).partition(begin)
     section, ended, after = rest.partition(end)
     if not found or not ended:
         raise InputError(f"{path}: has no results to replace; they stand between {begin!r} and {end!r}")

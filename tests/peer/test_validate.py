@@ -82,13 +82,14 @@ def test_one_late_flow_is_enough_to_differ(same: Comparison) -> None:
 
 
 def test_the_section_is_replaced_and_what_stands_around_it_stays(tmp_path: Path) -> None:
-    page = tmp_path / "validation.md"
+    page = tmp_path / "validation" / "engines.md"
+    page.parent.mkdir()
     page.write_text(f"# Before\n\n{report.BEGIN}\nstale\n{report.END}\n\nafter\n", encoding="utf-8")
     validation = report.Validation.of(DATA, ["two2one/pfc"])
     (case,) = validation.chosen
     validation.add(case, 1, unrounded=True)
     for _ in range(2):
-        report.write_validation(page, validation)
+        report.write_validation(tmp_path / "validation.md", validation)
         text = page.read_text(encoding="utf-8")
         assert text.startswith(f"# Before\n\n{report.BEGIN}\n\n## Packet engine")
         assert text.endswith(f"{report.END}\n\nafter\n")
@@ -102,13 +103,16 @@ def test_the_section_is_replaced_and_what_stands_around_it_stays(tmp_path: Path)
 
 
 def test_the_page_of_results_has_a_place_for_the_section() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "validation.md").read_text(encoding="utf-8")
+    docs = Path(__file__).parents[2] / "docs"
+    text = (docs / "validation" / "engines.md").read_text(encoding="utf-8")
     assert text.count(report.BEGIN) == text.count(report.END) == 1
+    assert report.SUMMARY.search(text)
 
 
 def test_a_page_without_markers_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "page.md").write_text("text")
-    with pytest.raises(InputError, match=r"page\.md: has no results to replace"):
+    (tmp_path / "page").mkdir()
+    (tmp_path / "page" / "engines.md").write_text("text")
+    with pytest.raises(InputError, match=r"engines\.md: has no results to replace"):
         report.write_validation(tmp_path / "page.md", report.Validation([], []))
 
 

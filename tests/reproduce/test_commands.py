@@ -1,5 +1,6 @@
 """`hocket reproduce`: what it lists, reruns and leaves out."""
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +8,11 @@ from typing import Any
 
 import pytest
 
-from hocket_reproduce.targets import TARGETS
+from hocket_reproduce import overview
+from hocket_reproduce.targets import TARGETS, report
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = ("validation/hotnets22.md", "validation/hoti22.md", "validation/nsdi24.md")
 
 Command = Callable[..., Any]
 
@@ -38,3 +43,18 @@ def test_reproduce_prints_the_papers_value_beside_ours(hocket: Command, tmp_path
     rows = {row["quantity"]: (row["paper"], row["ours"]) for row in target["rows"]}
     assert rows["unified circle of 40 and 60 ms"] == (120, 120)
     assert (tmp_path / "H4.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_write_renews_the_pages_their_figures_and_the_table(hocket: Command, tmp_path: Path) -> None:
+    assert "C4" in report.PICTURED
+    shutil.copytree(DOCS / "validation", tmp_path / "validation")
+    page, figure = tmp_path / "validation.md", tmp_path / "validation" / "C4.svg"
+    text = (DOCS / "validation.md").read_text(encoding="utf-8")
+    page.write_text(text.replace("reproduced", "doubtful"), encoding="utf-8")
+    figure.unlink()
+    outcome = hocket("reproduce", "h4", "c4", "--out", tmp_path / "drawn", "--write", page)
+    assert outcome.code == 0
+    for name in PAGES:
+        assert (tmp_path / name).read_bytes() == (DOCS / name).read_bytes()
+    assert overview.markdown(page) in page.read_text(encoding="utf-8")
+    assert figure.read_bytes().startswith(b"<?xml")

@@ -1,12 +1,14 @@
-"""Reproductions as text: on the terminal, as JSON, and in the results page."""
+"""Reproductions as text: on the terminal, as JSON, and on the pages of docs/validation/."""
 
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 from hocket import InputError
+from hocket_reproduce.sections import page_of
 from hocket_reproduce.targets import (
     TARGETS,
     Reproduction,
@@ -14,7 +16,7 @@ from hocket_reproduce.targets import (
     report,
 )
 
-RESULTS = Path(__file__).parents[2] / "docs" / "validation.md"
+OVERVIEW = Path(__file__).parents[2] / "docs" / "validation.md"
 # Seconds are the machine's, and their ratios a little too.
 TIMED = ("C19",)
 
@@ -28,10 +30,18 @@ SMALL = Reproduction(
 
 
 @pytest.fixture
-def page(tmp_path: Path) -> Path:
+def overview(tmp_path: Path) -> Path:
+    """A page of results whose folder has two pages with a place for sections."""
     path = tmp_path / "validation.md"
-    path.write_text(f"# Before\n\n{report.BEGIN}\nold\n{report.END}\n\nafter\n", encoding="utf-8")
+    for target in ("H4", "C17"):
+        page = page_of(path, target)
+        page.parent.mkdir(exist_ok=True)
+        page.write_text(f"# Before\n\n{report.BEGIN}\nold\n{report.END}\n\nafter\n", encoding="utf-8")
     return path
+
+
+def text_of(overview: Path, target: str) -> str:
+    return page_of(overview, target).read_text(encoding="utf-8")
 
 
 def test_the_table_shows_both_values_the_difference_and_the_reason(
@@ -67,42 +77,66 @@ def test_columns_have_other_names_where_no_paper_is_compared_with(
     assert report.as_json([both])[0]["columns"] == ["flow engine", "packet engine"]
 
 
-def test_results_are_replaced_and_what_stands_around_them_stays(page: Path) -> None:
-    report.write_validation(page, [SMALL])
-    text = page.read_text(encoding="utf-8")
+def test_results_are_replaced_and_what_stands_around_them_stays(overview: Path) -> None:
+    report.write_validation(overview, [SMALL])
+    text = text_of(overview, "H4")
     assert text.startswith(f"# Before\n\n{report.BEGIN}\n")
     assert text.endswith(f"{report.END}\n\nafter\n")
     assert "old" not in text
     assert "| verdict | yes | no | differs | because / it is |" in text
 
 
-def test_writing_twice_changes_nothing_and_one_target_leaves_the_others(page: Path) -> None:
-    other = Reproduction("C17", "Snapshots", (Row("score", 1.0, 0.99),))
-    report.write_validation(page, [other, SMALL])
-    first = page.read_text(encoding="utf-8")
-    report.write_validation(page, [SMALL])
-    assert page.read_text(encoding="utf-8") == first
-    assert first.index("### H4") < first.index("### C17")
+def test_each_target_goes_to_the_page_of_its_paper(overview: Path) -> None:
+    report.write_validation(overview, [SMALL, Reproduction("C17", "Snapshots", (Row("score", 1.0, 0.99),))])
+    assert "## H4: A circle" in text_of(overview, "H4")
+    assert "## C17: Snapshots" in text_of(overview, "C17")
+    assert "C17" not in text_of(overview, "H4")
+
+
+def test_writing_twice_changes_nothing_and_one_target_leaves_the_others(overview: Path) -> None:
+    other = Reproduction("H8", "Clusters", (Row("score", 1.0, 0.99),))
+    report.write_validation(overview, [other, SMALL])
+    first = text_of(overview, "H4")
+    report.write_validation(overview, [SMALL])
+    assert text_of(overview, "H4") == first
+    assert first.index("## H4") < first.index("## H8")
 
 
 def test_a_page_without_markers_or_no_page_is_refused_by_name(tmp_path: Path) -> None:
-    bare = tmp_path / "bare.md"
+    overview = tmp_path / "validation.md"
+    with pytest.raises(InputError, match=r"hotnets22\.md: cannot be read"):
+        report.write_validation(overview, [SMALL])
+    bare = page_of(overview, "H4")
+    bare.parent.mkdir()
     bare.write_text("nothing here", encoding="utf-8")
-    with pytest.raises(InputError, match=r"bare\.md: has no results to replace"):
-        report.write_validation(bare, [SMALL])
-    with pytest.raises(InputError, match=r"none\.md: cannot be read"):
-        report.write_validation(tmp_path / "none.md", [SMALL])
+    with pytest.raises(InputError, match=r"hotnets22\.md: has no results to replace"):
+        report.write_validation(overview, [SMALL])
+
+
+def test_a_figure_is_kept_beside_the_page_that_shows_it(overview: Path) -> None:
+    drawn = Reproduction("C4", "Shifts", (Row("shift", 255, 255.0),), Figure)
+    for _ in range(2):
+        report.write_validation(overview, [drawn])
+        assert "![Shifts](C4.svg)" in text_of(overview, "C4")
+        assert page_of(overview, "C4").with_name("C4.svg").read_bytes().startswith(b"<?xml")
+
+
+def test_figures_on_the_pages_are_small_and_those_of_targets_that_take_seconds() -> None:
+    kept = sorted(OVERVIEW.with_suffix("").glob("*.svg"))
+    assert [each.stem for each in kept] == sorted(report.PICTURED)
+    assert [each.name for each in kept if each.stat().st_size > 60_000] == []
+    assert [name for name in report.PICTURED if TARGETS[name].takes_minutes] == []
 
 
 @pytest.mark.parametrize(
     "target", [name for name, each in TARGETS.items() if name not in TIMED and not each.takes_minutes]
 )
-def test_the_results_page_is_what_the_command_writes(
+def test_the_page_of_a_target_is_what_the_command_writes(
     rerun: Callable[[str], Reproduction], target: str
 ) -> None:
-    assert report.markdown(rerun(target)) in RESULTS.read_text(encoding="utf-8")
+    assert report.markdown(rerun(target)) in text_of(OVERVIEW, target)
 
 
-def test_the_results_page_has_every_target() -> None:
-    text = RESULTS.read_text(encoding="utf-8")
-    assert [name for name in TARGETS if f"\n### {name}: " not in text] == []
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_target_has_a_section_on_its_page(target: str) -> None:
+    assert f"\n## {target}: " in text_of(OVERVIEW, target)

@@ -176,7 +176,7 @@ def test_the_four_traffic_patterns_have_the_phases_of_the_paper(
 ) -> None:
     rows = [each.quantity for each in rerun("C1").rows if each.differs]
     assert rows == ["GPT-3 (tensor): rate forward and backward"]
-    assert number("C1", "GPT-3 (hybrid): phases by what is sent for") == 6
+    assert number("C1", "GPT-3 (hybrid): phases by purpose") == 6
     # An all-reduce in a ring of two at 50 Gbps for every 4 parts, and compute for one.
     assert 30 < number("C1", "GPT-3 (tensor): rate forward and backward") < 45
 

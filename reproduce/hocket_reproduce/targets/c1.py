@@ -230,7 +230,7 @@ def _tensor_rows(tensor: Traffic) -> Iterator[Row]:
 
 def _hybrid_rows(hybrid: Traffic) -> Iterator[Row]:
     yield Row(
-        "GPT-3 (hybrid): phases by what is sent for",
+        "GPT-3 (hybrid): phases by purpose",
         6,
         len(hybrid.steps),
         "",

@@ -217,7 +217,7 @@ def _most(runs: Sequence[ContenderRun]) -> str:
     """What there is to win, for the comment of a row."""
     mean = estimate([each.slowdown for each in runs]).mean
     tail = estimate([each.p99_slowdown for each in runs]).mean
-    return f"without any contention it would win {mean:.3g}×, and {tail:.3g}× at the 99th percentile"
+    return f"without any contention it would gain {mean:.3g}×, and {tail:.3g}× at the 99th percentile"
 
 
 def _no_help_rows(progress: Progress, seeds: Sequence[int]) -> Iterator[Row]:
@@ -226,36 +226,36 @@ def _no_help_rows(progress: Progress, seeds: Sequence[int]) -> Iterator[Row]:
         ("two jobs that no placement keeps apart", NO_WAY_OUT),
     ):
         found = outcomes(tables, _WITH_THEMIS, progress, seeds=seeds, said=f"{name}: ")
-        yield pair_row(f"no help and no harm, {name}: mean iteration ÷ idle", found, _WITH_THEMIS)
+        yield pair_row(f"no help and no harm, {name}: mean slowdown", found, _WITH_THEMIS)
 
 
 _NOTES = (
     f"Means and 95% intervals (Student's t) over seeds {SEEDS[0]} to {SEEDS[-1]}, which draw jobs, arrivals, "
     "ties and jitter; a factor is the mean of those of each seed.",
     "Schedulers change how many workers a job has (Pollux its batch size too), so means of all iterations "
-    "compare different work. '÷ idle' sets each iteration against the same one, on as many workers, on an "
-    "idle network: neither places nor slots can win more than what a scheduler's own is above 1.",
+    "compare different work. A slowdown compares each iteration with the same one, on as many workers, on "
+    "an idle network: neither placements nor slots can gain more than a scheduler's own slowdown is above "
+    "1.",
     "Th+CASSINI ranks as NSDI'24 Algorithm 2: the mean over shared links, loops discarded. '(fabric)' is "
-    "what Hocket does by default: all links count, those that no two jobs share as 1, and loops are "
-    "solved.",
-    "Why little is to be won: in most iterations of Themis and Pollux a job meets no other on a link, and "
-    "where it does most ask for 30 to 40 of 50 Gbps, for a part of their iteration. In the paper's own "
-    "Table 2 the job that gains most, WideResNet101 of snapshot 1, communicates for 138 instead of 205 "
-    "ms; of an iteration of 274 ms without contention that is 1.24×. A mean of 1.6× needs more jobs per "
-    "link than our reading of Fig 10 puts there, or links that lose goodput to contention, as those of "
-    "the flow engine do not.",
-    "Why slots are rare: jobs that share links come in sets of two to six whose iteration times fit on "
-    "no common circle unless they are made longer, which is predicted to cost more than taking turns "
-    "wins. What CASSINI wins here it wins by places; without slots there is nothing to adjust.",
+    "what Hocket does by default: all links count, unshared ones with a score of 1, and loops are solved.",
+    "Why there is little to gain: in most iterations under Themis and Pollux a job shares no link with "
+    "another, and where it does, most demand 30 to 40 of 50 Gbps for part of their iteration. In the "
+    "paper's own Table 2 the job that gains most, WideResNet101 of snapshot 1, communicates for 138 "
+    "instead of 205 ms; of an iteration of 274 ms without contention that is 1.24×. A mean of 1.6× needs "
+    "more jobs per link than our reading of Fig 10 puts there, or links that lose goodput to contention, "
+    "which those of the flow engine do not.",
+    "Why slots are rare: jobs that share links come in sets of two to six whose iteration times fit on no "
+    "common circle unless they are made longer, which is predicted to cost more than taking turns gains. "
+    "Here CASSINI gains by placement; without slots there is nothing to adjust.",
 )
 
 _SENSITIVITY_NOTE = (
     "Each sensitivity changes what its name says. Trees of other uplinks have as many racks and servers as "
-    "the testbed, below one or two spines instead of two pods. They say what decides: how scattered the "
-    "places of the baseline are, how alike iteration times are, how scarce uplinks are, and among how many "
-    "candidates CASSINI may choose. No one of them alone brings the paper's factor; all together do, and "
-    "over Random, not over Themis. Slots win where jobs are compatible, as DLRM on two workers is; most is "
-    "won by places."
+    "the testbed, below one or two spines instead of two pods. They show what matters: how scattered the "
+    "baseline's placements are, how alike iteration times are, how scarce uplinks are, and among how many "
+    "candidates CASSINI may choose. None of them alone yields the paper's factor; all together do, but "
+    "over Random, not over Themis. Slots help where jobs are compatible, as DLRM on two workers is; most "
+    "of the gain is due to placement."
 )
 
 

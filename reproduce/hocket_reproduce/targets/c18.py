@@ -150,11 +150,11 @@ def reproduce(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduction:
         (
             f"Means and 95% intervals (Student's t) over seeds {SEEDS[0]} to {SEEDS[-1]}, which draw ties, "
             f"jitter and placements of Random. Sensitivities: {_SENSITIVITY_SEEDS} seeds.",
-            "When DLRM comes, three GPUs are free, one in each rack: Themis moves nobody whose lease runs, "
-            "and so there is one candidate. With GPUs to spare it gives DLRM a rack of its own. Neither is "
-            "the instant of §5.6, which is therefore placed by hand.",
-            "The trace is taken as examples/cluster has it; that instant and the sensitivities were chosen "
-            "with these results known.",
+            "When DLRM comes, three GPUs are free, one in each rack: Themis moves no job whose lease is "
+            "running, so there is one candidate. With GPUs to spare it gives DLRM a rack of its own. "
+            "Neither is the instant of §5.6, which is therefore placed by hand.",
+            "The trace is that of examples/cluster; that instant and the sensitivities were chosen with "
+            "these results known.",
         ),
     )
 
@@ -169,13 +169,13 @@ def _instant_rows(progress: Progress, seeds: Sequence[int]) -> Iterator[Row]:
     quantities: Mapping[str, tuple[float | None, Callable[[ContenderRun], float]]] = {
         "mean iteration": (1.4, lambda each: each.mean_s),
         "99th percentile of iterations": (1.9, lambda each: each.p99_s),
-        "mean iteration ÷ idle": (None, lambda each: each.slowdown),
-        "99th percentile of iterations ÷ idle": (None, lambda each: each.p99_slowdown),
+        "mean slowdown": (None, lambda each: each.slowdown),
+        "99th percentile of slowdowns": (None, lambda each: each.p99_slowdown),
     }
     scores = [float(each.link_scores["after"].drop_nulls().to_numpy().min()) for each in xlm]
     for quantity, (paper, measured) in quantities.items():
         why = (
-            "the paper's factor is of its whole trace; here nobody but DLRM and XLM is slowed"
+            "the paper's factor is of its whole trace; here only DLRM and XLM are slowed"
             if paper is not None
             else f"the link that DLRM and XLM share scores {mean(scores):.2f}; what DLRM and ResNet50 share "
             "is never full"
@@ -202,8 +202,8 @@ def _why(found: Outcomes) -> str:
     runs = found[THEMIS.name]
     average, tail = mean(each.slowdown for each in runs), mean(each.p99_slowdown for each in runs)
     return (
-        f"DLRM gets the only GPUs that are free; without any contention Themis would win {average:.3g}×, and "
-        f"{tail:.3g}× at the 99th percentile of iterations ÷ idle"
+        f"DLRM gets the only GPUs that are free; without any contention Themis would gain {average:.3g}×, "
+        f"and {tail:.3g}× at the 99th percentile of slowdowns"
     )
 
 

@@ -1,4 +1,4 @@
-"""C19: what a finer division of the circle costs and wins (NSDI'24 Fig 18)."""
+"""C19: the cost and accuracy of a finer division of the circle (NSDI'24 Fig 18)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -133,5 +133,5 @@ def _figure(points: Mapping[int, Point]) -> Figure:
                 log_x=True,
             ),
         ],
-        "What a finer circle costs and wins",
+        "Cost and accuracy of a finer circle",
     )

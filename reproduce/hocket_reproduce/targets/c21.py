@@ -130,7 +130,7 @@ def reproduce(progress: Progress) -> Reproduction:
             f"of {CAPACITY}, for {ITERATIONS} iterations with {JITTER:.0%} jitter; truth is what was run.",
             f"The counter is port_xmit_data: words of {OCTETS_PER_COUNT} octets, a value kept for "
             f"{LIFESPAN_S * 1e3:g} ms, read every {INTERVAL_S * 1e3:g} ms, {READING_JITTER:.0%} of that "
-            "early or late. The profiler is told nothing of it.",
+            "early or late. The profiler knows none of this.",
             "Sure profiles are those with a confidence of 0.5 or more; Hocket warns of all others.",
         ),
         columns=("truth", "measured"),

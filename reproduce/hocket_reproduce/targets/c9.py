@@ -82,8 +82,8 @@ def reproduce(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduction:
             f"Each job of a snapshot has {WORKERS} workers, one on either side of one link of {CAPACITY}, "
             f"and runs {ITERATIONS:,} iterations under Themis with CASSINI, which gives it slots. Seeds "
             f"{seeds[0]} to {seeds[-1]}.",
-            "A rate is of one job while it runs; of a snapshot, the one of the job that is adjusted most.",
-            "H7 has the same on one link with slots as far apart as an ideal iteration, and clock errors.",
+            "A rate is that of one job while it runs; for a snapshot, that of the job adjusted most often.",
+            "H7 does the same on one link with slots as far apart as an ideal iteration, and clock errors.",
         ),
     )
 
@@ -125,7 +125,7 @@ def _slowdown_rows(number: int, seeds: Sequence[int]) -> Iterator[Row]:
         runs = [ContenderRun(_run(snapshot_trace(number), contender, seed)) for seed in seeds]
         tail = mean(each.p99_slowdown for each in runs)
         yield row(
-            f"snapshot {number}: iteration ÷ idle, {contender.name}",
+            f"snapshot {number}: slowdown, {contender.name}",
             None,
             estimate([each.slowdown for each in runs]),
             "×",

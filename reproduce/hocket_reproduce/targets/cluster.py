@@ -234,8 +234,8 @@ def factor_rows(
     rows: tuple[tuple[str, float | None, Callable[[ContenderRun], float]], ...] = (
         ("mean iteration", published.mean if published else None, lambda each: each.mean_s),
         ("99th percentile of iterations", published.p99 if published else None, lambda each: each.p99_s),
-        ("mean iteration ÷ idle", None, lambda each: each.slowdown),
-        ("99th percentile of iterations ÷ idle", None, lambda each: each.p99_slowdown),
+        ("mean slowdown", None, lambda each: each.slowdown),
+        ("99th percentile of slowdowns", None, lambda each: each.p99_slowdown),
     )
     for quantity, paper, measured in rows:
         ours = ratio(over, under, measured)
@@ -253,7 +253,7 @@ def pair_row(quantity: str, found: Outcomes, pair: tuple[Contender, Contender]) 
         None,
         ratio(over, under, lambda each: each.slowdown),
         "×",
-        f"{idle[0]:.3g}× idle against {idle[1]:.3g}×; 99th percentile {tails[0]:.3g}× against "
+        f"slowdown {idle[0]:.3g}× against {idle[1]:.3g}×; 99th percentile {tails[0]:.3g}× against "
         f"{tails[1]:.3g}×; {all_points.mean:.3g}× by the mean of all iterations",
     )
 
@@ -268,7 +268,7 @@ def sensitivity_rows(
     """A `pair_row` for each of `sensitivities`."""
     for name, (changes, pair) in sensitivities.items():
         found = outcomes(overlaid(tables, changes), pair, progress, seeds=seeds, said=f"{name}: ")
-        yield pair_row(f"{name}: {pair[0].name} ÷ {pair[1].name}, mean iteration ÷ idle", found, pair)
+        yield pair_row(f"{name}: {pair[0].name} ÷ {pair[1].name}, mean slowdown", found, pair)
 
 
 def idle_rows(found: Outcomes, here: str = "") -> Iterator[Row]:
@@ -280,9 +280,7 @@ def idle_rows(found: Outcomes, here: str = "") -> Iterator[Row]:
             f"99th percentile {tail.mean:.3g}× ({tail}); {shared:.0%} of iterations on shared links; "
             f"mean iteration {_mean_ms(runs)} ms"
         )
-        yield row(
-            f"{here}{name}: iteration ÷ idle", None, estimate([each.slowdown for each in runs]), "×", comment
-        )
+        yield row(f"{here}{name}: slowdown", None, estimate([each.slowdown for each in runs]), "×", comment)
 
 
 def _slotted(decisions: pl.DataFrame) -> float:

@@ -62,9 +62,8 @@ _NOTES = (
     "The job: 100 ms Down (from the end of an iteration to the next communication in Fig 2b), then 549 MB "
     "(NSDI'24 Table 3) at up to 45 Gbps, the 30 + 15 Gbps of Fig 1c: a period of 197.6 ms.",
     "The flow engine takes the unfairness as a weight of 2 for J1, the ratio that the paper observed. On "
-    "packets both "
-    f"jobs ask for 50 Gbps and have DCQCN as ConnectX NICs are shipped, but for T: {T_US} µs, and "
-    f"{T_AGGRESSIVE_US} µs for J1 where it is unfair; rates include headers.",
+    "packets both jobs demand 50 Gbps and run DCQCN with the defaults of ConnectX NICs, except for T: "
+    f"{T_US} µs, and {T_AGGRESSIVE_US} µs for J1 under unfairness; rates include headers.",
 )
 
 
@@ -153,14 +152,11 @@ def reproduce_h1(progress: Progress) -> Reproduction:
         (
             *_NOTES,
             f"1,000 iterations per job with {JITTER:.0%} jitter; {ITERATIONS} on packets, or 1,000 without "
-            f"jitter, of which "
-            "those that repeat exactly are not simulated again.",
+            "jitter, where exact repetitions are not simulated again.",
             "Shares on packets follow T: their ratio is about that of the timers. The NIC's default of 300 "
-            "µs for J2 "
-            "would give the paper's ratio, 125 µs does not; no other parameter that was tried comes near it. "
-            "And the "
-            "link stays full: this model's switch holds the queue that keeps it busy, the testbed lost 5 to "
-            "8 Gbps.",
+            "µs for J2 would give the paper's ratio, 125 µs does not; no other parameter that was tried "
+            "comes near it. The link also stays full: this model's switch buffers enough to keep it busy, "
+            "whereas the testbed lost 5 to 8 Gbps.",
         ),
     )
 

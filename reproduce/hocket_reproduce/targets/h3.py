@@ -72,7 +72,7 @@ GROUPS: tuple[tuple[tuple[Member, ...], bool], ...] = (
 ON_PACKETS = (1, 3, 4)
 
 _WHY = {
-    1: "the catalogue's BERT asks for 40 Gbps 86% of the time, calibrated on snapshot 5 of NSDI'24",
+    1: "the catalogue's BERT demands 40 Gbps 86% of the time, calibrated on snapshot 5 of NSDI'24",
     3: "the paper's link lost more to three jobs than either engine's does",
 }
 
@@ -106,8 +106,8 @@ def reproduce(progress: Progress) -> Reproduction:
             f"1,000 iterations per job with {JITTER:.0%} jitter on 50 Gbps, all starting at once. The paper "
             "gives only the order of aggressiveness: weights halve from job to job, 2:1 or 4:2:1.",
             f"On packets: {ITERATIONS} iterations, the slide included, under DCQCN with T of {T_US} µs for "
-            f"all, and, "
-            f"unfair, from {T_AGGRESSIVE_US} µs on 1.25 times as much from job to job, as in §2.",
+            f"all jobs, and under unfairness from {T_AGGRESSIVE_US} µs on 1.25 times as much from job to "
+            "job, as in §2.",
             f"A group counts as fully compatible from a score of {FULLY_COMPATIBLE}, which NSDI'24 Table 2 "
             "prints as 1.0.",
         ),

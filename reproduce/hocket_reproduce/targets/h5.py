@@ -81,8 +81,8 @@ def reproduce(progress: Progress) -> Reproduction:
         tuple(rows),
         partial(_figure, measured),
         (
-            f"Weights are 1 + sent/total of the phase. 1,000 iterations with {JITTER:.0%} jitter on 50 Gbps, "
-            "both jobs starting at once; without jitter two equal jobs would stay side by side for ever.",
+            f"Weights are 1 + sent/total of the phase. 1,000 iterations with {JITTER:.0%} jitter on 50 "
+            "Gbps, both jobs starting at once; without jitter two equal jobs would overlap for ever.",
             f"Overlap: the share of the first job's Up phase in which the other sends, from iteration "
             f"{_STEADY_FROM} on. The paper gives no numbers.",
             f"On packets: {PACKET_ITERATIONS} iterations under DCQCN with T of {T_US} µs for both, R_AI and "

@@ -92,12 +92,12 @@ def reproduce(progress: Progress) -> Reproduction:
         (
             f"Two VGG16 jobs of HotNets'22 Fig 3, 1,000 iterations with {JITTER:.0%} jitter on 50 Gbps. A "
             "shift is applied with a normal error of the given standard deviation.",
-            "The agent delays a job's next iteration to its next slot once its communication starts 5% of an "
-            "iteration away from it (NSDI'24 §5.7). A late job can only wait for the slot after, almost a "
-            "whole iteration: that is what the 99th percentile shows.",
+            "The agent delays a job's next iteration to its next slot once its communication starts 5% of "
+            "an iteration away from it (NSDI'24 §5.7). A late job has to wait for its next slot, almost a "
+            "whole iteration: the 99th percentile shows it.",
             f"On packets: {ITERATIONS} iterations under DCQCN as in H1.",
-            "Slots that last are as far apart as the slowest job's predicted iteration under these shifts, "
-            f"and {JITTER:.0%} for jitter; a job that is early waits for its slot.",
+            "Slots that last are as far apart as the slowest job's predicted iteration under these shifts "
+            f"takes, plus {JITTER:.0%} for jitter; an early job waits for its slot.",
         ),
     )
 

@@ -42,9 +42,8 @@ CABLES_PER_SPINE = 2
 two cables of 200 Gbps from each ToR to each spine."""
 
 PARAMETERS = (
-    "The paper does not print the parameters of its policies; they are those that the scripts of its "
-    "simulator set "
-    "for 200 Gbps, with a window for DCTCP, HPCC and HPCC-PINT alone."
+    "The paper does not print the parameters of its policies; here they are those that its simulator's "
+    "scripts set for 200 Gbps, with a window for DCTCP, HPCC and HPCC-PINT only."
 )
 """Said with each target."""
 

@@ -31,10 +31,10 @@ GPUS_PER_SERVER = 8
 """§III-B."""
 
 OVERSUBSCRIBED = (
-    "The network is that of Table I, with 200 Gbps between each ToR and each of eight spines and so 2:1 for "
-    "the 16 GPUs of a rack: only there has R5 what the paper shows, PAUSE frames. Inside a server GPUs "
-    "meet at a switch with 1,600 Gbps and 25 ns to each; what it pauses stands for NVLink's credits and is "
-    "not counted."
+    "The network is that of Table I, with 200 Gbps between each ToR and each of eight spines and so 2:1 "
+    "for the 16 GPUs of a rack: only then does R5 show PAUSE frames, as the paper does. The GPUs of a "
+    "server share a switch with 1,600 Gbps and 25 ns to each; its PAUSE frames stand for NVLink's credits "
+    "and are not counted."
 )
 """Said with each target."""
 
@@ -66,10 +66,9 @@ TWO_D = Way("2D", ("direct", "direct"), packets.CHUNKS)
 both levels are in use at once."""
 
 IN_FLIGHT = (
-    "Chunks: §III-D has four in a pipeline, to use all levels of the network at once, and §IV-C1 says of "
-    "All-To-All that a chunk is issued in one burst and waits for its messages. So a chunk waits for the "
-    "one before where there is one level (All-To-All, 1D), and all are under way at once where there are "
-    "two (2D)."
+    "Chunks: §III-D pipelines four of them to use all levels of the network at once, and §IV-C1 says of "
+    "All-To-All that a chunk is issued in one burst and waits for its messages. So chunks run one after "
+    "another on one level (All-To-All, 1D), and all at once on two (2D)."
 )
 """Said where chunks matter."""
 

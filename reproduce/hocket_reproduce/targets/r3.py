@@ -95,17 +95,14 @@ def reproduce(progress: Progress) -> Reproduction:
         (
             f"Seven GPUs send 10 MB each to an eighth: 200 Gbps, 500 ns, a buffer of 32 MB, packets of "
             f"{packets.PAYLOAD_BYTES:,} bytes and RoCEv2's headers, exact times. {packets.PARAMETERS}",
-            "Windows decide more than policies. A window that fills the path keeps any sender from having "
-            "more "
-            "than 52 kB under way: seven of them queue 0.35 MB, below every threshold, so no policy that "
-            "only "
-            "looks at marks or at delays over 50 µs ever acts. The paper's picture of DCTCP, a queue that "
-            "builds up and drains, is that of a sender without window; its DCQCN and TIMELY have none "
-            "either.",
-            "DCQCN's slow end is a matter of parameters too: a step of 40 Mbps every 300 µs after cuts to "
-            "few "
-            "Gbps. The paper tuned DCQCN for each experiment and does not print to what; here nothing is "
-            "tuned.",
+            "Windows matter more than policies. A window that fills the path keeps any sender from having "
+            "more than 52 kB in flight: seven of them queue 0.35 MB, below every threshold, so no policy "
+            "that only looks at marks or at delays over 50 µs ever acts. The paper's picture of DCTCP, a "
+            "queue that builds up and drains, is that of a sender without a window; its DCQCN and TIMELY "
+            "have none either.",
+            "DCQCN's slow finish is a matter of parameters too: it regains 40 Mbps every 300 µs after cuts "
+            "to a few Gbps. The paper tuned DCQCN for each experiment and does not print the values; here "
+            "nothing is tuned.",
         ),
     )
 

@@ -92,10 +92,8 @@ def reproduce(progress: Progress) -> Reproduction:
         partial(_figure, measured),
         (
             "10 MB on 8 GPUs and 128 MB on 128 GPUs, 200 Gbps, 500 ns, a buffer of 32 MB. All-Reduce is "
-            "direct: a "
-            "reduce-scatter, then an all-gather once that is complete, in each of which every GPU sends 1/N "
-            "of the "
-            f"data to each other. {packets.PARAMETERS}",
+            "direct: a reduce-scatter, then an all-gather once that is complete, in each of which every "
+            f"GPU sends 1/N of the data to every other one. {packets.PARAMETERS}",
             "Each GPU's NIC serves its messages in turn, packet by packet, and starts with the one to the "
             "next "
             "GPU: no two GPUs ever send to the same one at once. The flat queues come from that order, not "

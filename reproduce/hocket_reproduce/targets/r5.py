@@ -69,20 +69,16 @@ def reproduce(progress: Progress) -> Reproduction:
         tuple(rows),
         partial(_figure, measured),
         (
-            "128 MB on 128 GPUs, 16 per rack, eight spines, buffers of 32 MB; each chunk sends 0.25 MB from "
-            "each GPU to "
-            "each other, starts when all messages of the one before are acknowledged, and has queue pairs, "
-            "and so "
-            f"ways, of its own. {packets.PARAMETERS}",
+            "128 MB on 128 GPUs, 16 per rack, eight spines, buffers of 32 MB; each chunk sends 0.25 MB "
+            "from each GPU to each other, starts when all messages of the one before are acknowledged, and "
+            f"has queue pairs, and so paths, of its own. {packets.PARAMETERS}",
             "The paper says that its network is not over-subscribed (1:1), and that the links between ToRs "
-            "and its "
-            "eight spines have 200 Gbps in all: with 16 GPUs of 200 Gbps per rack that is 2:1. Both are "
-            "here. Only "
-            "2:1 shows what the paper describes, ToRs in a constant range and PAUSE frames, most of them "
-            "under PFC "
-            "only.",
-            f"Ways are chosen by the hash of HPCC's simulator. A run moves {_hops(measured) / 1e6:.0f} "
-            f"million packet-hops, which took {_cpu_times(measured)} s of one processor.",
+            "and its eight spines have 200 Gbps in all: with 16 GPUs of 200 Gbps per rack that is 2:1. "
+            "Both were run. Only 2:1 shows what the paper describes, ToRs in a constant range and PAUSE "
+            "frames, most of them under PFC only.",
+            "Paths are chosen by the hash function of HPCC's simulator. A run moves "
+            f"{_hops(measured) / 1e6:.0f} million packet-hops, which took {_cpu_times(measured)} s of one "
+            "processor.",
         ),
     )
 

@@ -87,13 +87,13 @@ def reproduce(progress: Progress) -> Reproduction:
         (
             f"128 MB on 128 GPUs, once. {platform.OVERSUBSCRIBED} {packets.PARAMETERS}",
             platform.IN_FLIGHT,
-            "PAUSE frames are those that ToRs and spines sent. Figures 8 and 9 have no numbers; times within "
-            "5% are the same, as in R3 and R4.",
-            "A queue pair keeps its rate from chunk to chunk, as a NIC's does; the paper's simulator has new "
-            "ones (see R5). So what a policy cut stays cut: DCQCN's increase by 40 Mbps every 300 µs is too "
-            "slow for a 2D All-Reduce of few ms. HPCC sends 42 bytes more with each packet of 1,000 and aims "
-            "at 95% of the link. TIMELY is not the worst here; the paper ran it with the parameters of "
-            "TIMELY's own paper.",
+            "PAUSE frames are those that ToRs and spines sent. Figures 8 and 9 have no numbers; times "
+            "within 5% count as equal, as in R3 and R4.",
+            "A queue pair keeps its rate from chunk to chunk, as a NIC's does; the paper's simulator "
+            "creates new ones (see R5). So a rate that was cut stays cut: DCQCN's increase by 40 Mbps "
+            "every 300 µs is too slow for a 2D All-Reduce of a few ms. HPCC sends 42 bytes more with each "
+            "packet of 1,000 and aims at 95% of the link. TIMELY is not the worst here; the paper ran it "
+            "with the parameters of TIMELY's own paper.",
         ),
     )
 

@@ -79,9 +79,9 @@ def reproduce(progress: Progress) -> Reproduction:
         partial(_figure, measured),
         (
             "The catalogue's model of Table II, one iteration with 512 samples for each of 128 V100s. The "
-            "paper profiled its compute times and does not print them: ours are those of its matrix products "
-            "at 40% of the GPU's peak and of its memory traffic. Whether policies are within 4% depends on "
-            "them, as they decide how much communication is exposed: the last rows have other GPUs.",
+            "paper profiled its compute times and does not print them: ours follow from the model's matrix "
+            "products at 40% of the GPU's peak and from its memory traffic. Whether policies are within 4% "
+            "depends on them, as they decide how much communication is exposed: the last rows vary the GPU.",
             f"{platform.OVERSUBSCRIBED} {packets.PARAMETERS}",
             platform.IN_FLIGHT,
         ),

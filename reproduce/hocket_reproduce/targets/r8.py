@@ -105,15 +105,16 @@ def reproduce(progress: Progress) -> Reproduction:
         tuple(rows(measured)),
         partial(_figure, measured),
         (
-            "What the paper asks for: that windows set once from the pattern, which repeats, prevent PAUSE "
-            "frames, and so deadlocks, at the speed of PFC alone; and how several jobs share the network. "
-            "Here a window is the largest with which the buffers cannot fill up to a PAUSE frame, whatever "
-            "meets: each pattern of a job (the collectives of one kind and communicator) has an equal part "
-            "of each buffer, and each of its queue pairs an equal part of that.",
+            "The paper asks for windows that are set once from the repeating pattern and prevent PAUSE "
+            "frames, and so deadlocks, at the speed of PFC alone; and it asks how several jobs share the "
+            "network. Here a window is the largest with which no buffer can fill up to a PAUSE frame, "
+            "whichever flows coincide: each pattern of a job (the collectives of one kind and "
+            "communicator) has an equal part of each buffer, and each of its queue pairs an equal part of "
+            "that.",
             said(by_itself),
-            "Alone: 128 GPUs, as in R6 and R7. Two jobs: 64 GPUs each, one server of each rack for either, "
-            f"so that they share the links between racks and no NIC, both in 2D, {ITERATIONS} iterations of "
-            "each, on average; shifted: the second one starts half an iteration of DLRM alone later.",
+            "Alone: 128 GPUs, as in R6 and R7. Two jobs: 64 GPUs each, with one server of each rack, so "
+            f"that they share the links between racks but no NIC, both in 2D, {ITERATIONS} iterations of "
+            "each, averaged; shifted: the second one starts later by half an iteration of DLRM alone.",
             platform.OVERSUBSCRIBED,
         ),
         (packets.PFC_ONLY.name, STATIC.name),
@@ -130,9 +131,10 @@ def said(by_itself: Measured) -> str:
     ]
     return (
         f"With static windows, jobs alone cause {pauses or 'no'} PAUSE frames, and their iterations change "
-        f"by {min(longer):+.1%} to {max(longer):+.1%}. Of two jobs, windows also decide who gets how much of "
-        "a link: each pattern has an equal part of the buffers. Half an iteration between two DLRMs does "
-        "more than any window: they take turns, and no PAUSE frame is sent under PFC alone either."
+        f"by {min(longer):+.1%} to {max(longer):+.1%}. Of two jobs, windows also decide who gets how much "
+        "of a link: each pattern has an equal part of the buffers. Shifting one of two DLRMs by half an "
+        "iteration does more than any window: they take turns, and no PAUSE frame is sent under PFC alone "
+        "either."
     )
 
 

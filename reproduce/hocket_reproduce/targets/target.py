@@ -1,8 +1,8 @@
-"""What a reproduction consists of: rows that hold the paper's value beside ours, and a figure."""
+"""What a reproduction consists of: rows that hold the paper's value beside ours, a figure, and a verdict."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from matplotlib.figure import Figure
 
@@ -58,6 +58,28 @@ class Reproduction:
     figure: Callable[[], Figure] | None = None
     notes: tuple[str, ...] = field(default=())
     columns: tuple[str, str] = ("paper", "ours")
+
+
+Verdict: TypeAlias = Literal["reproduced", "same conclusion", "differs"]
+"""*Reproduced*: no row differs notably. *Same conclusion*: our rows show what the paper concludes, but single
+values differ, or the paper gives none. *Differs*: they do not show some of what it concludes."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is claimed, what we find, and the verdict: a line of the table in docs/validation.md.
+
+    `found` and `why` quote rows, so that they cannot contradict them: `hocket_reproduce.overview` replaces
+    what stands in braces. `{name}` is our value in the row of that name, `{±name}` its difference and
+    `{#name}` how many rows do not differ notably. In a name `*` is any text without a comma; of several rows
+    that fit, the lowest and the highest value and the largest difference are given. `why` says in about ten
+    words why a target differs; other verdicts have none.
+    """
+
+    claim: str
+    found: str
+    verdict: Verdict
+    why: str = ""
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,8 @@ ONE_LEVEL = {"all_reduce": "direct"}
 TWO_LEVELS = {"all_reduce": ["direct", "direct"]}
 
 _PORTS = (
-    "flows of the flow engine share a port evenly; on packets what came first goes first, and a NIC takes "
-    "its queue pairs in turn"
+    "flows of the flow engine share a port evenly; packets are served first come, first served, and a NIC "
+    "serves its queue pairs in turn"
 )
 
 
@@ -154,7 +154,7 @@ def busy_scenarios() -> Iterator[Scenario]:
         ]
     }
     apart = (
-        "on packets whoever is ready sends, and the next iteration of some begins before that of others; a "
+        "on packets each rank sends once it is ready, and some begin their next iteration before others; a "
         "collective of the flow engine begins with its last rank and ends for all at once"
     )
     yield Scenario(
@@ -174,8 +174,8 @@ def busy_scenarios() -> Iterator[Scenario]:
             10,
         )
     one_rate = (
-        "all messages of a step go at one rate on flows, also those that meet nobody; chunks on their way up "
-        "the tree meet those that come down"
+        "on flows all messages of a step have one rate, even those that share no link; chunks on their way "
+        "up the tree contend with those that come down"
     )
     yield Scenario(
         "all-reduce of 1 MB, tree, 16 GPUs",
@@ -213,10 +213,14 @@ def busy_scenarios() -> Iterator[Scenario]:
         gpus = 16 * racks
         for levels, algorithms in (("one level", ONE_LEVEL), ("two levels", TWO_LEVELS)):
             dlrm = [job({"model": DLRM}, algorithms)]
-            yield Scenario(f"DLRM, {levels}, {gpus} GPUs, 1:1", clos(racks), dlrm, f"ECMP collides; {_PORTS}")
+            yield Scenario(
+                f"DLRM, {levels}, {gpus} GPUs, 1:1", clos(racks), dlrm, f"ECMP collisions; {_PORTS}"
+            )
             if racks < 8:
                 halved = clos(racks, cables_per_spine=1)
-                yield Scenario(f"DLRM, {levels}, {gpus} GPUs, 2:1", halved, dlrm, f"ECMP collides; {_PORTS}")
+                yield Scenario(
+                    f"DLRM, {levels}, {gpus} GPUs, 2:1", halved, dlrm, f"ECMP collisions; {_PORTS}"
+                )
 
 
 def period_us(run: Run, name: str) -> float:

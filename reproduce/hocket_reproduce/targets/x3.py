@@ -52,12 +52,10 @@ _SHORT_S, _LONG_S = 0.02, 0.2
 
 
 _LONGER = (
-    "phases that hardly meet on the flow engine meet on packets, where a phase takes longer once DCQCN has "
-    "cut its rate"
+    "phases that hardly overlap on the flow engine overlap on packets, where a phase takes longer once "
+    "DCQCN has cut its rate"
 )
-_SMALL = (
-    "the model shares marks by bytes; on packets a flow that asks for little has more, and phases take longer"
-)
+_SMALL = "the model shares marks by bytes; on packets a flow of low demand has more, and phases take longer"
 _TOGETHER = (
     "three flows that come within a burst of each other share a queue on packets; the model gives each a "
     "burst of its own"
@@ -266,13 +264,14 @@ def reproduce(progress: Progress) -> Reproduction:
         tuple(rows),
         notes=(
             f"The model is fitted to flows of {' and '.join(CAPS)} that join one after another on a link of "
-            f"{CAPACITY}, and to one that comes and goes, with seeds {', '.join(map(str, SEEDS))}. Marks are "
-            "packets of 4,096 bytes. WRED from 1,000 to 2,000 cells of 80 bytes, P_max 0.2, DCQCN as in H1.",
+            f"{CAPACITY}, and to one that starts and stops, with seeds {', '.join(map(str, SEEDS))}. Marks "
+            "are packets of 4,096 bytes. WRED from 1,000 to 2,000 cells of 80 bytes, P_max 0.2, DCQCN as "
+            "in H1.",
             f"The cases were not fitted to: catalogue jobs on two workers, {ITERATIONS} iterations with "
             f"{JITTER:.0%} jitter.",
-            "Bursts are those of flows that come back. In an earlier form they were those of flows that come "
-            "for the first time, smaller by a third, and the model had 0.5 to 1.0 times the marks of the "
-            "snapshots; what the fit itself shows of flows that come back led to this one.",
+            "Bursts are those of flows that return. In an earlier form they were those of flows that start "
+            "for the first time, a third smaller, and the model had 0.5 to 1.0 times the marks of the "
+            "snapshots; what the fit itself shows of returning flows led to this form.",
         ),
         columns=("flow engine", "packet engine"),
     )

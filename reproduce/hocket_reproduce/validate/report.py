@@ -1,6 +1,7 @@
-"""Comparisons as a table on the terminal, as JSON, and as a section of docs/validation.md."""
+"""Comparisons as a table on the terminal, as JSON, and as a section of docs/validation/engines.md."""
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any, Self
 from hocket.console import Column
 from hocket.errors import InputError
 from hocket.hpcc.parameters import EXACT
-from hocket_reproduce.sections import renew_section
+from hocket_reproduce.sections import ENGINES, renew_section
 from hocket_reproduce.validate.comparison import (
     ALIKE,
     EXACT_TIME,
@@ -24,6 +25,14 @@ from hocket_reproduce.validate.reference import Case, Totals, read_recorded
 
 BEGIN = "<!-- packet engine: made by `hocket validate --write docs/validation.md` -->"
 END = "<!-- end of packet engine -->"
+
+HEADING = "Packet engine against an ns-3 based simulator"
+
+SUMMARY = re.compile(
+    r"(?P<agreeing>\d+) of (?P<runs>\d+) runs agree\. Over one switch, where nothing random steers, "
+    r"[\d,]+ of [\d,]+ completion times are equal to the nanosecond"
+)
+"""The sentence of the section that counts what agrees."""
 
 HEADER = (
     "case",
@@ -177,18 +186,19 @@ def as_json(comparisons: Iterable[Comparison]) -> list[dict[str, Any]]:
     ]
 
 
-def write_validation(path: str | Path, validation: Validation) -> None:
-    """Puts `validation` into the Markdown file at `path`, between its two markers.
+def write_validation(overview: Path, validation: Validation) -> None:
+    """Puts `validation` into the page of engines behind `overview`, between its two markers.
 
-    Raises `InputError` if the file cannot be read or written, or lacks a marker.
+    Raises `InputError` if the page cannot be read or written, or lacks a marker.
     """
-    renew_section(path, BEGIN, END, lambda _: f"\n\n{markdown(validation)}\n")
+    page = overview.with_suffix("") / ENGINES
+    renew_section(page, BEGIN, END, lambda _: f"\n\n{markdown(validation)}\n")
 
 
 def markdown(validation: Validation) -> str:
     """The section: how it was compared, the table, and where the simulator is at fault."""
     lines = [
-        "## Packet engine against an ns-3 based simulator",
+        f"## {HEADING}",
         "",
         *_introduction(validation),
         "",

@@ -110,16 +110,16 @@ def notes(measured: Sequence[Measured]) -> tuple[str, ...]:
         f"link of {CAPACITY} and run {ITERATIONS} iterations of {PERIOD_MS} ms, Up at {RATE} for {ups}. "
         f"Scores: {scores}. Compute is a wait.",
         f"Live: Linux {machine['kernel']}, {machine['processors']} processors, busy for {busiest:.0%} at "
-        f"most. It is a measurement: another one differs by its noise. The runs are kept in {DIRECTORY}.",
-        "Rates in the picture are live those of the jobs' own interfaces: before the link's queue, so for a "
-        "few milliseconds they may add up to more than the link.",
+        f"most. It is a measurement: another run differs by noise. The runs are kept in {DIRECTORY}.",
+        "In the picture, live rates are those of the jobs' own interfaces, before the link's queue: for a "
+        "few milliseconds they may add up to more than the link's capacity.",
         f"Predicted: the same plan with {JITTER:.0%} jitter, before the run; packets under DCQCN with T of "
         f"{T_US} µs.",
         "Shifts: what `hocket profile` finds in the counters of each job alone is registered with the "
         "service, and agents in the workers follow its slots. Predicted with the slots that it gives for "
         "the plan.",
         f"Unequal: the increase of {JOBS[0]} × {WEIGHT:g}; adaptive: × (1 + sent/total), by `hocket tcp` on "
-        f"Reno. The flow engine has these as weights; packets have T of {T_AGGRESSIVE_US} and {T_US} µs as "
-        "in H1, and R_AI × (1 + sent/total).",
+        f"Reno. The flow engine models these as weights; packets have T of {T_AGGRESSIVE_US} and {T_US} µs "
+        "as in H1, and R_AI × (1 + sent/total).",
         *(f"Left out, as this machine lacks it: {lacking}" for lacking in requirements.missing()),
     )

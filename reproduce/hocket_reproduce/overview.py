@@ -1,0 +1,201 @@
+"""The tables of docs/validation.md: a line per target, made from the pages that hold the targets' rows.
+
+The pages are read instead of rerunning targets, so a command that renews one section renews its line alone.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hocket_reproduce.sections import ENGINES, page_of, read_page, renew_section
+from hocket_reproduce.targets import TARGETS
+from hocket_reproduce.targets.findings import FINDINGS
+from hocket_reproduce.targets.target import NOTABLE_DIFFERENCE
+from hocket_reproduce.validate import report as validation
+
+BEGIN = (
+    "<!-- overview: made by `hocket reproduce` and `hocket validate` with `--write docs/validation.md` -->"
+)
+END = "<!-- end of overview -->"
+
+BEYOND = ("X1", "X2", "X3", "LIVE")
+"""Targets that compare Hocket with itself and with real jobs, not with a paper."""
+
+# Of R8 alone both columns are ours, so a difference there departs from no claim.
+_CLAIMED = ("paper", "truth", "flow engine")
+
+_SECTION = re.compile(r"^## (?P<heading>(?P<id>\w+): .+)\n(?P<body>(?:(?!## ).*\n)*)", re.MULTILINE)
+_QUOTED = re.compile(r"\{([±#]?)([^}]+)\}")
+_NUMBER = re.compile(r"[-+]?\d[\d.]*(?:e[-+]\d+)?")
+
+
+@dataclass(frozen=True)
+class ShownRow:
+    """A row as its page shows it: our value with its unit, and the difference from what is claimed."""
+
+    ours: str
+    difference: str
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether there is a value to compare with."""
+        return self.difference != "–"
+
+    @property
+    def differs(self) -> bool:
+        """Whether the difference is one that the row has to explain."""
+        if self.difference in ("same", "differs"):
+            return self.difference == "differs"
+        return self.is_compared and self.relative > NOTABLE_DIFFERENCE
+
+    @property
+    def relative(self) -> float:
+        """The absolute difference of numbers, 0 where there is none."""
+        return abs(float(self.difference[:-1])) / 100 if self.difference.endswith("%") else 0.0
+
+
+@dataclass(frozen=True)
+class ShownSection:
+    """The section of a target as its page shows it."""
+
+    heading: str
+    claimed: str
+    """The heading of what ours is compared with, such as `paper`."""
+    rows: dict[str, ShownRow]
+
+    def matching(self, pattern: str) -> list[ShownRow]:
+        """The rows whose quantity fits `pattern`, where `*` is any text without a comma; at least one."""
+        expression = re.compile("[^,]*".join(map(re.escape, pattern.split("*"))))
+        rows = [row for quantity, row in self.rows.items() if expression.fullmatch(quantity)]
+        assert rows, f"{self.heading}: no row fits {pattern!r}, which its finding quotes"
+        return rows
+
+    @property
+    def differing(self) -> int:
+        """The number of rows that differ notably."""
+        return sum(row.differs for row in self.rows.values())
+
+    @property
+    def compared(self) -> int:
+        """The number of rows with a value to compare with."""
+        return sum(row.is_compared for row in self.rows.values())
+
+
+def renew_overview(path: Path) -> None:
+    """Replaces the tables in the file at `path` by those of the pages beside it.
+
+    Raises `InputError` if a file cannot be read or written, or lacks a marker.
+    """
+    renew_section(path, BEGIN, END, lambda _: f"\n\n{markdown(path)}\n")
+
+
+def markdown(path: Path) -> str:
+    """The tables of `path` for what its pages show: targets of the papers, then those beyond them."""
+    shown = sections(path)
+    papers = [name for name in shown if name not in BEYOND]
+    beyond = [name for name in shown if name in BEYOND]
+    verdicts = [FINDINGS[name].verdict for name in papers]
+    lines = [
+        f"Of {len(papers)} targets of the papers, {verdicts.count('reproduced')} are reproduced, "
+        f"{verdicts.count('same conclusion')} lead to the same conclusion, and {verdicts.count('differs')} "
+        "differ.",
+        "",
+        *_table(("target", "the paper claims", "we find", "within 10%", "verdict")),
+        *(_line(path, name, shown[name]) for name in papers),
+        "",
+        "Beyond the papers: both engines beside each other, real jobs and an ns-3 based simulator.",
+        "",
+        *_table(("comparison", "expected", "we find", "within 10%", "verdict")),
+        *(_line(path, name, shown[name]) for name in beyond),
+        *_validation_line(path),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def sections(path: Path) -> dict[str, ShownSection]:
+    """What the pages of `path` show of each target, in the order of `TARGETS`.
+
+    Raises `InputError` if a page cannot be read.
+    """
+    texts = [read_page(page) for page in {page_of(path, name) for name in TARGETS}]
+    shown = {each["id"]: _parse(each) for text in texts for each in _SECTION.finditer(text)}
+    return {name: shown[name] for name in TARGETS if name in shown}
+
+
+def _parse(section: re.Match[str]) -> ShownSection:
+    table = [line[2:-2].split(" | ") for line in section["body"].splitlines() if line.startswith("| ")]
+    header, *rows = table
+    return ShownSection(section["heading"], header[1], {row[0]: ShownRow(*row[2:4]) for row in rows})
+
+
+def quoted(text: str, section: ShownSection) -> str:
+    """`text` with what it quotes in braces replaced by what the rows of `section` show."""
+
+    def shown(quote: re.Match[str]) -> str:
+        kind, pattern = quote.groups()
+        rows = section.matching(pattern)
+        if kind == "±":
+            return f"{max(row.relative for row in rows):.1%}"
+        if kind == "#":
+            return f"{sum(not row.differs for row in rows)} of {len(rows)}"
+        return _span([row.ours for row in rows])
+
+    return _QUOTED.sub(shown, text)
+
+
+def _span(values: Sequence[str]) -> str:
+    """The lowest and the highest of values of one unit, or the only one."""
+    if len(set(values)) == 1:
+        return values[0]
+    numbers = [_NUMBER.match(value) for value in values]
+    found = sorted((number[0] for number in numbers if number is not None), key=float)
+    assert len(found) == len(values), f"{values} are not all numbers, so they have no lowest"
+    return f"{found[0]} to {found[-1]}{values[0].removeprefix(_NUMBER.findall(values[0])[0])}"
+
+
+def _line(path: Path, name: str, section: ShownSection) -> str:
+    finding = FINDINGS[name]
+    why = f": {quoted(finding.why, section)}" if finding.why else ""
+    within = f"{section.compared - section.differing} of {section.compared}"
+    return _cells(
+        (
+            f"[{name}]({_link(path, page_of(path, name), section.heading)})",
+            finding.claim,
+            quoted(finding.found, section),
+            within if section.claimed in _CLAIMED else "–",
+            f"{finding.verdict}{why}",
+        )
+    )
+
+
+def _validation_line(path: Path) -> Iterator[str]:
+    """The line of the comparison with recorded runs, if its page has one."""
+    page = path.with_suffix("") / ENGINES
+    found = validation.SUMMARY.search(read_page(page))
+    if found is not None:
+        agreeing, runs = int(found["agreeing"]), int(found["runs"])
+        differ = f"differs: {runs - agreeing} runs beyond their limits"
+        yield _cells(
+            (
+                f"[ns-3]({_link(path, page, validation.HEADING)})",
+                "The packet engine repeats the runs of an ns-3 based simulator",
+                found[0],
+                f"{agreeing} of {runs}",
+                "reproduced" if agreeing == runs else differ,
+            )
+        )
+
+
+def _link(path: Path, page: Path, heading: str) -> str:
+    """A link from `path` to a heading of `page`, with the anchor that GitHub derives from it."""
+    anchor = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+    return f"{page.relative_to(path.parent).as_posix()}#{anchor}"
+
+
+def _table(header: Sequence[str]) -> tuple[str, str]:
+    return _cells(header), "|---|---|---|---:|---|"
+
+
+def _cells(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,120 @@
+"""The tables of docs/validation.md: what is claimed, what is found, and verdicts that rows bear out."""
+
+import shutil
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from hocket.errors import InputError
+from hocket_reproduce import overview
+from hocket_reproduce.targets import TARGETS, Reproduction, Row, report
+from hocket_reproduce.targets.findings import FINDINGS
+from hocket_reproduce.targets.target import Verdict
+
+OVERVIEW = Path(__file__).parents[2] / "docs" / "validation.md"
+
+ROWS = (
+    Row("fair, gain", 1.2, 1.1, "×"),
+    Row("unfair, gain", 1.2, 1.5, "×"),
+    Row("verdict", "yes", "yes"),
+    Row("of ours alone", None, 3.0, "ms"),
+)
+
+
+@pytest.fixture(scope="module")
+def shown() -> dict[str, overview.ShownSection]:
+    return overview.sections(OVERVIEW)
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """A copy of the overview and its pages."""
+    shutil.copytree(OVERVIEW.with_suffix(""), tmp_path / "validation")
+    return Path(shutil.copy(OVERVIEW, tmp_path))
+
+
+@pytest.fixture
+def small(copied: Path) -> overview.ShownSection:
+    report.write_validation(copied, [Reproduction("H1", "Sharing", ROWS)])
+    return overview.sections(copied)["H1"]
+
+
+def test_the_overview_is_what_the_pages_and_findings_say() -> None:
+    text = OVERVIEW.read_text(encoding="utf-8")
+    assert f"{overview.BEGIN}\n\n{overview.markdown(OVERVIEW)}\n{overview.END}" in text
+
+
+def test_every_target_has_a_finding_and_a_line(shown: dict[str, overview.ShownSection]) -> None:
+    assert list(FINDINGS) == list(TARGETS) == list(shown)
+    lines = [line for line in overview.markdown(OVERVIEW).splitlines() if line.startswith("| [")]
+    assert [line.partition("]")[0] for line in lines] == [f"| [{name}" for name in (*TARGETS, "ns-3")]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_finding_is_short_and_its_verdict_one_of_three(
+    target: str, shown: dict[str, overview.ShownSection]
+) -> None:
+    finding = FINDINGS[target]
+    assert finding.verdict in get_args(Verdict)
+    assert len(finding.claim.split()) <= 15
+    assert finding.found
+    assert (finding.why != "") == (finding.verdict == "differs")
+    assert len(overview.quoted(finding.why, shown[target]).split()) <= 14
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_verdict_is_borne_out_by_the_rows(target: str, shown: dict[str, overview.ShownSection]) -> None:
+    verdict, section = FINDINGS[target].verdict, shown[target]
+    if verdict == "reproduced":
+        assert section.compared > 0
+        assert section.differing == 0
+    if verdict == "differs":
+        assert section.differing > 0
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_most_values_agree_where_the_conclusion_is_the_same(
+    target: str, shown: dict[str, overview.ShownSection]
+) -> None:
+    section = shown[target]
+    # Both columns of R8 are ours.
+    if FINDINGS[target].verdict == "same conclusion" and target != "R8":
+        assert section.differing < section.compared / 2
+
+
+def test_quotes_are_what_the_rows_show(small: overview.ShownSection) -> None:
+    assert overview.quoted("{fair, gain} and {of ours alone}", small) == "1.1× and 3 ms"
+    assert overview.quoted("{*, gain}, off by {±*, gain}", small) == "1.1 to 1.5×, off by 25.0%"
+    assert overview.quoted("{#*, gain}; {#verdict}", small) == "1 of 2; 1 of 1"
+    assert (small.differing, small.compared) == (1, 3)
+
+
+def test_a_quote_of_no_row_is_a_bug_that_names_it(small: overview.ShownSection) -> None:
+    with pytest.raises(AssertionError, match="H1: Sharing: no row fits 'gain'"):
+        overview.quoted("{gain}", small)
+
+
+def test_a_page_that_is_not_there_is_named(copied: Path) -> None:
+    (copied.with_suffix("") / "hoti22.md").unlink()
+    with pytest.raises(InputError, match=r"hoti22\.md: cannot be read"):
+        overview.renew_overview(copied)
+
+
+def test_a_new_section_renews_its_line_alone(copied: Path) -> None:
+    rows = (Row("accuracy at 5°", 100, 80.0, "%", "worse"), Row("accuracy at 90°", None, 70.0, "%"))
+    report.write_validation(copied, [Reproduction("C19", "Precision", rows)])
+    overview.renew_overview(copied)
+    before, after = (path.read_text(encoding="utf-8").splitlines() for path in (OVERVIEW, copied))
+    (line,) = [new for old, new in zip(before, after, strict=True) if old != new]
+    assert line.startswith("| [C19](validation/nsdi24.md#c19-precision) | 5° is where")
+    assert "| 80% at 5° and 70% at 90°; " in line
+    assert "| 0 of 1 |" in line
+
+
+def test_runs_of_ns_3_beyond_their_limits_are_counted(copied: Path) -> None:
+    page = copied.with_suffix("") / "engines.md"
+    text = page.read_text(encoding="utf-8")
+    page.write_text(text.replace("66 of 66 runs agree.", "64 of 66 runs agree."), encoding="utf-8")
+    line = overview.markdown(copied).splitlines()[-1]
+    assert line.endswith("| 64 of 66 | differs: 2 runs beyond their limits |")
