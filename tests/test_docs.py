@@ -19,6 +19,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGES = (
     "README.md",
+    "docs/index.md",
     "docs/guide.md",
     "docs/training.md",
     "docs/python.md",
