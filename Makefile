@@ -48,9 +48,11 @@ fmt: $(BIN)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# The documentation as a site, site/html/index.html, which opens without a server. A broken link is an error.
+# Renews the tables of keys on the pages, and builds the pages as a site, site/html/index.html, which opens without
+# a server. A broken link is an error.
 docs: $(BIN)/.docs
 	$(BIN)/python -m doctest docs/site/doctests.py
+	$(BIN)/python docs/site/keys.py
 	$(BIN)/python docs/site/build.py
 
 # Speeds: numbers of a shared machine are noisy, compare runs made one after the other.
