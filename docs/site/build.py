@@ -41,7 +41,8 @@ def main() -> None:
     for name, text in api_pages():
         _write(site / "pages" / "api" / name, text)
     (site / "pages" / "assets").mkdir()
-    shutil.copy(HERE / "iframe-worker.js", site / "pages" / "assets")
+    for name in ("iframe-worker.js", "site.css"):
+        shutil.copy(HERE / name, site / "pages" / "assets")
     shutil.copy(HERE / "zensical.toml", site)
     build = [sys.executable, "-m", "zensical", "build", "--strict"]
     status = subprocess.run(build, cwd=site, check=False).returncode

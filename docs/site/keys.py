@@ -5,7 +5,7 @@ some, and `<!-- end of keys -->` ends it. What stands there is what the JSON Sch
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,22 +43,22 @@ def rows(found: re.Match[str]) -> Iterator[str]:
     table = TABLES[found["table"]]
     fields = {field.alias or name: (name, field) for name, field in table.model_fields.items()}
     names = names_of(table)
-    other = ["paper", "mlx5", "HPCC-style"] if any(each.nic for each in names.values()) else []
-    # Parameters of congestion controls have the defaults of their preset.
-    last = other if names else ["default"]
-    yield _row(["key", "takes", "is", *last])
-    yield f"|{'---|' * (3 + len(last))}"
-    for key in _keys(found):
-        name, field = fields[key]
-        cells = _other_names(names[name]) if other and name in names else [""] * len(other)
-        yield _row(
-            [
-                f"`{key}`",
-                takes(key_schema(field)),
-                descriptions_of(table)[name],
-                *(cells if names else [default(field)]),
-            ]
-        )
+    shown = [(key, *fields[key]) for key in _keys(found)]
+    columns: dict[str, Sequence[str]] = {
+        "key": [f"`{key}`" for key, _, _ in shown],
+        "takes": [takes(key_schema(field)) for _, _, field in shown],
+        "is": [descriptions_of(table)[name] for _, name, _ in shown],
+    }
+    if any(each.nic for each in names.values()):
+        others = [_other_names(names.get(name, Names())) for _, name, _ in shown]
+        columns |= zip(("paper", "mlx5", "HPCC-style"), zip(*others, strict=True), strict=True)
+    defaults = [default(field) for _, _, field in shown]
+    if any(defaults):
+        columns["default"] = defaults
+    yield _row(columns)
+    yield f"|{'---|' * len(columns)}"
+    for cells in zip(*columns.values(), strict=True):
+        yield _row(cells)
 
 
 def takes(schema: dict[str, Any]) -> str:
@@ -157,7 +157,7 @@ def _either(values: list[str]) -> str:
     return " or ".join(filter(None, [", ".join(values[:-1]), values[-1]]))
 
 
-def _row(cells: list[str]) -> str:
+def _row(cells: Iterable[str]) -> str:
     line = " | ".join(cell.replace("|", "\\|") for cell in cells)
     return re.sub(r"\|  (?=\|)", "| ", f"| {line} |").replace("|  |", "| |")
 
