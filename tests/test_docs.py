@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = (
     "README.md",
     "docs/index.md",
-    "docs/guide.md",
+    *(page.relative_to(ROOT).as_posix() for page in sorted(ROOT.glob("docs/how-to/*.md"))),
     "docs/training.md",
     "docs/python.md",
     "docs/plan-format.md",
@@ -31,7 +31,7 @@ PAGES = (
 )
 MARKDOWN = tuple(
     page.relative_to(ROOT)
-    for place in (".", "agent", "docs", "experiments/*")
+    for place in (".", "agent", "docs", "docs/how-to", "experiments/*")
     for page in sorted(ROOT.glob(f"{place}/*.md"))
 )
 BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)

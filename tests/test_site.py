@@ -68,7 +68,8 @@ def navigated(entries: list[Any]) -> Iterator[str]:
 def test_the_navigation_has_every_page_once() -> None:
     with (ROOT / "docs" / "site" / "zensical.toml").open("rb") as file:
         pages = list(navigated(tomllib.load(file)["project"]["nav"]))
-    written = [page.name for page in (ROOT / "docs").glob("*.md")]
+    docs = ROOT / "docs"
+    written = [page.relative_to(docs).as_posix() for page in docs.rglob("*.md")]
     assert sorted(pages) == sorted([*written, *(f"api/{module}.md" for module in API)])
 
 

@@ -56,7 +56,7 @@ def main() -> None:
 
 def copy_pages(root: Path, target: Path) -> None:
     """Copies the pages of `root`/docs and everything that they link to, directly or through another page."""
-    waiting = sorted((root / "docs").glob("*.md"))
+    waiting = sorted((root / "docs").rglob("*.md"))
     copied = set(waiting)
     while waiting:
         source = waiting.pop()
@@ -111,8 +111,8 @@ def _defined(module: object) -> list[str]:
 
 def _place(source: Path, root: Path) -> Path:
     """Where a file of the repository is on the site: pages at the top, others below `repository`."""
-    if source.parent == root / "docs":
-        return Path(source.name)
+    if source.is_relative_to(root / "docs"):
+        return source.relative_to(root / "docs")
     path = Path("repository") / source.relative_to(root)
     if source.suffix in (".md", ".png", ".svg"):
         return path
