@@ -20,12 +20,7 @@ class Doctests(griffe.Extension):
 def fenced(text: str) -> str:
     """`text` with its doctests in fences.
 
-    >>> print(fenced("One.\\n\\n>>> 1 + 1\\n2"))
-    One.
-    <BLANKLINE>
-    ```pycon
-    >>> 1 + 1
-    2
-    ```
+    >>> fenced("One.\\n\\n>>> 1 + 1\\n2")
+    'One.\\n\\n```pycon\\n>>> 1 + 1\\n2\\n```'
     """
     return _DOCTEST.sub(lambda found: f"```pycon\n{found[0]}\n```", text)
