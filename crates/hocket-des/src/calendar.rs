@@ -3,41 +3,42 @@ use std::collections::BinaryHeap;
 
 use crate::Time;
 
-// One bucket holds the events of 1,024 ps, and 1,024 buckets reach 1 µs ahead: what a fabric
-// schedules (transmissions of tens of nanoseconds, propagation of hundreds) fits.
+// A bucket has the events of 1,024 ps, and 1,024 buckets reach 1 µs ahead. Most events of a fabric are within that reach:
+// transmissions take tens of nanoseconds, propagation hundreds.
 const BUCKET_BITS: u32 = 10;
 const BUCKETS: u64 = 1 << 10;
 const WORDS: usize = (BUCKETS / 64) as usize;
 const NONE: u32 = u32::MAX;
 
-// So many events are told ahead where they are dense.
+// The number of events that `upcoming` can look ahead where events are dense.
 const AHEAD: usize = 16;
-// Events of one bucket that are many.
+// The number of events in a bucket from which on events count as dense.
 const DENSE: usize = 4;
 
-/// Events in order of time, and those of the same time in order of a number that the caller gives:
-/// a calendar queue (Brown, CACM 1988) for events that lie close together, several times faster
-/// than [`EventQueue`](crate::EventQueue) where hundreds wait.
+/// A calendar queue (Brown, CACM 1988): events in order of time, and simultaneous events in the order of a number from the
+/// caller. It is meant for events that are close together; with hundreds of them it is several times faster than
+/// [`EventQueue`](crate::EventQueue).
 ///
-/// The order is the caller's so that an event can be scheduled later than it was decided and still
-/// come out in its place: take the number with [`next_order`](Self::next_order) when deciding.
+/// The caller provides the order so that an event can be scheduled later than it was decided and still come out in its
+/// place: the caller takes the number from [`next_order`](Self::next_order) when it decides.
 #[derive(Clone, Debug)]
 pub struct Calendar<E> {
-    /// What is due first, in order, from `next` on.
+    /// The events that are due first, in order, from `next` on.
     current: Vec<Due<E>>,
     next: usize,
-    /// Whether the last page that was turned had several events on it.
+    /// Whether the last bucket had at least [`DENSE`] events.
     is_dense: bool,
     /// The last bucket that was moved to `current`, counted from the start of the run.
     bucket: u64,
-    /// The first event of each of the next buckets, as a list through `slots`.
+    /// For each of the next buckets, on a ring: the head of its list of events, linked through `slots`.
     heads: Vec<u32>,
+    /// One bit for each place on the ring: whether its bucket has events.
     occupied: [u64; WORDS],
     /// Bit w: word w of `occupied` is not zero.
     occupied_words: u32,
     slots: Vec<Slot<E>>,
     free: u32,
-    /// Events beyond the buckets, and the bucket of the first.
+    /// Events beyond the ring, and the bucket of the first of them.
     far: BinaryHeap<Reverse<Due<E>>>,
     far_bucket: u64,
     order: u64,
@@ -50,8 +51,8 @@ struct Due<E> {
     event: E,
 }
 
-// Written and read field by field: a processor stalls when it reads sixteen bytes that were just written as two
-// times eight.
+// Slots are written and read field by field: a processor stalls when it reads sixteen bytes that were just written as twice
+// eight bytes.
 #[derive(Clone, Copy, Debug)]
 struct Slot<E> {
     at: u64,
@@ -79,20 +80,21 @@ impl<E: Copy> Calendar<E> {
         }
     }
 
-    /// The next number in the order of events of the same time.
+    /// Takes the next number in the order of simultaneous events.
     #[inline(always)]
     pub fn next_order(&mut self) -> u64 {
         self.order += 1;
         self.order
     }
 
-    /// Puts `event` at `at`, which is not before the last popped event, behind those of the same
-    /// time with a lower `order` and before those with a higher one.
+    /// Schedules `event` at `at`, which must not be before the last popped event: after events of the same time with a lower
+    /// `order` and before those with a higher one.
     #[inline(always)]
     pub fn schedule(&mut self, at: Time, order: u64, event: E) {
         let at = at.as_ps();
         let bucket = at >> BUCKET_BITS;
-        // Not before the present bucket, so this is about the ring alone.
+        // For the current bucket and earlier ones the subtraction wraps around to a huge number, so this one comparison
+        // selects exactly the buckets on the ring.
         if bucket.wrapping_sub(self.bucket + 1) < BUCKETS - 1 && self.free != NONE {
             self.insert_near(bucket, at, order, event);
         } else {
@@ -100,7 +102,7 @@ impl<E: Copy> Calendar<E> {
         }
     }
 
-    /// Takes the next event, with its time and its order.
+    /// Removes and returns the next event, with its time and order.
     #[inline(always)]
     pub fn pop(&mut self) -> Option<(Time, u64, E)> {
         let left = self.current.len() - self.next;
@@ -115,14 +117,14 @@ impl<E: Copy> Calendar<E> {
         Some((Time::from_ps(due.at), due.order, due.event))
     }
 
-    /// An event that comes out after the next `ahead` ones, unless others are scheduled before it; `None` if it lies
-    /// too far ahead to be known.
+    /// The event that comes out after the next `ahead` ones, unless others are scheduled before it; `None` if it is too far
+    /// ahead to be known.
     #[inline]
     pub fn upcoming(&self, ahead: usize) -> Option<E> {
         self.current.get(self.next + ahead).map(|due| due.event)
     }
 
-    /// Whether no event waits.
+    /// Whether the calendar has no events.
     pub fn is_empty(&self) -> bool {
         self.current.len() == self.next && self.far.is_empty() && self.occupied_words == 0
     }
@@ -131,7 +133,7 @@ impl<E: Copy> Calendar<E> {
     #[inline(never)]
     fn insert_elsewhere(&mut self, bucket: u64, due: Due<E>) {
         if bucket <= self.bucket {
-            // Few events stand in what is due: it spans a nanosecond or two.
+            // `current` has few events, since it spans only a nanosecond or two.
             let behind = self.current[self.next..].iter().rev();
             let later = behind.take_while(|&&other| other > due).count();
             self.current.insert(self.current.len() - later, due);
@@ -161,7 +163,7 @@ impl<E: Copy> Calendar<E> {
         self.occupied_words |= 1 << (place / 64);
     }
 
-    // Where events are sparse, the next bucket has one alone, which need not be moved to what is due.
+    // Where events are sparse, the next bucket has a single event, which need not be moved to `current`.
     #[inline(always)]
     fn pop_from_next_bucket(&mut self) -> Option<(Time, u64, E)> {
         let near = self.next_occupied();
@@ -199,8 +201,8 @@ impl<E: Copy> Calendar<E> {
         Some((Time::from_ps(due.at), due.order, due.event))
     }
 
-    // Where events are dense, the bucket that follows at once is moved to what is due before it is needed, so
-    // that `upcoming` always has some to tell.
+    // Where events are dense, the directly following bucket is moved to `current` before it is needed, so that `upcoming`
+    // always has events to return.
     #[inline(never)]
     fn look_ahead(&mut self) {
         let bucket = self.bucket + 1;
@@ -208,7 +210,7 @@ impl<E: Copy> Calendar<E> {
         if self.occupied[place / 64] & 1 << (place % 64) == 0 || self.far_bucket <= bucket {
             return;
         }
-        // What has come out makes room.
+        // Remove the events that have come out, to make room.
         self.current.drain(..self.next);
         self.next = 0;
         self.take(bucket, true);
@@ -223,7 +225,7 @@ impl<E: Copy> Calendar<E> {
         if self.far_bucket == bucket {
             self.take_far(bucket);
         }
-        // A bucket's list runs from the last scheduled to the first: mostly sorted already.
+        // A bucket's list runs from the last scheduled event to the first; reversed, it is mostly sorted already.
         let fresh = &mut self.current[start..];
         if fresh.len() > 1 {
             fresh.reverse();
@@ -268,7 +270,7 @@ impl<E: Copy> Calendar<E> {
         }
     }
 
-    // The buckets after the present one lie on a ring: those behind its place there come after.
+    // The next occupied bucket. On the ring, places before that of the current bucket belong to later buckets.
     #[inline]
     fn next_occupied(&self) -> Option<u64> {
         if self.occupied_words == 0 {
@@ -280,7 +282,7 @@ impl<E: Copy> Calendar<E> {
         let (word, bits) = if ahead != 0 {
             (word, ahead)
         } else {
-            // The words behind this one come last, and this one's own lower bits at the very end.
+            // Continue with the words after this one, cyclically; this word's own lower bits come last.
             let turned = self.occupied_words.rotate_right(word as u32 + 1);
             let round = turned | turned >> (32 - WORDS);
             let step = round.trailing_zeros() as usize + 1;
@@ -338,7 +340,7 @@ mod tests {
             let mut expected = std::collections::BTreeSet::new();
             let mut now = 0;
             for spans in rounds {
-                // Orders taken now, scheduled in reverse: the calendar goes by the number.
+                // Orders are taken now but scheduled in reverse: the calendar must follow the numbers.
                 let decided: Vec<_> = spans.iter().map(|span| (now + span, calendar.next_order())).collect();
                 for &(at, order) in decided.iter().rev() {
                     calendar.schedule(Time::from_ps(at), order, order);

@@ -1,6 +1,6 @@
-//! What every part of Hocket that knows time is built on: integer units with only meaningful
-//! arithmetic, an event queue whose ties come out in the order scheduled, and random streams that
-//! depend on a seed and a name and on nothing else. It knows no network and no job.
+//! The basis of discrete-event simulation in Hocket: integer units with only meaningful arithmetic, event queues with a
+//! defined order of simultaneous events, and random streams that depend only on a seed, a name and an index. Nothing here
+//! knows networks or jobs.
 
 mod calendar;
 mod queue;

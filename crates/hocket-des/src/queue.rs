@@ -3,9 +3,9 @@ use std::collections::BinaryHeap;
 
 use crate::Time;
 
-/// Events in order of time; events of the same time come out in the order they were scheduled.
+/// A queue of events in order of time; events of the same time come out in the order in which they were scheduled.
 ///
-/// Popping moves the clock: scheduling before the last popped time is a bug and panics.
+/// Popping an event advances the clock. Scheduling an event before the clock is a bug and panics.
 #[derive(Clone, Debug)]
 pub struct EventQueue<E> {
     heap: BinaryHeap<Reverse<Entry<E>>>,
@@ -21,30 +21,30 @@ struct Entry<E> {
 }
 
 impl<E> EventQueue<E> {
-    /// An empty queue whose clock stands at the start of the run.
+    /// An empty queue with its clock at the start of the run.
     pub fn new() -> Self {
         Self { heap: BinaryHeap::new(), scheduled: 0, now: Time::ZERO }
     }
 
-    /// Puts `event` at `at`.
+    /// Schedules `event` at `at`.
     ///
     /// # Panics
-    /// If `at` lies before the last popped event.
+    /// If `at` is before the last popped event.
     pub fn schedule(&mut self, at: Time, event: E) {
-        assert!(at >= self.now, "an event at {at} lies before now, {}", self.now);
+        assert!(at >= self.now, "an event at {at} is before now, {}", self.now);
         let sequence = self.scheduled;
         self.scheduled += 1;
         self.heap.push(Reverse(Entry { at, sequence, event }));
     }
 
-    /// Takes the next event and moves the clock to it.
+    /// Removes and returns the next event, and advances the clock to it.
     pub fn pop(&mut self) -> Option<(Time, E)> {
         let Reverse(entry) = self.heap.pop()?;
         self.now = entry.at;
         Some((entry.at, entry.event))
     }
 
-    /// When the next event is due.
+    /// The time of the next event.
     pub fn peek_time(&self) -> Option<Time> {
         self.heap.peek().map(|Reverse(entry)| entry.at)
     }
@@ -54,12 +54,12 @@ impl<E> EventQueue<E> {
         self.now
     }
 
-    /// How many events wait.
+    /// The number of events in the queue.
     pub fn len(&self) -> usize {
         self.heap.len()
     }
 
-    /// Whether no event waits.
+    /// Whether the queue has no events.
     pub fn is_empty(&self) -> bool {
         self.heap.is_empty()
     }
@@ -99,7 +99,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn events_come_out_by_time_and_ties_in_the_order_scheduled(times in prop::collection::vec(0u64..8, 0..64)) {
+        fn events_come_out_by_time_and_simultaneous_ones_in_the_order_scheduled(times in prop::collection::vec(0u64..8, 0..64)) {
             let mut queue = EventQueue::new();
             for (index, &ps) in times.iter().enumerate() {
                 queue.schedule(Time::from_ps(ps), index);
@@ -113,8 +113,8 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "lies before now")]
-    fn the_past_cannot_be_scheduled() {
+    #[should_panic(expected = "is before now")]
+    fn an_event_cannot_be_scheduled_in_the_past() {
         let mut queue = EventQueue::new();
         queue.schedule(Time::from_ps(5), ());
         queue.pop();

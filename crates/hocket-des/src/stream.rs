@@ -1,13 +1,14 @@
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// A random stream: use it through the traits of the `rand` crate.
+/// A random stream, to be used through the traits of the `rand` crate.
 pub type Stream = Xoshiro256PlusPlus;
 
-/// The random stream of one thing in a run: `name` says what it is for, `index` which of its kind.
+/// The random stream for one purpose in a run: `name` is the purpose, such as marking, and `index` the object it is for,
+/// such as a port.
 ///
-/// The stream depends on the three arguments alone, so that adding a job or a draw elsewhere leaves
-/// every other stream as it was.
+/// The stream depends on the three arguments alone, so that adding a job or a draw elsewhere does not change any other
+/// stream.
 pub fn stream(seed: u64, name: &str, index: u64) -> Stream {
     let mut state = splitmix64(seed);
     for byte in name.bytes() {

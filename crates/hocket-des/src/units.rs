@@ -22,9 +22,9 @@ pub struct Bytes(u64);
 pub struct Rate(u64);
 
 impl Duration {
-    /// No time at all.
+    /// A span of zero.
     pub const ZERO: Self = Self(0);
-    /// The longest span that can be written.
+    /// The longest span that can be represented.
     pub const MAX: Self = Self(u64::MAX);
 
     /// A span of `ps` picoseconds.
@@ -35,7 +35,7 @@ impl Duration {
     /// A span of `ns` nanoseconds.
     ///
     /// # Panics
-    /// If the span is longer than [`Duration::MAX`]; so do the other constructors from coarser units.
+    /// If the span is longer than [`Duration::MAX`]. The same holds for the constructors from coarser units.
     pub const fn from_ns(ns: u64) -> Self {
         Self(scaled(ns, 1_000))
     }
@@ -65,12 +65,12 @@ impl Duration {
         self.0 as f64 / PS_PER_S as f64
     }
 
-    /// `self − other`, or zero where `other` is longer.
+    /// `self − other`, or zero if `other` is longer.
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// `self + other`, or `None` past [`Duration::MAX`].
+    /// `self + other`, or `None` above [`Duration::MAX`].
     pub const fn checked_add(self, other: Self) -> Option<Self> {
         match self.0.checked_add(other.0) {
             Some(ps) => Some(Self(ps)),
@@ -78,7 +78,7 @@ impl Duration {
         }
     }
 
-    /// `self × factor`, or `None` past [`Duration::MAX`].
+    /// `self × factor`, or `None` above [`Duration::MAX`].
     pub const fn checked_mul(self, factor: u64) -> Option<Self> {
         match self.0.checked_mul(factor) {
             Some(ps) => Some(Self(ps)),
@@ -86,7 +86,7 @@ impl Duration {
         }
     }
 
-    /// Whether this is no time at all.
+    /// Whether the span is zero.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
@@ -114,7 +114,7 @@ impl Time {
     /// The span from `earlier` to this point.
     ///
     /// # Panics
-    /// If `earlier` is later: time runs forward, so that is a bug in the caller.
+    /// If `earlier` is after this point, which is a bug in the caller.
     pub const fn since(self, earlier: Self) -> Duration {
         assert!(self.0 >= earlier.0, "time runs forward");
         Duration(self.0 - earlier.0)
@@ -122,7 +122,7 @@ impl Time {
 }
 
 impl Bytes {
-    /// Nothing.
+    /// No data.
     pub const ZERO: Self = Self(0);
 
     /// An amount of `bytes` bytes.
@@ -137,7 +137,7 @@ impl Bytes {
 }
 
 impl Rate {
-    /// Nothing moves.
+    /// A rate of zero.
     pub const ZERO: Self = Self(0);
 
     /// A rate of `bps` bits per second.
@@ -155,13 +155,13 @@ impl Rate {
         self.0
     }
 
-    /// Whether nothing moves.
+    /// Whether the rate is zero.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// Time to put `size` on a wire of this rate, rounded up to the next picosecond so that no link
-    /// ever carries more than its rate.
+    /// Time to transmit `size` at this rate, rounded up to the next picosecond so that no link ever carries more than its
+    /// rate.
     ///
     /// # Panics
     /// If the rate is zero, or the time is longer than [`Duration::MAX`].
@@ -172,7 +172,7 @@ impl Rate {
         Duration(u64::try_from(ps).expect("a transmission is shorter than 213 days"))
     }
 
-    /// Bytes that this rate moves in `span`, rounded to the nearest byte (half up).
+    /// Bytes transmitted at this rate in `span`, rounded to the nearest byte (half up).
     pub fn bytes_in(self, span: Duration) -> Bytes {
         let bit_ps = u128::from(self.0) * u128::from(span.0);
         let per_byte = u128::from(BITS_PER_BYTE) * u128::from(PS_PER_S);
@@ -246,7 +246,7 @@ impl AddAssign<Duration> for Time {
 }
 
 impl fmt::Display for Duration {
-    /// In the largest unit that leaves at least one whole: `180 ms`, `3.5 us`.
+    /// Formats the span in the largest unit in which it is at least 1: `180 ms`, `3.5 us`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         scaled_display(
             f,
@@ -263,7 +263,7 @@ impl fmt::Display for Time {
 }
 
 impl fmt::Display for Rate {
-    /// In the largest unit that leaves at least one whole: `50 Gbps`.
+    /// Formats the rate in the largest unit in which it is at least 1: `50 Gbps`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         scaled_display(
             f,
@@ -280,7 +280,7 @@ impl fmt::Display for Rate {
 }
 
 impl fmt::Display for Bytes {
-    /// In the largest decimal unit that leaves at least one whole: `32 MB`.
+    /// Formats the amount in the largest decimal unit in which it is at least 1: `32 MB`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         scaled_display(
             f,
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_moves_its_bytes_in_a_second() {
+    fn a_rate_of_8_gbps_is_a_gigabyte_per_second() {
         assert_eq!(Rate::from_gbps(8).bytes_in(Duration::from_secs(1)), Bytes::new(1_000_000_000));
     }
 

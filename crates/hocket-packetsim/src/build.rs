@@ -1,4 +1,4 @@
-//! From a setup to an engine at rest.
+//! Builds an engine at rest from a setup.
 
 use std::ops::Range;
 
@@ -12,15 +12,15 @@ use crate::network::Network;
 use crate::network::clock::Clock;
 use crate::network::hosts::Hosts;
 use crate::network::medium::Medium;
+use crate::network::paths::{FlowPaths, forward_paths, idle_path, longest_path};
 use crate::network::switches::Switches;
 use crate::network::telemetry::Telemetry;
-use crate::network::ways::{Way, idle_path, longest_path, ways_forth};
 use crate::network::wires::Wires;
 use crate::records::Recorder;
 use crate::setup::Setup;
 use crate::windows::{Crowd, Footprint};
 
-/// The engine of `setup`, in which links may come to have `later_rates` too.
+/// The engine of `setup`; `later_rates` are the rates to which changes may set links.
 pub(crate) fn engine<'a>(
     setup: &Setup<'a>,
     later_rates: &[Rate],
@@ -28,7 +28,7 @@ pub(crate) fn engine<'a>(
     let fabric = setup.fabric;
     let mut wires = Wires::new(setup, later_rates);
     let routes = find_routes(setup, &mut wires)?;
-    let footprints = routes.iter().map(|its| its.footprint(&wires)).enumerate();
+    let footprints = routes.iter().map(|routes| routes.footprint(&wires)).enumerate();
     let crowd = Crowd::new(setup, footprints);
     let for_all = setup.reference.longest_rtt_for_all;
     let uses_load = setup.uses(|policy| matches!(policy, Policy::Pint(_)));
@@ -38,62 +38,67 @@ pub(crate) fn engine<'a>(
     let telemetry = Telemetry::new(setup, wires.rates(), longest_rtt)?;
     let shares = crowd.shares(setup, &switches.buffers, |link| wires.ports[link as usize].ingress);
     let mut hosts = Hosts::new(setup, &wires);
-    for (index, (flow, its)) in setup.flows.iter().zip(routes).enumerate() {
-        let links = its.last(&wires);
-        let links_forth = links.iter().map(|&link| &fabric.links()[link as usize]);
-        let idle = idle_path(setup, &setup.frames_of(flow), links_forth);
+    for (index, (flow, routes)) in setup.flows.iter().zip(routes).enumerate() {
+        let links = routes.last(&wires);
+        let forward_links = links.iter().map(|&link| &fabric.links()[link as usize]);
+        let idle = idle_path(setup, &setup.frames_of(flow), forward_links);
         let path = match longest.filter(|_| for_all && !setup.is_inside(flow)) {
             Some(longest) => Path { line_rate: idle.line_rate, ..longest },
             None => idle,
         };
         let switches = links.len() - 1;
-        let window = match shares.window(setup, index, &path, &its.footprint(&wires))? {
+        let window = match shares.window(setup, index, &path, &routes.footprint(&wires))? {
             _ if setup.is_inside(flow) => WindowRule::Unlimited,
             Some(bytes) => WindowRule::Bytes(bytes),
             None => flow.window,
         };
-        let Routes { forth, back, .. } = its;
-        hosts.add_flow(setup, &wires, flow, Way { forth, back, switches, path, window })?;
+        let Routes { forward, reverse, .. } = routes;
+        hosts.add_flow(
+            setup,
+            &wires,
+            flow,
+            FlowPaths { forward, reverse, switches, path, window },
+        )?;
     }
     let (clock, recorder) = (Clock::new(), Recorder::new(setup));
     let medium = Medium { model: setup.model, clock, wires, telemetry, recorder };
     Ok(Engine::new(setup, Network { medium, switches, hosts }))
 }
 
-/// Where the routes of a flow begin, which stand one after another in `all`, that of its answers last.
+/// The routes of a flow. Their links are contiguous in the table of routes, at `all`, with the reverse route last.
 struct Routes {
-    forth: Vec<u32>,
-    back: u32,
+    forward: Vec<u32>,
+    reverse: u32,
     all: Range<usize>,
 }
 
 impl Routes {
     fn footprint<'w>(&self, wires: &'w Wires) -> Footprint<'w> {
-        let back = self.back as usize;
+        let reverse = self.reverse as usize;
         Footprint {
-            forth: &wires.routes[self.all.start..back],
-            back: &wires.routes[back..self.all.end],
+            forward: &wires.routes[self.all.start..reverse],
+            reverse: &wires.routes[reverse..self.all.end],
         }
     }
 
-    /// The links of the last way forth; all ways of a flow are of one length.
+    /// The links of the last forward path; all paths of a flow have the same length.
     fn last<'w>(&self, wires: &'w Wires) -> &'w [u32] {
-        &wires.routes[self.forth[self.forth.len() - 1] as usize..self.back as usize]
+        &wires.routes[self.forward[self.forward.len() - 1] as usize..self.reverse as usize]
     }
 }
 
-/// By flow.
+/// The routes of each flow.
 fn find_routes(setup: &Setup<'_>, wires: &mut Wires) -> Result<Vec<Routes>, PacketRunError> {
     let mut routing = Routing::with_hash(setup.fabric, setup.reference.hash);
     let mut routes = Vec::with_capacity(setup.flows.len());
     for (index, flow) in setup.flows.iter().enumerate() {
         flow.check(index, setup.fabric)?;
-        let forth = ways_forth(flow, &mut routing, |_| true)?;
-        let back = routing.route(flow.to, flow.from, flow.labels.1)?;
+        let forward = forward_paths(flow, &mut routing, |_| true)?;
+        let reverse = routing.route(flow.to, flow.from, flow.labels.1)?;
         let start = wires.routes.len();
-        let forth = forth.iter().map(|way| wires.add_route(way)).collect();
-        let back = wires.add_route(&back);
-        routes.push(Routes { forth, back, all: start..wires.routes.len() });
+        let forward = forward.iter().map(|path| wires.add_route(path)).collect();
+        let reverse = wires.add_route(&reverse);
+        routes.push(Routes { forward, reverse, all: start..wires.routes.len() });
     }
     Ok(routes)
 }
@@ -125,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_round_trip_is_one_between_servers_and_not_for_flows_inside() {
+    fn the_longest_round_trip_is_between_servers_and_does_not_apply_to_flows_inside() {
         let fabric = servers();
         let flow = |from, to| FlowSpec {
             from: NodeId::new(from),
@@ -147,11 +152,11 @@ mod tests {
         };
         let engine = engine(&setup, &[]).expect("the setup is valid");
         let [between, inside] =
-            [0, 1].map(|flow: usize| engine.network.hosts.steering[flow].path.base_rtt);
+            [0, 1].map(|flow: usize| engine.network.hosts.congestion[flow].path.base_rtt);
         // A packet of 1,082 bytes and an acknowledgement of 86 at 80 ps a byte, each over two links with 500 ns.
         assert_eq!(between.as_ps(), 2 * (1_082 + 86) * 80 + 4 * 500_000);
         // One of 32,850 bytes at 5 ps, and 25 ns.
         assert_eq!(inside.as_ps(), 2 * (32_850 + 86) * 5 + 4 * 25_000);
-        assert_eq!(engine.network.hosts.steering[1].path.line_rate, Rate::from_gbps(1_600));
+        assert_eq!(engine.network.hosts.congestion[1].path.line_rate, Rate::from_gbps(1_600));
     }
 }

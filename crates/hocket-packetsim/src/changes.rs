@@ -1,35 +1,35 @@
-//! Links that fail, come back, or carry less at a given time.
+//! Changes of links at given times: failures, repairs, and lower rates.
 
 use hocket_des::{Rate, Time};
 use hocket_scenario::{Fabric, LinkId};
 
 use crate::error::PacketRunError;
 
-/// A cable changes at a given time.
+/// A change of a cable at a given time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkChange {
-    /// When.
+    /// When the change takes effect.
     pub at: Time,
-    /// Either direction of the cable: both change.
+    /// Either direction of the cable; both directions change.
     pub link: LinkId,
-    /// How.
+    /// What changes.
     pub change: Change,
 }
 
-/// How a cable changes.
+/// What changes about a cable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It fails. What is on it, and what waits to leave by it, is lost; flows that took it take the shortest ways that
-    /// are left, or wait until there is one.
+    /// It fails. Packets on it and packets queued for it are lost. Flows that used it take the shortest remaining paths, or
+    /// wait until there is one.
     Down,
-    /// It works again. Flows go back to the ways that they had.
+    /// It works again. Flows return to their original paths.
     Up,
-    /// It carries this much, at most what it was built for, as soon as neither direction is in the middle of a packet. What a congestion control takes for the line
-    /// rate and the round-trip time stays as it was.
+    /// Its rate becomes this, at most its original rate, as soon as neither direction is in the middle of a packet. The line
+    /// rate and round-trip time that congestion controls assume do not change.
     Rate(Rate),
 }
 
-/// Whether each change is of a link of `fabric` and of a rate that it can have.
+/// Checks that each change names a link of `fabric` and a rate that this link supports.
 pub(crate) fn check(changes: &[LinkChange], fabric: &Fabric) -> Result<(), PacketRunError> {
     for (index, change) in changes.iter().enumerate() {
         let number = index + 1;

@@ -1,4 +1,4 @@
-//! What must hold in every run: nothing vanishes, no link carries more than its rate, and nobody waits for ever.
+//! Self-checks of every run: no byte is lost, no link carries more than its rate, and no flow waits for ever.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,14 +14,14 @@ use crate::outcome::PacketStatus;
 use crate::parts::packet::Kind;
 use crate::setup::Setup;
 
-// Congestion lets a port go on within microseconds to a few milliseconds. Looking at every packet that waits costs too
-// much to do it all the time.
+// Ordinary congestion pauses a port for microseconds to a few milliseconds. Inspecting every queued packet is too expensive
+// to do it more often.
 const LONG_PAUSE: Duration = Duration::from_ms(10);
 
-/// A port and a priority that waits there.
+/// A port and a priority that has packets queued there.
 type Place = (u32, usize);
 
-/// With no event left: every message is complete.
+/// Checks, when no event is left, that every message is complete.
 pub(crate) fn none_left_behind(
     engine: &Engine<'_>,
     setup: &Setup<'_>,
@@ -43,8 +43,8 @@ pub(crate) fn none_left_behind(
     })
 }
 
-/// While other things go on: looks for a deadlock if some port has been paused for 10 ms, and then again every 10 ms;
-/// `looked` is when.
+/// Looks for a deadlock if some port has been paused for 10 ms, and then every 10 ms; `looked` is the time of the last
+/// search.
 pub(crate) fn no_deadlock_for_long(
     engine: &Engine<'_>,
     setup: &Setup<'_>,
@@ -59,7 +59,7 @@ pub(crate) fn no_deadlock_for_long(
     }
 }
 
-/// That bytes, buffers and links add up.
+/// Checks that bytes, buffers and links add up at the end of a run.
 pub(crate) fn at_the_end(
     engine: &Engine<'_>,
     setup: &Setup<'_>,
@@ -71,8 +71,8 @@ pub(crate) fn at_the_end(
     no_link_above_its_rate(engine, setup, changes)
 }
 
-// What is sent has arrived or is under way. Where something was sent twice, or packets overtake each other, it can only be
-// said that nobody received what was not sent.
+// All bytes sent have arrived or are in flight. If data was retransmitted or packets can overtake each other, bytes in
+// flight are not comparable: then only the order posted ≥ received ≥ acknowledged is checked.
 fn bytes_arrived(
     engine: &Engine<'_>,
     setup: &Setup<'_>,
@@ -88,7 +88,7 @@ fn bytes_arrived(
     }
     for (flow, id) in (0..hosts.flows.len()).zip(0_u32..) {
         let sender = &hosts.flows[flow].sender;
-        let received = hosts.returns[flow].receiver.received();
+        let received = hosts.receiver_states[flow].receiver.received();
         let (posted, sent, acknowledged) = (sender.posted(), sender.sent(), sender.acknowledged());
         let in_order = setup.flows[flow].path != PathChoice::Spray;
         let recorder = &medium.recorder;
@@ -142,8 +142,8 @@ fn buffers_hold_what_waits(
     Ok(())
 }
 
-// The last packet is counted when it begins to leave, so time runs to its end. One that was cut off by a failure took no
-// time; and the arithmetic of HPCC-style simulators rounds half a nanosecond of each packet away.
+// A packet is counted when its transmission begins, so the time runs to the end of the last transmission. A packet cut off
+// by a failure took no time, and the arithmetic of HPCC-style simulators rounds off up to half a nanosecond per packet.
 fn no_link_above_its_rate(
     engine: &Engine<'_>,
     setup: &Setup<'_>,
@@ -171,19 +171,19 @@ fn no_link_above_its_rate(
     Ok(())
 }
 
-/// Whether no port waits for ever. What is found is certain, apart from links that change.
+/// Checks that no port waits for ever. A deadlock that this finds is certain, unless a link changes later.
 pub(crate) fn no_deadlock(engine: &Engine<'_>, setup: &Setup<'_>) -> Result<(), PacketRunError> {
     let Some(cycle) = deadlock(&engine.network) else { return Ok(()) };
     let name = |&(port, _): &Place| setup.fabric.links()[port as usize].name.clone();
     Err(PacketRunError::Deadlock { time: engine.now(), cycle: cycle.iter().map(name).collect() })
 }
 
-/// Ports in a cycle, each of which waits for the next: it must not send until the buffer at its far end lets packets go, all
-/// of which wait for ports that are in the same position. That cannot end by itself.
+/// A cycle of ports, each of which waits for the next: it is paused until the buffer at its far end releases packets, all of
+/// which must leave by ports that wait in the same way. Such a cycle never resolves by itself.
 fn deadlock(network: &Network<'_>) -> Option<Vec<Place>> {
     let waits_for = waits(network);
-    // Of the ports that are held, those that wait for nobody else but such ports; what is left when no more can be
-    // taken away waits for ever.
+    // Start from all paused ports and remove those that wait for a port outside the set, until none can be removed: the
+    // remaining ports wait only for each other.
     let mut stuck: BTreeSet<Place> = waits_for.keys().copied().collect();
     loop {
         let can_go_on = |place: &Place| !waits_for[place].iter().all(|next| stuck.contains(next));
@@ -193,19 +193,19 @@ fn deadlock(network: &Network<'_>) -> Option<Vec<Place>> {
         }
         free.iter().for_each(|place| _ = stuck.remove(place));
     }
-    // From anywhere among them, always on to the first that is waited for.
-    let mut way = vec![*stuck.first()?];
+    // Any walk within that set must return to a port that it has visited.
+    let mut path = vec![*stuck.first()?];
     loop {
-        let next = *waits_for[&way[way.len() - 1]].first()?;
-        if let Some(start) = way.iter().position(|&place| place == next) {
-            return Some(way.split_off(start));
+        let next = *waits_for[&path[path.len() - 1]].first()?;
+        if let Some(start) = path.iter().position(|&place| place == next) {
+            return Some(path.split_off(start));
         }
-        way.push(next);
+        path.push(next);
     }
 }
 
-/// By held port: the ports by which the packets that hold it up must leave. A port is held if it has something to
-/// send, is paused, and the switch at its far end has not sent a resume.
+/// For each paused port: the ports by which the packets that keep it paused must leave. A port counts as paused if it has
+/// packets queued, has received a PAUSE, and the switch at its far end has not sent a resume yet.
 fn waits(network: &Network<'_>) -> BTreeMap<Place, BTreeSet<Place>> {
     let Network { medium: Medium { wires, .. }, switches, .. } = network;
     let mut leaves_by: BTreeMap<Place, BTreeSet<Place>> = BTreeMap::new();
@@ -238,7 +238,7 @@ mod tests {
     use crate::reference::Reference;
     use crate::setup::FlowSpec;
 
-    /// What the checks say of a message of 10,000 bytes over one switch after `spoil` has been at the engine.
+    /// The result of the checks for a message of 10,000 bytes over one switch, after `spoil` has changed the engine.
     fn verdict(spoil: impl FnOnce(&mut Engine<'_>)) -> Result<(), PacketRunError> {
         let kinds = [NodeKind::Host, NodeKind::Host, NodeKind::Switch];
         let node = |(index, kind)| Node { name: format!("n{index}"), kind };
@@ -284,12 +284,12 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_was_left_alone_holds() {
+    fn an_unchanged_run_passes() {
         assert_eq!(verdict(|_| {}), Ok(()));
     }
 
     #[test]
-    fn bytes_that_nobody_sent_are_missed_with_their_flow() {
+    fn posted_bytes_that_were_never_sent_are_reported_with_their_flow() {
         let error = verdict(|engine| _ = engine.network.hosts.flows[0].sender.post(1));
         assert!(
             matches!(error, Err(PacketRunError::BytesLost { flow: 0, sent: 10_000, .. })),
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_was_never_acknowledged_stands_still() {
+    fn a_message_that_is_never_acknowledged_is_reported_as_stalled() {
         let error = verdict(|engine| {
             engine.network.medium.clock = Clock::new();
             engine.network.post(0, 500, Poster::Nobody);
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_that_forgets_to_let_go_is_named() {
+    fn a_switch_that_does_not_release_its_buffer_is_named() {
         let error = verdict(|engine| _ = engine.network.switches.buffers[2].admit(0, 3, 1_082));
         let Err(PacketRunError::BufferAstray { switch, held, waiting, .. }) = error else {
             panic!("{error:?}")
@@ -318,8 +318,8 @@ mod tests {
     }
 
     #[test]
-    fn one_packet_more_than_fits_into_the_time_is_too_much() {
-        // Ten packets of 1,082 bytes, back to back: the link was busy from the first to the last moment.
+    fn one_byte_more_than_a_link_can_carry_is_reported() {
+        // Ten packets of 1,082 bytes, back to back: the link was busy from the first moment to the last.
         let error = verdict(|engine| engine.network.medium.wires.ports[0].sent_bytes += 1);
         let Err(PacketRunError::OverCapacity { link, bytes, time, .. }) = error else {
             panic!("{error:?}")

@@ -1,5 +1,5 @@
-//! The event loop: each event goes to the part of the network that it is of. There is one for each arrival, and one for each
-//! time a port that has more to send is free.
+//! The event loop: dispatches each event to the part of the network that it concerns. Each arrival of a packet is an event,
+//! and so is each moment at which a port that has more to send becomes free.
 
 use hocket_des::Time;
 
@@ -11,41 +11,41 @@ use crate::parts::event::{Event, Task};
 use crate::parts::packet::{Kind, Packet};
 use crate::setup::Setup;
 
-/// A network in motion.
+/// The network together with link failures and the loop that drives both.
 pub(crate) struct Engine<'a> {
     pub(crate) network: Network<'a>,
     pub(crate) faults: Faults<'a>,
-    /// The last packet that a full buffer refused, until somebody looks.
+    /// The last packet that a full buffer refused; the run takes it out after each event.
     pub(crate) lost: Option<Lost>,
-    /// Whether flows and ports do not fit into a core's own cache.
+    /// Whether flows and ports exceed a core's own cache, so that prefetching pays.
     is_large: bool,
 }
 
-/// A packet that was refused.
+/// A packet that a full buffer refused.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lost {
     pub(crate) link: u32,
     pub(crate) flow: u32,
 }
 
-/// What an event was.
+/// The kind of an event that was handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Something in the network.
+    /// An event inside the network, which the engine has handled.
     Moved,
-    /// A task is due.
+    /// A task from outside the network, which the run must handle.
     Task(Task),
 }
 
 impl<'a> Engine<'a> {
     /// A network at rest.
     pub(crate) fn new(setup: &Setup<'a>, network: Network<'a>) -> Self {
-        // Some 400 bytes for a flow, and 2 KB for a link with what is on it, against caches of a megabyte.
+        // About 400 bytes per flow and 2 KB per link with the packets on it, against caches of a megabyte.
         let bytes = setup.flows.len() * 400 + setup.fabric.links().len() * 2_000;
         Self { network, faults: Faults::new(setup), lost: None, is_large: bytes > 512_000 }
     }
 
-    /// Moves to the next event, if there is one.
+    /// Advances to the next event and handles it; `None` if no event is left.
     #[inline]
     pub(crate) fn step(&mut self) -> Option<Step> {
         let event = self.network.medium.clock.advance()?;
@@ -73,14 +73,14 @@ impl<'a> Engine<'a> {
             Kind::Lost => {}
             _ if medium.wires.ports[link as usize].to_host => hosts.take_in(medium, &packet),
             _ => {
-                if let Err(refusal) = switches.pass_on(medium, link, packet) {
+                if let Err(refusal) = switches.forward(medium, link, packet) {
                     self.lose(refusal, link, &packet);
                 }
             }
         }
     }
 
-    /// A switch has refused a packet that came by `link`.
+    /// Handles a packet from `link` that a switch has refused.
     #[cold]
     fn lose(&mut self, refusal: Refusal, link: u32, packet: &Packet) {
         match refusal {
@@ -101,12 +101,12 @@ impl<'a> Engine<'a> {
         self.network.medium.clock.schedule_task(at, task);
     }
 
-    /// Brings a change of a link about.
+    /// Applies a change of a link.
     pub(crate) fn apply(&mut self, change: &LinkChange) {
         self.faults.apply(&mut self.network, change);
     }
 
-    /// What arrived of a flow by each of its ways. What was spread over several counts in equal parts.
+    /// The bytes of a flow that arrived over each of its paths. The bytes of a sprayed flow count in equal parts.
     pub(crate) fn carried(&self, flow: u32) -> Vec<Carried<'_>> {
         self.faults.carried(&self.network, flow)
     }
@@ -114,20 +114,20 @@ impl<'a> Engine<'a> {
 
 #[cfg(test)]
 mod tests {
-    use crate::parts::flow::{Course, Flow, Return, Steering};
+    use crate::parts::flow::{CongestionState, Flow, ReceiverState, SenderState};
     use crate::parts::messages::Message;
     use crate::parts::port::{InFlight, Port};
 
     #[test]
-    fn a_flow_and_a_packet_take_as_many_cache_lines_as_they_are_said_to() {
+    fn flows_ports_and_packets_have_the_sizes_that_their_comments_state() {
         assert_eq!(size_of::<Flow>(), 2 * 64);
-        assert_eq!(size_of::<Steering>(), 2 * 64);
-        assert_eq!(size_of::<Return>(), 64);
+        assert_eq!(size_of::<CongestionState>(), 2 * 64);
+        assert_eq!(size_of::<ReceiverState>(), 64);
         assert_eq!(size_of::<Port>(), 2 * 64);
-        // With its present message and room for three more, its routes and its place in a NIC, a flow stays below 1 KB.
-        let held = size_of::<Course>() + 4 * size_of::<Message>();
+        // Including its current message and room for three more, a flow takes less than 512 bytes.
+        let held = size_of::<SenderState>() + 4 * size_of::<Message>();
         assert!(5 * 64 + held < 512, "{held}");
-        // On a link, with the time of its arrival and its place among those of the same time; a queue has 24 bytes for each.
+        // A packet on a link, with its arrival time and its order among events of that time; a queued packet has 24 bytes.
         assert_eq!(size_of::<InFlight>(), 40);
     }
 }

@@ -1,4 +1,4 @@
-//! What can end a run.
+//! Errors that keep a run from starting or end it.
 
 use hocket_des::{Duration, Rate, Time};
 use hocket_scenario::RouteError;
@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use crate::model::ModelError;
 
-/// Why a run could not start, or one of its own checks failed.
+/// Why a run could not start, or which of its self-checks failed.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum PacketRunError {
@@ -23,12 +23,14 @@ pub enum PacketRunError {
     Parameter { flow: usize, from: String, error: ParameterError },
     #[error("flow {flow}: {node:?} is a switch; flows start and end at hosts")]
     NotAHost { flow: usize, node: String },
-    #[error("flow {flow} is sprayed; {policy} compares what one way told with what it told before")]
+    #[error(
+        "flow {flow} is sprayed, but {policy} compares the telemetry of successive packets, which must take the same path"
+    )]
     SprayedTelemetry { flow: usize, policy: &'static str },
-    #[error("change {change} is of link {link}; there are {links}, counted from 0")]
+    #[error("change {change} names link {link}, but there are only {links}, counted from 0")]
     UnknownLink { change: usize, link: u32, links: usize },
     #[error(
-        "change {change}: link {link:?} gets a rate of {rate}; it must be above 0 and at most {limit}"
+        "change {change}: link {link:?} is set to {rate}; its rate must be above 0 and at most {limit}"
     )]
     ChangedRate { change: usize, link: String, rate: Rate, limit: Rate },
     #[error(transparent)]
@@ -37,38 +39,38 @@ pub enum PacketRunError {
     TooLong(#[from] TooLong),
     #[error("flow {flow} goes from {node:?} to itself")]
     ToItself { flow: usize, node: String },
-    #[error("flow {flow} has priority {priority}; at most 7 is possible")]
+    #[error("flow {flow} has priority {priority}; it must be from 0 to 7")]
     Priority { flow: usize, priority: u8 },
     #[error(
-        "flow {flow} crosses {hops} switches that write telemetry; its packets have room for {limit}"
+        "flow {flow} crosses {hops} switches that write telemetry, but a packet has room for {limit}"
     )]
     TooManyHops { flow: usize, hops: usize, limit: usize },
     #[error(
-        "the buffer of switch {switch:?} has {buffer} bytes; headroom and reserves of its {ports} ports take {needed}"
+        "the buffer of switch {switch:?} has {buffer} bytes, but headroom and reserves of its {ports} ports need {needed}"
     )]
     BufferTooSmall { switch: String, buffer: u64, ports: usize, needed: u64 },
     #[error(
-        "link {link:?}, which {sending} flows cross with their data and {answering} with their answers, cannot be kept from PAUSE frames: {error}"
+        "no static window keeps link {link:?} free of PAUSE frames; it carries the data of {sending} flows and only the acknowledgements of {answering}: {error}"
     )]
     NoWindow { link: String, sending: u64, answering: u64, error: TooManyFlows },
     #[error(
-        "on link {link:?}, {flows} flows with static windows have {window} bytes each; receivers answer every {packets} packets, which are more"
+        "on link {link:?}, {flows} flows with static windows have {window} bytes each, less than the {packets} packets that each acknowledgement waits for"
     )]
     UnansweredWindow { link: String, flows: u64, window: u64, packets: u64 },
     #[error(transparent)]
     Telemetry(#[from] FormatError),
     #[error(
-        "at {time}: link {link:?} lost a packet of flow {flow} although PFC is on; the headroom of its port is too small"
+        "at {time}: a packet of flow {flow} that arrived by link {link:?} was dropped although PFC is on; the headroom of the ingress port is too small"
     )]
     LostDespitePfc { time: Time, link: String, flow: usize },
-    #[error("deadlock at {time}: each of these links waits for the next, and the last for the first: {}", .cycle.join(", "))]
+    #[error("deadlock at {time}: each of these links waits for the next, the last one for the first: {}", .cycle.join(", "))]
     Deadlock { time: Time, cycle: Vec<String> },
     #[error(
-        "flow {flow} from {from:?} to {to:?} stands still at {time} with {left} of {bytes} bytes to go"
+        "flow {flow} from {from:?} to {to:?} made no further progress: at {time}, {left} of {bytes} bytes are still unacknowledged"
     )]
     Stalled { flow: usize, from: String, to: String, time: Time, left: u64, bytes: u64 },
     #[error(
-        "at {time}: flow {flow} sent {sent} bytes, {under_way} are under way, {received} arrived, {acknowledged} are acknowledged; they must add up"
+        "at {time}: flow {flow} sent {sent} bytes, of which {under_way} are in flight, {received} arrived and {acknowledged} are acknowledged; these must add up"
     )]
     BytesLost {
         flow: usize,
@@ -79,27 +81,27 @@ pub enum PacketRunError {
         acknowledged: u64,
     },
     #[error(
-        "at {time}: the buffer of switch {switch:?} holds {held} bytes, and {waiting} wait; they must agree, and be 0 at the end"
+        "at {time}: the buffer of switch {switch:?} accounts for {held} bytes, but {waiting} bytes are queued; they must agree, and be 0 at the end"
     )]
     BufferAstray { switch: String, time: Time, held: u64, waiting: u64 },
-    #[error("link {link:?} carried {bytes} bytes by {time}, more than its rate of {rate} allows")]
+    #[error("by {time}, link {link:?} carried {bytes} bytes, more than its rate of {rate} allows")]
     OverCapacity { link: String, bytes: u64, time: Time, rate: Rate },
-    #[error("flow {flow} has policy {policy}; there are {policies}, counted from 0")]
+    #[error("flow {flow} names policy {policy}, but there are only {policies}, counted from 0")]
     UnknownPolicy { flow: usize, policy: usize, policies: usize },
-    #[error("message {message} is of flow {flow}; there are {flows}, counted from 0")]
+    #[error("message {message} names flow {flow}, but there are only {flows}, counted from 0")]
     UnknownFlow { message: usize, flow: usize, flows: usize },
-    #[error("message {message}, of flow {flow}, has 0 bytes; it must have at least 1")]
+    #[error("message {message} of flow {flow} has 0 bytes; it must have at least 1")]
     EmptyMessage { message: usize, flow: usize },
-    #[error("skipping within {tolerance}; the tolerance must be at least 0 and below 1")]
+    #[error("the tolerance for skipping ahead is {tolerance}; it must be at least 0 and below 1")]
     SkipTolerance { tolerance: f64 },
-    #[error("skipping after {cycles} cycles; it must be from 2 to {limit}")]
+    #[error("the number of cycles to compare is {cycles}; it must be from 2 to {limit}")]
     SkipCycles { cycles: u32, limit: u32 },
-    #[error("samples every {interval}; it must be above 0 ps")]
+    #[error("the sampling interval is {interval}; it must be above 0 ps")]
     NoInterval { interval: Duration },
 }
 
 impl PacketRunError {
-    /// The same that much later.
+    /// The same error with its time moved `span` later: the simulated time that was skipped before it.
     pub(crate) fn later(mut self, span: Duration) -> Self {
         if let Self::LostDespitePfc { time, .. }
         | Self::Deadlock { time, .. }
@@ -112,7 +114,7 @@ impl PacketRunError {
         self
     }
 
-    /// Whether the run was under way and one of its own checks failed, as against input that cannot be run.
+    /// Whether a self-check of a running simulation failed, as opposed to invalid input.
     pub fn is_failed_check(&self) -> bool {
         matches!(
             self,

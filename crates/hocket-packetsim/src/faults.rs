@@ -1,5 +1,4 @@
-//! What failures do to flows, and how flows get around them: packets on a dead link are lost, routes are found anew, and what
-//! was lost is sent again.
+//! Link failures and recovery: packets on a failed link are lost, flows are rerouted, and lost data is retransmitted.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,55 +11,58 @@ use crate::changes::{Change, LinkChange};
 use crate::model::PRIORITIES;
 use crate::network::Network;
 use crate::network::medium::Medium;
-use crate::network::ways::ways_forth;
+use crate::network::paths::forward_paths;
 use crate::parts::event::Event;
 use crate::parts::packet::{Header, Kind, Packet};
 use crate::setup::Setup;
 
-// What a queue pair's 3-bit counter allows at most (InfiniBand: Retry Count, section 9.9.2.4.1).
-const MOST_RETRIES: u8 = 7;
+// The maximum of a queue pair's 3-bit counter (InfiniBand: Retry Count, section 9.9.2.4.1).
+const MAX_RETRIES: u8 = 7;
 
-/// What failures have done to the flows.
+/// The effects of link failures on flows.
 pub(crate) struct Faults<'a> {
     setup: Setup<'a>,
-    /// Made when the first link fails.
+    /// Routing around failed links, created at the first failure.
     routing: Option<Routing<'a>>,
-    /// Flows that are not where they were at the start.
+    /// Flows that were rerouted.
     moved: BTreeSet<u32>,
-    /// Flows without a way.
+    /// Flows without a path.
     stranded: BTreeSet<u32>,
-    /// Flows that lost something, or whose packets overtook each other on a new way, with bytes that are not acknowledged.
+    /// Flows that may have to retransmit: they lost packets, or packets overtook each other on a new path.
     watched: BTreeMap<u32, Watch>,
-    /// Of flows that changed their way: the ways before.
-    past: BTreeMap<u32, Vec<Stay>>,
-    /// Packets that failures lost.
+    /// The former paths of flows that were rerouted.
+    past: BTreeMap<u32, Vec<PathUse>>,
+    /// Packets lost to failures.
     pub(crate) lost_packets: u64,
 }
 
+/// The retransmission timer of a flow.
 #[derive(Clone, Copy, Debug)]
 struct Watch {
+    /// Bytes acknowledged when the timer last expired.
     acknowledged: u64,
+    /// How often in a row the timer expired without progress.
     retries: u8,
 }
 
-/// The time of a flow on the same ways.
-struct Stay {
-    /// Where their routes begin.
-    ways: Vec<u32>,
+/// The paths of a flow between two changes, and what they carried.
+struct PathUse {
+    /// The forward routes.
+    routes: Vec<u32>,
     /// Bytes that arrived over them.
     arrived: u64,
 }
 
-/// What arrived of a flow over the links of one of its ways.
+/// The bytes of a flow that arrived over one of its paths.
 pub(crate) struct Carried<'n> {
     pub(crate) links: &'n [u32],
     pub(crate) bytes: u64,
 }
 
-/// The ways of a flow, as places in the table of routes.
-struct Ways {
-    forth: Vec<u32>,
-    back: u32,
+/// New routes of a flow.
+struct NewRoutes {
+    forward: Vec<u32>,
+    reverse: u32,
 }
 
 impl<'a> Faults<'a> {
@@ -76,7 +78,7 @@ impl<'a> Faults<'a> {
         }
     }
 
-    /// Brings a change about.
+    /// Applies a change of a link.
     pub(crate) fn apply(&mut self, network: &mut Network<'_>, change: &LinkChange) {
         let cable = [change.link.code() & !1, change.link.code() | 1];
         let is_up = network.medium.wires.ports[cable[0] as usize].is_up;
@@ -94,56 +96,59 @@ impl<'a> Faults<'a> {
                     self.routing().set_down(LinkId::new(link), true);
                     self.cut(network, link);
                 }
-                self.find_ways(network);
+                self.reroute_affected(network);
             }
             Change::Up if !is_up => {
                 for link in cable {
                     self.routing().set_down(LinkId::new(link), false);
                     self.mend(network, link);
                 }
-                self.find_ways(network);
+                self.reroute_affected(network);
             }
             Change::Down | Change::Up => {}
         }
     }
 
-    /// What arrived of a flow by each of its ways. What was spread over several counts in equal parts.
+    /// The bytes of a flow that arrived over each of its paths. The bytes of a sprayed flow count in equal parts.
     pub(crate) fn carried<'n>(&'n self, network: &'n Network<'_>, id: u32) -> Vec<Carried<'n>> {
-        let present = Stay { ways: network.hosts.ways_of(id), arrived: self.arrived(network, id) };
+        let present = PathUse {
+            routes: network.hosts.forward_routes(id),
+            arrived: self.arrived(network, id),
+        };
         let mut carried = Vec::new();
-        for Stay { ways, arrived } in self.stays(id).iter().chain([&present]) {
-            let count = ways.len() as u64;
-            carried.extend(ways.iter().zip(0..).map(|(&way, place)| Carried {
-                links: network.medium.wires.links_of(way),
+        for PathUse { routes, arrived } in self.past_uses(id).iter().chain([&present]) {
+            let count = routes.len() as u64;
+            carried.extend(routes.iter().zip(0..).map(|(&route, place)| Carried {
+                links: network.medium.wires.links_of(route),
                 bytes: arrived / count + u64::from(place < arrived % count),
             }));
         }
         carried
     }
 
-    fn stays(&self, id: u32) -> &[Stay] {
+    fn past_uses(&self, id: u32) -> &[PathUse] {
         self.past.get(&id).map_or(&[], Vec::as_slice)
     }
 
-    /// What arrived of a flow over its present ways.
+    /// The bytes of a flow that arrived over its current paths.
     fn arrived(&self, network: &Network<'_>, id: u32) -> u64 {
-        let before: u64 = self.stays(id).iter().map(|stay| stay.arrived).sum();
-        network.hosts.returns[id as usize].receiver.received() - before
+        let before: u64 = self.past_uses(id).iter().map(|past| past.arrived).sum();
+        network.hosts.receiver_states[id as usize].receiver.received() - before
     }
 
-    /// A failure took this packet.
+    /// Handles a packet lost to a failure.
     #[cold]
     pub(crate) fn lose(&mut self, network: &mut Network<'_>, packet: &Packet) {
         self.lost_packets += 1;
         self.recover_later(network, packet);
     }
 
-    /// A packet is gone: if that leaves a gap which no later packet shows, the sender goes back by itself; a lost grant is
-    /// sent again.
+    /// Starts the retransmission timer of a lost packet's flow. It covers gaps that no later packet reveals to the receiver,
+    /// and lost grants.
     #[cold]
     pub(crate) fn recover_later(&mut self, network: &mut Network<'_>, packet: &Packet) {
         match packet.kind {
-            Kind::Data | Kind::Ack | Kind::Nack => network.medium.telemetry.give_up(packet),
+            Kind::Data | Kind::Ack | Kind::Nack => network.medium.telemetry.free_place(packet),
             Kind::Grant => {}
             _ => return,
         }
@@ -158,8 +163,9 @@ impl<'a> Faults<'a> {
         }
     }
 
-    /// Sends again what a flow lost, if it has made no progress since the last look. One look that finds progress is not
-    /// enough: the receiver reports a gap once in a while only, and drops all that comes meanwhile.
+    /// Handles the retransmission timer of a flow: retransmits if the flow has made no progress since the timer last expired.
+    /// The timer keeps running after progress, because the receiver reports a gap only once in a while and drops everything
+    /// that arrives until the gap is filled.
     #[cold]
     pub(crate) fn retry(&mut self, network: &mut Network<'_>, id: u32) {
         let Some(watch) = self.watched.get_mut(&id) else { return };
@@ -169,7 +175,7 @@ impl<'a> Faults<'a> {
         watch.retries = if progressed { 0 } else { watch.retries + 1 };
         watch.acknowledged = acknowledged;
         let is_over = acknowledged >= sent.max(network.hosts.granted(id))
-            || watch.retries > MOST_RETRIES
+            || watch.retries > MAX_RETRIES
             || self.stranded.contains(&id);
         if is_over {
             self.watched.remove(&id);
@@ -191,11 +197,11 @@ impl<'a> Faults<'a> {
         let Network { medium, hosts, .. } = network;
         let port = &mut medium.wires.ports[link as usize];
         port.is_up = false;
-        // Whoever looks takes it for busy, and it is not looked at again by itself.
+        // The port counts as busy for ever, so nothing is sent until it is up again.
         port.busy_until = Time::from_ps(u64::MAX);
         port.urgent.clear();
         let mut lost = Vec::new();
-        // They stay on their way so that the event of the first finds it.
+        // Lost packets stay on the link, since the arrival of the first one is already scheduled.
         medium.wires.flights[link as usize].for_each_mut(|flight| {
             lost.push(flight.packet);
             flight.packet.kind = Kind::Lost;
@@ -217,7 +223,7 @@ impl<'a> Faults<'a> {
         port.is_up = true;
         port.busy_until = clock.now;
         port.free_order = 0;
-        // PAUSE and resume frames were lost, or wait since; the far ends tell their states anew.
+        // PAUSE and resume frames were lost or are outdated: take over the current state of the far end.
         port.urgent.clear();
         let (to, before) = (port.to as usize, port.paused);
         let is_switch = self.setup.fabric.nodes()[to].kind.is_switch();
@@ -230,7 +236,7 @@ impl<'a> Faults<'a> {
                 recorder.pause(clock.now, link, class, is_pause);
             }
         }
-        network.look(link);
+        network.try_send(link);
     }
 
     // --- routes ---
@@ -240,18 +246,19 @@ impl<'a> Faults<'a> {
         self.routing.get_or_insert_with(|| Routing::with_hash(fabric, hash))
     }
 
-    fn find_ways(&mut self, network: &mut Network<'_>) {
+    /// Reroutes the flows whose paths cross a failed link, and those that may return to their original paths.
+    fn reroute_affected(&mut self, network: &mut Network<'_>) {
         for id in 0..network.hosts.flows.len() as u32 {
             if self.moved.contains(&id) || crosses_dead_link(network, id) {
-                self.find_way(network, id);
+                self.reroute(network, id);
             }
         }
     }
 
-    fn find_way(&mut self, network: &mut Network<'_>, id: u32) {
+    fn reroute(&mut self, network: &mut Network<'_>, id: u32) {
         self.moved.insert(id);
-        match self.new_ways(network, id) {
-            Some(ways) => self.take_ways(network, id, ways),
+        match self.find_routes(network, id) {
+            Some(routes) => self.take_routes(network, id, routes),
             None => {
                 self.stranded.insert(id);
                 network.hosts.hold(&network.medium, id);
@@ -259,38 +266,40 @@ impl<'a> Faults<'a> {
         }
     }
 
-    fn new_ways(&mut self, network: &mut Network<'_>, id: u32) -> Option<Ways> {
+    fn find_routes(&mut self, network: &mut Network<'_>, id: u32) -> Option<NewRoutes> {
         let spec = &self.setup.flows[id as usize];
         let wires = &mut network.medium.wires;
         let routing = self.routing();
         let is_up = |link: &LinkId| wires.ports[link.index()].is_up;
-        let forth = ways_forth(spec, routing, is_up).ok()?;
-        let back = routing.route(spec.to, spec.from, spec.labels.1).ok()?;
-        let is_too_long = |way: &Vec<LinkId>| way.len() - 1 > MAX_HOPS;
+        let forward = forward_paths(spec, routing, is_up).ok()?;
+        let reverse = routing.route(spec.to, spec.from, spec.labels.1).ok()?;
+        // HPCC's packets have no room for the telemetry of longer paths.
+        let is_too_long = |path: &Vec<LinkId>| path.len() - 1 > MAX_HOPS;
         let header = network.hosts.flows[id as usize].header;
-        if header == Header::Hops && forth.iter().any(is_too_long) {
+        if header == Header::Hops && forward.iter().any(is_too_long) {
             return None;
         }
-        let forth = forth.iter().map(|way| wires.add_route(way)).collect();
-        Some(Ways { forth, back: wires.add_route(&back) })
+        let forward = forward.iter().map(|path| wires.add_route(path)).collect();
+        Some(NewRoutes { forward, reverse: wires.add_route(&reverse) })
     }
 
-    fn take_ways(&mut self, network: &mut Network<'_>, id: u32, ways: Ways) {
+    fn take_routes(&mut self, network: &mut Network<'_>, id: u32, routes: NewRoutes) {
         let arrived = self.arrived(network, id);
-        let before = Stay { ways: network.hosts.ways_of(id), arrived };
+        let before = PathUse { routes: network.hosts.forward_routes(id), arrived };
         self.past.entry(id).or_default().push(before);
-        network.hosts.reroute(&network.medium.wires, id, ways.forth, ways.back);
+        network.hosts.reroute(&network.medium.wires, id, routes.forward, routes.reverse);
         let was_stranded = self.stranded.remove(&id);
         if was_stranded {
             network.hosts.release(id);
         }
+        // Packets on the new paths may overtake those in flight and be dropped without another NACK.
         let sender = &network.hosts.flows[id as usize].sender;
         if was_stranded || sender.sent() > sender.acknowledged() {
             self.watch(network, id);
         }
         let Network { medium, hosts, .. } = network;
         hosts.update_turn(medium, id);
-        hosts.look(medium, hosts.flows[id as usize].nic);
+        hosts.try_send(medium, hosts.flows[id as usize].nic);
     }
 }
 
@@ -301,7 +310,7 @@ fn retry_later(medium: &mut Medium<'_>, id: u32) {
 
 fn crosses_dead_link(network: &Network<'_>, id: u32) -> bool {
     let wires = &network.medium.wires;
-    let back = network.hosts.returns[id as usize].route;
-    let mut routes = network.hosts.ways_of(id).into_iter().chain([back]);
+    let reverse = network.hosts.receiver_states[id as usize].route;
+    let mut routes = network.hosts.forward_routes(id).into_iter().chain([reverse]);
     routes.any(|route| wires.links_of(route).iter().any(|&link| !wires.ports[link as usize].is_up))
 }

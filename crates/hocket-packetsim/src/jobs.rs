@@ -1,5 +1,5 @@
-//! Jobs on the network. Of a periodic job an Up phase is one message on each of its flows, and its end is the
-//! acknowledgement of the last; what training jobs do is left to `training`.
+//! Jobs on the network. An Up phase of a periodic job is one message on each of its flows and ends when the last one is
+//! acknowledged. Training jobs are in `training`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,16 +15,16 @@ use crate::faults::Carried;
 use crate::owners::Owners;
 use crate::parts::event::Task;
 use crate::parts::messages::Poster;
-use crate::training::{Numbers, Parcels, Surroundings, TrainingState};
+use crate::training::{Numbers, Parcels, TrainingContext, TrainingState};
 
-/// The jobs of a scenario, and which flows of the setup are theirs.
+/// The jobs of a scenario, and their flows in the setup.
 #[derive(Clone, Copy, Debug)]
 pub struct ScenarioJobs<'a> {
-    /// What the jobs do.
+    /// The scenario that defines the jobs.
     pub scenario: &'a Scenario,
-    /// By job: the flows that it sends on; of a training job in the order of the pairs of its ranks.
+    /// By job: the flows on which it sends; those of a training job are in the order of its pairs of ranks.
     pub flows: &'a [Range<usize>],
-    /// By flow: the job that it counts for in tables.
+    /// By flow: the job to which tables attribute it.
     pub owners: &'a [Option<JobId>],
 }
 
@@ -32,18 +32,18 @@ impl ScenarioJobs<'_> {
     /// Asserts that jobs and flows belong together.
     pub(crate) fn check(&self, flows: usize) {
         assert_eq!(self.flows.len(), self.scenario.jobs().len(), "each job has its flows");
-        assert_eq!(self.owners.len(), flows, "it is said of each flow whose it is");
+        assert_eq!(self.owners.len(), flows, "each flow has an entry for its job");
         assert!(self.flows.iter().all(|each| each.end <= flows), "jobs send on flows of the setup");
     }
 
-    /// Whose each flow is, by name.
+    /// The job of each flow, by name.
     pub(crate) fn owners(&self) -> Owners {
         let names = self.scenario.jobs().iter().map(|job| job.name.clone()).collect();
         Owners::new(names, self.owners.iter().map(|owner| owner.map(JobId::code)))
     }
 }
 
-/// Where a job stands.
+/// The progress of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Standing {
     /// Finished iterations.
@@ -52,22 +52,22 @@ pub(crate) struct Standing {
     pub(crate) is_gone: bool,
 }
 
-/// What can happen to a message of a training job.
+/// An event of a training job's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParcelEvent {
     /// All of it has arrived.
     Delivered,
-    /// The receiver has noticed.
+    /// The receiver has noticed it, after its endpoint delay.
     Noticed,
-    /// The sender knows.
+    /// Its acknowledgement has reached the sender.
     Acknowledged,
 }
 
-/// What is counted of jobs, at one moment.
+/// Counts of all jobs at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JobCounts {
     bytes_by_link: BTreeMap<(LinkId, JobId), u64>,
-    /// By job: time spent sending, and how often rates were cut.
+    /// By job: time spent sending, and number of rate cuts.
     busy: Vec<Duration>,
     cuts: Vec<u64>,
 }
@@ -78,18 +78,18 @@ pub(crate) struct Jobs<'a> {
     jobs: Vec<JobState<'a>>,
     /// Messages of training jobs.
     parcels: Parcels,
-    /// By rank, over all training jobs: its job.
+    /// The job of each rank; ranks are numbered over all training jobs.
     job_of_rank: Vec<u32>,
-    /// What has happened to them.
+    /// Their rows.
     pub(crate) records: Records,
     iterations_done: u64,
-    /// Jobs that have not left.
+    /// The number of jobs that have not left.
     left: usize,
-    /// When something last happened to any of them.
+    /// When an event last concerned any of them.
     last_event: Time,
-    /// How much of their time is over without having been simulated.
+    /// Simulated time that was skipped.
     skipped: Duration,
-    /// What arrived in what was repeated.
+    /// Bytes that arrived during repeated cycles.
     repeated_bytes: BTreeMap<(LinkId, JobId), u64>,
 }
 
@@ -101,7 +101,7 @@ enum JobState<'a> {
 struct PeriodicState<'a> {
     closed_loop: ClosedLoop<'a>,
     flows: Range<usize>,
-    /// Messages of the present Up phase that are not complete.
+    /// The number of messages of the current Up phase that are not complete.
     unfinished: usize,
     phase_start: Option<Time>,
     busy: Duration,
@@ -111,7 +111,7 @@ struct PeriodicState<'a> {
 }
 
 impl<'a> Jobs<'a> {
-    /// The jobs before their first iterations, which are scheduled.
+    /// The jobs before their first iterations; schedules these.
     pub(crate) fn new(
         spec: &ScenarioJobs<'a>,
         recorded: u64,
@@ -139,14 +139,18 @@ impl<'a> Jobs<'a> {
                     })));
                 }
                 Work::Training(_) => {
-                    engine.network.hosts.tell_of_arrivals(flows.clone());
+                    engine.network.hosts.report_arrivals(flows.clone());
                     let first_rank = job_of_rank.len() as u32;
                     let numbers = Numbers { flows: flows.clone(), first_rank };
                     let mut state =
                         TrainingState::new(scenario, id, numbers, recorded, &mut records)?;
                     job_of_rank.extend((0..state.ranks()).map(|_| id.code()));
                     let (parcels, records) = (&mut parcels, &mut records);
-                    state.go_on(&mut Surroundings { engine: &mut *engine, parcels, records })?;
+                    state.execute_commands(&mut TrainingContext {
+                        engine: &mut *engine,
+                        parcels,
+                        records,
+                    })?;
                     jobs.push(JobState::Training(Box::new(state)));
                 }
             }
@@ -166,7 +170,7 @@ impl<'a> Jobs<'a> {
         })
     }
 
-    /// A wait of a periodic job is over.
+    /// Continues a periodic job whose wait is over or whose phase is complete.
     pub(crate) fn go_on(
         &mut self,
         job: u32,
@@ -174,7 +178,7 @@ impl<'a> Jobs<'a> {
     ) -> Result<(), PacketRunError> {
         self.last_event = engine.now();
         let JobState::Periodic(state) = &mut self.jobs[job as usize] else {
-            unreachable!("ranks of training jobs go on by themselves")
+            unreachable!("the ranks of a training job wait separately")
         };
         if let Some(start) = state.phase_start.take() {
             state.busy += engine.now().since(start);
@@ -198,7 +202,7 @@ impl<'a> Jobs<'a> {
         Ok(())
     }
 
-    /// A message of a periodic job is complete.
+    /// Handles a complete message of a periodic job.
     pub(crate) fn on_message(
         &mut self,
         job: u32,
@@ -211,17 +215,17 @@ impl<'a> Jobs<'a> {
         if state.unfinished == 0 { self.go_on(job, engine) } else { Ok(()) }
     }
 
-    /// A wait of a rank of a training job is over.
+    /// Continues a rank of a training job whose wait is over.
     pub(crate) fn wake(
         &mut self,
         rank: u32,
         engine: &mut Engine<'_>,
     ) -> Result<(), PacketRunError> {
         let job = self.job_of_rank[rank as usize];
-        self.train(job, engine, |state, its| state.wake(rank, its))
+        self.train(job, engine, |state, context| state.wake(rank, context))
     }
 
-    /// Something has happened to a message of a training job.
+    /// Handles an event of a training job's message.
     pub(crate) fn on_parcel(
         &mut self,
         parcel: u32,
@@ -229,10 +233,10 @@ impl<'a> Jobs<'a> {
         engine: &mut Engine<'_>,
     ) -> Result<(), PacketRunError> {
         let job = self.parcels.get(parcel).job;
-        self.train(job, engine, |state, its| match what {
-            ParcelEvent::Delivered => state.delivered(parcel, its),
-            ParcelEvent::Noticed => state.notice(parcel, its),
-            ParcelEvent::Acknowledged => state.acknowledged(parcel, its),
+        self.train(job, engine, |state, context| match what {
+            ParcelEvent::Delivered => state.delivered(parcel, context),
+            ParcelEvent::Noticed => state.notice(parcel, context),
+            ParcelEvent::Acknowledged => state.acknowledged(parcel, context),
         })
     }
 
@@ -240,7 +244,7 @@ impl<'a> Jobs<'a> {
         &mut self,
         job: u32,
         engine: &mut Engine<'_>,
-        what: impl FnOnce(&mut TrainingState<'a>, &mut Surroundings<'_, '_>) -> Result<(), TooLong>,
+        what: impl FnOnce(&mut TrainingState<'a>, &mut TrainingContext<'_, '_>) -> Result<(), TooLong>,
     ) -> Result<(), PacketRunError> {
         self.last_event = engine.now();
         let JobState::Training(state) = &mut self.jobs[job as usize] else {
@@ -248,7 +252,7 @@ impl<'a> Jobs<'a> {
         };
         let before = state.done();
         let (parcels, records) = (&mut self.parcels, &mut self.records);
-        what(state, &mut Surroundings { engine, parcels, records })?;
+        what(state, &mut TrainingContext { engine, parcels, records })?;
         self.iterations_done += state.done() - before;
         if state.done() > before && state.is_gone() {
             self.left -= 1;
@@ -256,17 +260,17 @@ impl<'a> Jobs<'a> {
         Ok(())
     }
 
-    /// By job.
+    /// The progress of each job.
     pub(crate) fn standings(&self) -> Vec<Standing> {
         self.jobs.iter().map(JobState::standing).collect()
     }
 
-    /// How long nothing has happened to any of them.
+    /// The time since an event last concerned any job.
     pub(crate) fn quiet_for(&self, now: Time) -> Duration {
         now.since(self.last_event)
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub(crate) fn counts(&self, engine: &Engine<'_>) -> JobCounts {
         let mut counts = JobCounts {
             bytes_by_link: BTreeMap::new(),
@@ -285,8 +289,8 @@ impl<'a> Jobs<'a> {
         counts
     }
 
-    /// What was counted between two moments happened so many `times` more, all of it before now, with as many iterations of
-    /// each job; it took `skipped` in all.
+    /// Adds `times` repetitions of what was counted between two moments, with `iterations` of each job every time. They
+    /// replace a simulated time of `skipped` in all, which counts as past.
     pub(crate) fn repeat(
         &mut self,
         (from, to): (&JobCounts, &JobCounts),
@@ -300,7 +304,7 @@ impl<'a> Jobs<'a> {
         }
         for (index, state) in self.jobs.iter_mut().enumerate() {
             let JobState::Periodic(state) = state else {
-                unreachable!("with training jobs nothing is repeated")
+                unreachable!("a run with training jobs does not skip ahead")
             };
             state.busy += (to.busy[index] - from.busy[index]) * times;
             self.records.jobs[index].policy_acted += (to.cuts[index] - from.cuts[index]) * times;
@@ -311,7 +315,7 @@ impl<'a> Jobs<'a> {
         self.skipped += skipped;
     }
 
-    /// Iterations of all jobs, finished and in all, if each job has a number of them.
+    /// Iterations of all jobs: the number finished, and the total if every job has a fixed number of them.
     pub(crate) fn iterations(&self) -> (u64, Option<u64>) {
         let scenario = self.spec.scenario;
         let total = scenario.job_ids().map(|job| scenario.iterations(job)).sum();
@@ -331,13 +335,13 @@ impl<'a> Jobs<'a> {
         })
     }
 
-    /// Takes out the rows so far.
+    /// Removes and returns the rows so far.
     pub(crate) fn take_tables(&mut self) -> Vec<Table> {
         self.records.take_tables(self.spec.scenario)
     }
 
-    /// The tables that come last: `policy_acted` of `jobs` is how often a job's congestion controls cut their rates, and
-    /// the bytes in `links` are the data that arrived over each.
+    /// The tables handed over at the end. In `jobs`, `policy_acted` is the number of rate cuts of a job's congestion
+    /// controls; in `links`, bytes are the data that arrived over each link.
     pub(crate) fn last_tables(&mut self, engine: &Engine<'_>, ended: Time) -> [Table; 2] {
         let JobCounts { mut bytes_by_link, cuts, .. } = self.counts(engine);
         for (place, bytes) in &self.repeated_bytes {
@@ -370,7 +374,7 @@ impl PeriodicState<'_> {
         let bytes = phase.bytes().get();
         self.phase_start = Some(engine.now());
         if self.flows.is_empty() || bytes == 0 {
-            // Nothing that the network could delay.
+            // Without data on the network, the phase takes exactly its duration.
             engine.schedule_task(engine.now() + phase.duration, Task::Job(job));
             return;
         }
@@ -398,7 +402,7 @@ impl JobState<'_> {
         }
     }
 
-    /// How long the job has been sending, all phases together.
+    /// The total time that the job has been sending.
     fn busy_until(&self, now: Time) -> Duration {
         match self {
             Self::Periodic(state) => {
@@ -410,7 +414,7 @@ impl JobState<'_> {
 }
 
 impl JobCounts {
-    /// How many counts these are.
+    /// The number of counts.
     pub(crate) fn size(&self) -> usize {
         self.bytes_by_link.len() + self.busy.len() + self.cuts.len()
     }

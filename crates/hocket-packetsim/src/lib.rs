@@ -1,5 +1,5 @@
 //! Packet-level simulation of RoCE fabrics: hosts with queue pairs, switches with shared buffers, PFC, ECN
-//! and in-band telemetry. [`run`] moves every packet over every link, and hands out tables while it goes on.
+//! and in-band telemetry. [`run`] simulates every packet on every link and hands out tables during the run.
 //!
 //! ```
 //! use hocket_des::{Duration, Rate, Time};
@@ -42,7 +42,7 @@
 //! let outcome = run(&setup, &work, &PacketOptions::default(), &mut tables)?;
 //! assert_eq!(outcome.status, PacketStatus::Complete);
 //! let Some(Column::F64(fct_s)) = tables[0].column("fct_s") else { panic!() };
-//! // A third of the link each: 3,000 packets of 1,082 bytes take 260 µs, and the way there and back some more.
+//! // Each gets a third of the link: 3,000 packets of 1,082 bytes take 260 µs, and the round trip adds a little.
 //! assert!(fct_s.iter().all(|fct_s| (259e-6..264e-6).contains(fct_s)));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -79,7 +79,7 @@ pub use error::PacketRunError;
 pub use jobs::ScenarioJobs;
 pub use options::{MAX_CYCLES, PacketOptions, Record, Skip};
 pub use outcome::{Obstacle, PacketCounters, PacketOutcome, PacketStatus, Repeat, Skipping};
-pub use run::{Observer, PacketProgress, run};
+pub use run::run;
 pub use scenario::run_scenario;
 pub use setup::{FlowSpec, Setup};
 pub use tables::tables_without_rows;

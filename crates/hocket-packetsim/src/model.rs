@@ -1,5 +1,5 @@
-//! How hosts and switches work: frame sizes, answers, buffers, marking, scheduling. What is simulated on them is left
-//! to the scenario.
+//! The model of hosts and switches: frame sizes, acknowledgements, buffers, marking, scheduling. The scenario defines what
+//! is simulated on them.
 
 use hocket_des::{Bytes, Duration, Rate};
 use hocket_transport::Answering;
@@ -7,29 +7,29 @@ use thiserror::Error;
 
 use crate::reference::Arithmetic;
 
-/// Classes of traffic on a link.
+/// The number of traffic classes on a link: PFC (IEEE 802.1Qbb) has eight priorities.
 pub const PRIORITIES: usize = 8;
 
-/// How hosts and switches work.
+/// The model of hosts and switches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     /// Sizes of frames.
     pub frames: Frames,
-    /// Data in a full packet of a flow inside a server, between hosts on one scale-up switch; its headers and
-    /// acknowledgements are as elsewhere. NVLink has packets of 256 bytes and less: this is how coarsely its traffic is
-    /// simulated, and what a switch there must have received before it passes it on.
+    /// Data in a full packet of a flow inside a server, between hosts on one scale-up switch; headers and acknowledgements
+    /// are those of other flows. Real NVLink packets have at most 256 bytes: this value sets the granularity at which that
+    /// traffic is simulated, and how much a scale-up switch must receive before it forwards it.
     pub scale_up_mtu: u16,
-    /// What receivers answer.
+    /// When receivers send acknowledgements and NACKs.
     pub answering: Answering,
     /// How receivers report marks to DCQCN.
     pub notification: Notification,
-    /// Whether PAUSE frames hold back a host's acknowledgements too.
+    /// Whether PAUSE frames also stop a host's acknowledgements.
     pub pause_holds_acks: bool,
-    /// A sender whose packets were lost without a NACK goes back after this time without progress.
+    /// A sender that lost packets without receiving a NACK retransmits after this time without progress.
     pub retransmit_timeout: Duration,
     /// Buffers, PFC, marking and scheduling of every switch.
     pub switching: Switching,
-    /// Whether the arithmetic is exact, or that of HPCC-style simulators.
+    /// Whether the arithmetic is exact or that of HPCC-style simulators.
     pub arithmetic: Arithmetic,
 }
 
@@ -38,88 +38,90 @@ pub struct Model {
 pub struct Frames {
     /// Data in a full packet.
     pub mtu: u16,
-    /// All headers of a data packet, with what the physical layer adds.
+    /// All headers of a data packet, including what the physical layer adds.
     pub data_header: u16,
     /// An acknowledgement.
     pub ack: u16,
-    /// No acknowledgement is shorter.
+    /// The smallest size of an acknowledgement.
     pub minimum: u16,
     /// PAUSE and resume frames.
     pub pause: u16,
-    /// What a time stamp (TIMELY) adds to data and acknowledgements.
+    /// Size of the time stamp (TIMELY) in data packets and acknowledgements.
     pub stamp: u16,
-    /// What in-band telemetry (HPCC) adds.
+    /// Size of the in-band telemetry (HPCC).
     pub hops: u16,
-    /// What PINT adds.
+    /// Size of PINT's load.
     pub load: u16,
 }
 
-/// How a receiver tells a DCQCN sender of marks.
+/// How a receiver reports ECN marks to a DCQCN sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notification {
-    /// Each acknowledgement says whether its packet was marked.
+    /// Each acknowledgement echoes the mark of its packet.
     InAcks,
-    /// A packet of its own, in this class, at most one per flow and interval (mlx5:
-    /// `np_min_time_between_cnps`). The class goes before all others at every port, as fabrics set it up: late news of
-    /// congestion are none.
+    /// A congestion notification packet (CNP) in a class of its own, at most one per flow and interval (mlx5:
+    /// `np_min_time_between_cnps`). The class goes before all others at every port, as fabrics configure it: a delayed
+    /// notification would come too late to act on.
     Packets {
-        /// Between two of a flow.
+        /// The shortest time between two CNPs of a flow.
         interval: Duration,
         /// Class of traffic, 0 to 7.
         priority: u8,
     },
 }
 
-/// How a switch works. Scale-up switches differ in three things: they mark nothing; they reserve at least a full packet
-/// of theirs for each ingress port and class; and they take the computed headroom in place of [`Headroom::ThreeDelays`].
-/// The PAUSE frames between them and their hosts stand for NVLink's credits.
+/// The model of a switch. Scale-up switches differ in three respects: they mark nothing; they reserve at least one full
+/// packet of their own size for each ingress port and class; and they use the computed headroom instead of
+/// [`Headroom::ThreeDelays`]. The PAUSE frames between them and their hosts represent NVLink's credits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Switching {
-    /// Shared by all ports.
+    /// Total size, shared by all ports.
     pub buffer: Bytes,
-    /// Of that, for each ingress port and class alone.
+    /// The part of it reserved for each ingress port and class.
     pub reserve: Bytes,
-    /// For each ingress port and class, beyond the threshold: what arrives until a PAUSE frame takes effect.
+    /// The part of it that each ingress port and class may use above its threshold, for what arrives until a PAUSE frame
+    /// takes effect.
     pub headroom: Headroom,
-    /// A PAUSE is sent where an ingress port and class hold more than 2^exponent × what is free of the shared buffer
-    /// (SONiC: `dynamic_th`).
+    /// The exponent of the PAUSE threshold: a PAUSE is sent when an ingress port and class hold more than 2^exponent times
+    /// the free shared buffer (SONiC: `dynamic_th`).
     pub dynamic_threshold: i8,
-    /// A resume is sent once it holds so much less than the threshold.
+    /// A resume is sent once an ingress port and class hold this much less than the threshold.
     pub resume_offset: Bytes,
-    /// Whether PFC is on. Without it, what does not fit is lost.
+    /// Whether PFC is on. Without it, packets that do not fit are lost.
     pub pfc: bool,
-    /// Marking by rate of the egress port; a port of another rate takes the next lower one's thresholds scaled with
+    /// Marking thresholds by rate of the egress port. A port of another rate uses those of the next lower rate, scaled with
     /// the rate.
     pub marking: Vec<Marking>,
-    /// Which class goes next.
+    /// Which class a port serves next.
     pub scheduling: Scheduling,
-    /// Whether a packet may leave once its headers have arrived, over a link that is no faster than the one it comes by.
-    /// In the buffer it counts as a whole from then on.
+    /// Whether a packet may leave once its headers have arrived, if the outgoing link is no faster than the incoming one.
+    /// From then on the whole packet counts towards the buffer.
     pub cut_through: bool,
-    /// Unit of telemetry: × 128 bytes sent and × 80 bytes queued.
+    /// Resolution of HPCC's telemetry: multiples of 128 bytes sent and of 80 bytes queued.
     pub telemetry_unit: u16,
     /// Base of PINT's logarithm.
     pub pint_base: f64,
 }
 
-/// What arrives after a PAUSE has been sent.
+/// The buffer for what arrives after a PAUSE has been sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Headroom {
-    /// By each port's rate r, delay d, and the largest frame L in use: 2 d × r + 3 L + PAUSE bytes (IEEE 802.1Qbb Annex O,
-    /// without the response times of real hardware). The frames are the one that crosses the threshold, one that holds
-    /// the PAUSE up, and one that its receiver has just begun. A byte less can be too little.
+    /// Computed from each port's rate r and delay d and the largest frame L in use: 2 d × r + 3 L + PAUSE bytes (IEEE
+    /// 802.1Qbb Annex O, without the response times of real hardware). The three frames are the one that crosses the
+    /// threshold, one that delays the PAUSE, and one that the receiver of the PAUSE has just begun to send. One byte less
+    /// can be too little.
     Computed,
-    /// Three propagations at the port's rate, as HPCC-style simulators have it.
+    /// Three propagation delays at the port's rate, as in HPCC-style simulators.
     ThreeDelays,
     /// The same for all ports.
     Fixed(Bytes),
 }
 
-/// WRED on the bytes that are left behind a departing packet in its egress queue: none up to `minimum`,
-/// all above `maximum`, in between with a probability that rises to `probability`.
+/// WRED on the bytes that a departing packet leaves in its egress queue: no packet is marked up to `minimum`, every packet
+/// above `maximum`; in between, the marking probability rises linearly to `probability`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Marking {
-    /// Ports of this rate.
+    /// The rate of the ports to which these thresholds apply.
     pub rate: Rate,
     /// K_min.
     pub minimum: Bytes,
@@ -129,10 +131,10 @@ pub struct Marking {
     pub probability: f64,
 }
 
-/// Which class of traffic a port serves next. PAUSE frames always go first.
+/// Which traffic class a port serves next. PAUSE frames always go first.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scheduling {
-    /// One packet of each class after another.
+    /// Classes take turns, one packet each.
     RoundRobin,
     /// Class 0 before class 1, and so on.
     Strict,
@@ -140,27 +142,28 @@ pub enum Scheduling {
     Weighted([u16; PRIORITIES]),
 }
 
-/// A model that no fabric can work by.
+/// Why a model is invalid.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum ModelError {
     #[error("{what} is {value}; it must lie between {least} and {most}")]
     OutOfRange { what: &'static str, value: String, least: String, most: String },
-    #[error("marking at {rate}: from {minimum} to {maximum}; the first must not be larger")]
+    #[error("marking at {rate}: the minimum of {minimum} is above the maximum of {maximum}")]
     MarkingDisordered { rate: Rate, minimum: Bytes, maximum: Bytes },
     #[error("marking at {rate} is given twice")]
     MarkingRepeated { rate: Rate },
-    #[error("weights {weights:?}; each must be at least 1")]
+    #[error("the scheduling weights are {weights:?}; each must be at least 1")]
     ZeroWeight { weights: [u16; PRIORITIES] },
 }
 
-/// 82 ns at the 1600 Gbps of HOTI'22 (Table I), a twelfth of the delay from a NIC to its ToR and back; and a sixteenth of the
-/// work that packets of 1,000 bytes would take.
+// 82 ns at the 1600 Gbps of HOTI'22 (Table I), a twelfth of the delay from a NIC to its ToR and back; and a sixteenth of the
+// events that packets of 1,000 bytes would take.
 const SCALE_UP_MTU: u16 = 16_384;
 
 impl Frames {
-    /// RoCEv2: Ethernet 14 and check sequence 4, IPv4 20, UDP 8, base transport header 12, invariant CRC 4, AETH 4 in
-    /// acknowledgements; preamble and gap between frames 20. Frames have at least 64 bytes, 84 with those.
+    /// RoCEv2: Ethernet header 14 and frame check sequence 4, IPv4 20, UDP 8, base transport header 12, invariant CRC 4,
+    /// preamble and inter-frame gap 20 bytes; acknowledgements have 4 more for the AETH. The minimum frame has 64 bytes, 84
+    /// with preamble and gap.
     pub const ROCE_V2: Self = Self {
         mtu: 1_000,
         data_header: 82,
@@ -174,10 +177,11 @@ impl Frames {
 }
 
 impl Default for Model {
-    /// RoCE v2 on switches with 32 MB of buffer, as in HPCC's evaluation (SIGCOMM'19 section 5.1), which also has the
-    /// marking thresholds: 100 and 400 KB at 25 Gb/s, in proportion at other rates. An acknowledgement for each packet,
-    /// CNPs at most every 4 µs per flow (mlx5's `np_min_time_between_cnps`) in class 7, which goes first; the others by strict priority. Acknowledgements
-    /// are held back with the class that they are of: they fill the same headroom.
+    /// RoCEv2 on switches with 32 MB of buffer, as in HPCC's evaluation (SIGCOMM'19, section 5.1), from which the marking
+    /// thresholds are too: 100 and 400 KB at 25 Gb/s, in proportion at other rates. Receivers acknowledge each packet and
+    /// send CNPs at most every 4 µs per flow (mlx5's `np_min_time_between_cnps`), in class 7, which goes first; the other
+    /// classes have strict priority. A PAUSE also stops the acknowledgements of its class, since they fill the same
+    /// headroom.
     fn default() -> Self {
         let marking = Marking {
             rate: Rate::from_gbps(25),
@@ -211,10 +215,10 @@ impl Default for Model {
 }
 
 impl Model {
-    /// The model, checked.
+    /// This model, if it is valid.
     ///
     /// # Errors
-    /// The first parameter that is out of its range, named with value and limits.
+    /// If a parameter is out of its range: the first such parameter, with its value and limits.
     pub fn checked(self) -> Result<Self, ModelError> {
         let within = |what, value: f64, least: f64, most: f64| {
             if value >= least && value <= most {
@@ -236,7 +240,7 @@ impl Model {
         within("an acknowledgement", self.frames.ack.into(), 1.0, 1_000.0)?;
         within("a PAUSE frame", self.frames.pause.into(), 1.0, 1_000.0)?;
         within("packets per acknowledgement", self.answering.ack_every.into(), 1.0, 1_024.0)?;
-        // A buffer below 4 GiB keeps every port's count in 32 bits.
+        // Each port's byte count is 32 bits wide, which suffices below 4 GiB.
         within(
             "a switch's buffer in bytes",
             switching.buffer.get() as f64,
@@ -269,23 +273,23 @@ impl Model {
 }
 
 impl Model {
-    /// The frames of flows inside a server.
+    /// Frame sizes of flows inside a server.
     pub fn scale_up_frames(&self) -> Frames {
-        // What congestion controls add is not there: none governs these flows.
+        // No congestion control governs these flows, so none adds telemetry or stamps.
         Frames { mtu: self.scale_up_mtu, stamp: 0, hops: 0, load: 0, ..self.frames }
     }
 }
 
 impl Frames {
-    /// The most bytes that a packet of data has on the wire.
+    /// The largest size of a data packet on the wire.
     pub fn largest(&self) -> u16 {
         self.mtu + self.data_header + self.stamp.max(self.hops).max(self.load)
     }
 }
 
 impl Switching {
-    /// How a scale-up switch works that packets of up to `largest` bytes pass: they are longer than what may be reserved
-    /// for one, or than all that three delays inside a server carry.
+    /// The model of a scale-up switch that forwards packets of up to `largest` bytes. Such a packet can exceed the reserve of
+    /// other switches, and all that three of the short delays inside a server would give as headroom.
     pub(crate) fn inside_servers(&self, largest: u16) -> Self {
         let headroom = match self.headroom {
             Headroom::ThreeDelays => Headroom::Computed,
@@ -295,7 +299,7 @@ impl Switching {
         Self { headroom, reserve, marking: Vec::new(), ..self.clone() }
     }
 
-    /// Thresholds of a port of `rate`; `None` if it never marks.
+    /// The marking thresholds of a port of `rate`; `None` if it never marks.
     pub fn marking_at(&self, rate: Rate) -> Option<Marking> {
         let lower =
             self.marking.iter().filter(|each| each.rate <= rate).max_by_key(|each| each.rate);

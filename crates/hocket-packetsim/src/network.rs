@@ -4,9 +4,9 @@ pub(crate) mod clock;
 pub(crate) mod credits;
 pub(crate) mod hosts;
 pub(crate) mod medium;
+pub(crate) mod paths;
 pub(crate) mod switches;
 pub(crate) mod telemetry;
-pub(crate) mod ways;
 pub(crate) mod wires;
 
 use prefetch_index::prefetch_index;
@@ -17,10 +17,10 @@ use crate::network::medium::Medium;
 use crate::network::switches::Switches;
 use crate::parts::messages::Poster;
 use crate::parts::packet::{Kind, Packet};
-use crate::parts::ring::expect;
+use crate::parts::ring::prefetch;
 
-/// The whole network. Its parts act on each other where packets and frames go from one to the other, and through what
-/// they share.
+/// The whole network. Its parts interact only by passing packets and frames to each other and through the shared
+/// [`Medium`].
 pub(crate) struct Network<'a> {
     pub(crate) medium: Medium<'a>,
     pub(crate) switches: Switches,
@@ -28,28 +28,28 @@ pub(crate) struct Network<'a> {
 }
 
 impl Network<'_> {
-    /// Adds a message of `bytes` to what a flow has to send; `poster` is told when it is complete.
+    /// Queues a message of `bytes` on a flow; `poster` is notified when it is complete.
     pub(crate) fn post(&mut self, flow: u32, bytes: u64, poster: Poster) {
         self.hosts.post(&mut self.medium, flow, bytes, poster);
     }
 
-    /// A port has finished sending a packet.
+    /// Handles the end of a packet's transmission at a port.
     #[inline]
     pub(crate) fn free(&mut self, port: u32) {
-        self.medium.wires.ports[port as usize].looks_when_free = false;
-        self.look(port);
+        self.medium.wires.ports[port as usize].free_is_scheduled = false;
+        self.try_send(port);
     }
 
-    /// Sends what a port may send now, or sees to it that the port is looked at when it is free.
-    pub(crate) fn look(&mut self, port: u32) {
+    /// Sends the next packet of a port if it may send now; if it is busy, schedules an event for when it becomes free.
+    pub(crate) fn try_send(&mut self, port: u32) {
         if self.medium.wires.ports[port as usize].from_host {
-            self.hosts.look(&mut self.medium, port);
+            self.hosts.try_send(&mut self.medium, port);
         } else {
-            self.switches.look(&mut self.medium, port);
+            self.switches.try_send(&mut self.medium, port);
         }
     }
 
-    /// A PAUSE or a resume frame has come in by `link`: it is for the port that feeds the opposite direction.
+    /// Handles a PAUSE or resume frame that arrived by `link`. It applies to the port that feeds the opposite direction.
     pub(crate) fn take_pause(&mut self, link: u32, frame: &Packet) {
         let port = link ^ 1;
         let class = frame.priority();
@@ -60,12 +60,12 @@ impl Network<'_> {
             state.paused |= 1 << class;
         } else {
             state.paused &= !(1 << class);
-            self.look(port);
+            self.try_send(port);
         }
     }
 
-    /// Asks for what the next events will need, in steps: each reads what the one before it asked for. At a
-    /// hundred hosts most of a run would be waiting for memory.
+    /// Prefetches the memory that the next events will need, in two stages: ten events ahead the packet or port, five events
+    /// ahead what that packet points to. Without it, a run with a hundred hosts mostly waits for memory.
     #[inline]
     pub(crate) fn anticipate(&self) {
         let Medium { clock, wires, .. } = &self.medium;
@@ -73,17 +73,17 @@ impl Network<'_> {
             let port = event.which() as usize;
             if event.is_arrival() {
                 if let Some(next) = wires.flights[port].front() {
-                    expect(&next.at);
-                    next.packet.expect();
+                    prefetch(&next.at);
+                    next.packet.prefetch();
                 }
             } else if event.is_of_a_port() {
-                wires.flights[port].expect_back();
+                wires.flights[port].prefetch_back();
                 let state = &wires.ports[port];
                 if !state.from_host {
                     let class = state.waiting.trailing_zeros() as usize % PRIORITIES;
-                    self.switches.expect_next(port as u32, class);
+                    self.switches.prefetch_next(port as u32, class);
                 } else {
-                    self.hosts.expect_next(port as u32);
+                    self.hosts.prefetch_next(port as u32);
                 }
             }
         }
@@ -92,7 +92,7 @@ impl Network<'_> {
             && let Some(next) = wires.flights[event.which() as usize].front()
         {
             if wires.ports[event.which() as usize].to_host {
-                self.hosts.expect_for(&next.packet);
+                self.hosts.prefetch_for(&next.packet);
             } else {
                 prefetch_index(&wires.routes, next.packet.route as usize);
             }

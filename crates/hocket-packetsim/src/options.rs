@@ -1,4 +1,4 @@
-//! How a run is done, and which rows it keeps; what is simulated is left to setup and workload.
+//! Options of a run: when it ends and which rows it keeps. Setup and workload define what is simulated.
 
 use std::num::NonZeroU64;
 
@@ -6,21 +6,21 @@ use hocket_des::{Duration, Time};
 
 use crate::error::PacketRunError;
 
-/// The most cycles that can be compared.
+/// The largest number of cycles that can be compared.
 pub const MAX_CYCLES: u32 = 64;
 
-/// How a run is done and what it records.
+/// When a run ends and what it records.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PacketOptions {
-    /// The run ends then, with all events of that time. Without it, when everything is sent.
+    /// The run ends at this time, after all events of that time. By default it ends when everything is sent.
     pub until: Option<Time>,
-    /// Queues, rates and traffic are sampled in such intervals. Without it, not at all.
+    /// The interval at which queues, rates and traffic are sampled. By default nothing is sampled.
     pub sample_every: Option<Duration>,
     /// Which rows are kept.
     pub record: Record,
-    /// The observer hears of the progress after so many events.
+    /// The number of events between two progress callbacks.
     pub progress_every: NonZeroU64,
-    /// Periodic jobs skip ahead once they do the same again and again. Without it, every packet is simulated.
+    /// When to skip ahead because periodic jobs repeat themselves. By default every packet is simulated.
     pub skip: Option<Skip>,
 }
 
@@ -37,28 +37,30 @@ pub struct Record {
     pub rates: bool,
     /// Samples in `utilisation`.
     pub utilisation: bool,
-    /// Rows of `operations`, of so many iterations of each training job.
+    /// The number of iterations of each training job that get rows in `operations`.
     pub operations: u64,
 }
 
-/// When a run of periodic jobs may skip ahead: once `cycles` joint cycles in a row agree within `tolerance`. A joint cycle is the
-/// shortest time after which all jobs, each having finished one iteration at least, stand where they stood.
+/// When a run of periodic jobs may skip ahead: once `cycles` joint cycles in a row agree within `tolerance`. A joint cycle
+/// is the shortest time after which every job has finished at least one iteration and all jobs are back in the same
+/// position relative to each other.
 ///
 /// Two cycles agree if every iteration and every Up phase of every job begins and ends at the same time of its cycle, up to
-/// `tolerance` of what an iteration of that job takes. What is hidden is not compared, only what it leads to: jobs that wander apart
-/// slowly agree within a large tolerance, too, and [`Repeat::drift_bound`](crate::Repeat::drift_bound) says how far they could have come. With a tolerance of 0, only
-/// what recurs exactly is skipped: nothing is left to chance, no rate is cut, and cycles agree to the picosecond, in what each port
-/// sends, and in the rates of congestion controls.
+/// `tolerance` times the duration of that job's iteration. Only these times are compared, not the internal state of the
+/// network. Jobs that drift apart slowly therefore also agree within a large tolerance;
+/// [`Repeat::drift_bound`](crate::Repeat::drift_bound) bounds the resulting error. With a tolerance of 0, only exact
+/// repetitions are skipped: no random number was drawn, no rate was cut, and cycles agree in every time to the picosecond,
+/// in what each port sent, and in the rates of the congestion controls.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Skip {
-    /// Relative to the time of an iteration; at least 0 and below 1.
+    /// Relative to the duration of an iteration; at least 0 and below 1.
     pub tolerance: f64,
-    /// From 2 to [`MAX_CYCLES`].
+    /// The number of cycles in a row that must agree, from 2 to [`MAX_CYCLES`].
     pub cycles: u32,
 }
 
 impl Default for PacketOptions {
-    /// Until everything is sent, without samples, progress every 262,144 events.
+    /// Runs until everything is sent, takes no samples, and reports progress every 262,144 events.
     fn default() -> Self {
         Self {
             until: None,
@@ -71,7 +73,7 @@ impl Default for PacketOptions {
 }
 
 impl Default for Record {
-    /// Everything, but operations of the first iteration alone.
+    /// Keeps all rows, except that `operations` has only those of the first iteration.
     fn default() -> Self {
         Self {
             messages: true,

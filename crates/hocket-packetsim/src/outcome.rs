@@ -1,4 +1,4 @@
-//! What comes out of a run besides its tables.
+//! The result of a run besides its tables: counters, status, and what was skipped.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,82 +8,82 @@ use hocket_scenario::{Column, Scenario, Table};
 
 use crate::options::Skip;
 
-/// What came out of a run, besides its tables.
+/// The result of a run, besides its tables.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PacketOutcome {
-    /// What the run did, together with what it stands for if it skipped ahead.
+    /// Counts over the whole run, including the cycles that were skipped.
     pub counters: PacketCounters,
-    /// Whether it reached its end.
+    /// Why the run ended.
     pub status: PacketStatus,
-    /// The simulated time of its end: of a complete run, when the last message was complete.
+    /// The simulated time at which the run ended. A complete run ends when its last message is complete.
     pub ended: Time,
-    /// What was not simulated, if the run was allowed to skip ahead.
+    /// What was skipped; `None` if the run was not allowed to skip ahead.
     pub skipping: Option<Skipping>,
 }
 
-/// Whether a run reached its end.
+/// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketStatus {
     /// Everything was sent and acknowledged, and all jobs have left.
     Complete,
-    /// The time given as its end came first.
+    /// It reached the time given as its end.
     Stopped,
     /// The observer ended it.
     Interrupted,
 }
 
-/// What a run did.
+/// What is counted over a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PacketCounters {
-    /// Packets that began to cross a link, of every kind.
+    /// Transmissions of a packet over a link, for packets of every kind.
     pub packet_hops: u64,
-    /// Events, samples among them.
+    /// Events, including samples.
     pub events: u64,
-    /// Complete messages of the workload; what jobs send is counted in their tables.
+    /// Complete messages of the workload; the tables of jobs count what jobs send.
     pub messages: u64,
     /// PAUSE frames received.
     pub pauses: u64,
-    /// Marked packets of data received.
+    /// Data packets received with an ECN mark.
     pub marks: u64,
     /// Congestion notification packets sent; none where acknowledgements carry the marks.
     pub cnps: u64,
-    /// How often each policy of the setup cut a rate.
+    /// By policy of the setup: the number of rate cuts.
     pub rate_cuts: Vec<u64>,
-    /// How often a sender went back to what had not arrived.
+    /// How often a sender went back to the first byte that had not arrived.
     pub retransmissions: u64,
-    /// Packets that found no room in a buffer.
+    /// Packets dropped because a buffer was full.
     pub losses: u64,
-    /// Packets that were lost to the failure of a link.
+    /// Packets lost because a link failed.
     pub lost_to_failures: u64,
 }
 
-/// What a run that was allowed to skip ahead did not simulate.
+/// The part of a run that was repeated instead of simulated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Skipping {
     /// In order of time.
     pub repeats: Vec<Repeat>,
-    /// Why nothing was repeated, if nothing was.
+    /// Why the run never skipped ahead, if it did not.
     pub obstacle: Option<Obstacle>,
-    /// What of [`PacketOutcome::counters`] stands for what was repeated.
+    /// The part of [`PacketOutcome::counters`] that comes from repeated cycles.
     pub counters: PacketCounters,
 }
 
-/// Cycles that were repeated instead of simulated: the last one again and again if it recurred exactly, otherwise all that were
-/// compared, in turn.
+/// Cycles that were repeated instead of simulated. If the cycles agreed exactly, the last one was repeated; otherwise all
+/// compared cycles were repeated in turn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Repeat {
-    /// From when on.
+    /// When the repeated part begins.
     pub start: Time,
-    /// Up to when.
+    /// When it ends.
     pub end: Time,
-    /// How many cycles that is.
+    /// The number of repeated cycles.
     pub cycles: u64,
-    /// By job: the iterations whose rows were repeated; none of a job that had left.
+    /// By job: the iterations whose rows were repeated; empty for a job that had left.
     pub iterations: Vec<Range<u64>>,
-    /// Whether nothing in the compared cycles was left to chance, no rate was cut, and they agreed in every time, count and rate.
+    /// Whether the compared cycles drew no random number, cut no rate, and agreed in every time, count and rate.
     pub is_exact: bool,
-    /// The largest difference between two of the compared cycles, relative to the time of an iteration of the job in question:
-    /// how far the mean time of an iteration may be off.
+    /// The largest difference between two of the compared cycles, relative to the iteration time of the job concerned. It
+    /// bounds the relative error of the mean iteration time.
     pub deviation: f64,
 }
 
@@ -94,33 +94,34 @@ pub enum Obstacle {
     NoJobs,
     /// This job is a training job.
     Training(String),
-    /// This job draws the lengths of its phases.
+    /// This job has jitter: the lengths of its phases are random.
     Jitter(String),
-    /// This job draws how well it keeps to its time-shift.
+    /// This job has a clock error: how exactly it keeps to its time-shift is random.
     ClockError(String),
-    /// This job delays itself as it drifts.
+    /// This job re-adjusts: it delays itself when it has drifted.
     Readjusts(String),
     /// Cycles never agreed within the tolerance while enough iterations were left.
     NoRecurrence {
-        /// What was asked for.
+        /// The requested agreement.
         skip: Skip,
-        /// The smallest deviation of as many cycles in a row, if there were so many.
+        /// The smallest deviation of that many cycles in a row; `None` if there never were that many.
         closest: Option<f64>,
     },
 }
 
 impl PacketCounters {
-    /// What was counted since `before`.
+    /// The counts since `before`.
     pub(crate) fn since(&self, before: &Self) -> Self {
         self.with(before, |now, before| now - before)
     }
 
-    /// With `others` happening so many `times` besides.
+    /// These counts plus `times` times `others`.
     pub(crate) fn plus(&self, others: &Self, times: u64) -> Self {
         self.with(others, |one, other| one + other * times)
     }
 
     fn with(&self, other: &Self, both: impl Fn(u64, u64) -> u64) -> Self {
+        // The default has no policies: where one side lacks a policy, it counts as 0.
         let cuts = |of: &Self, policy: usize| of.rate_cuts.get(policy).copied().unwrap_or(0);
         let policies = self.rate_cuts.len().max(other.rate_cuts.len());
         let rate_cuts = (0..policies).map(|policy| both(cuts(self, policy), cuts(other, policy)));
@@ -140,13 +141,13 @@ impl PacketCounters {
 }
 
 impl Repeat {
-    /// How far the place of a job in its iteration may be off at the end, relative to the time of the iteration, should all
-    /// cycles deviate as much and in the same direction.
+    /// The largest possible error of a job's position within its iteration at the end, relative to the iteration time: it is
+    /// reached if all cycles deviate equally and in the same direction.
     pub fn drift_bound(&self) -> f64 {
         self.deviation * self.cycles as f64
     }
 
-    /// As a table of one row for each job that iterations were repeated of.
+    /// The table `repeated`, with one row for each job of which iterations were repeated.
     pub(crate) fn table(&self, scenario: Option<&Scenario>) -> Table {
         let names = scenario.map_or(&[][..], Scenario::jobs);
         let repeated = |&job: &usize| !self.iterations[job].is_empty();
@@ -185,11 +186,11 @@ impl fmt::Display for Obstacle {
             Self::NoRecurrence { skip: Skip { tolerance, cycles }, closest } => {
                 write!(
                     f,
-                    "with iterations left, no {cycles} joint cycles in a row agreed within {tolerance}"
+                    "no {cycles} joint cycles in a row agreed within {tolerance} while iterations were left to skip"
                 )?;
                 match closest {
-                    Some(closest) => write!(f, "; the closest were {closest:.2e} apart"),
-                    None => write!(f, "; there never were so many"),
+                    Some(closest) => write!(f, "; the smallest deviation was {closest:.2e}"),
+                    None => write!(f, "; there never were {cycles} cycles in a row"),
                 }
             }
         }

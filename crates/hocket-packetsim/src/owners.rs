@@ -1,34 +1,34 @@
-//! Which flow belongs to which job, for the tables.
+//! The job of each flow, for tables.
 
 use hocket_scenario::Column;
 
-/// The jobs of a run, and whose each flow is.
+/// The names of a run's jobs, and the job of each flow.
 #[derive(Clone, Debug)]
 pub(crate) struct Owners {
     names: Vec<String>,
-    /// By flow; of one without a job, the number of jobs.
+    /// By flow: the index of its job; the number of jobs for a flow without one.
     job_of: Vec<u32>,
 }
 
 impl Owners {
-    /// Jobs of these names; `job_of` says by flow which of them it counts for.
+    /// Jobs with these names; `job_of` has the job of each flow.
     pub(crate) fn new(names: Vec<String>, job_of: impl IntoIterator<Item = Option<u32>>) -> Self {
         let nobody = names.len() as u32;
         Self { names, job_of: job_of.into_iter().map(|job| job.unwrap_or(nobody)).collect() }
     }
 
-    /// Jobs, and one more for the flows that belong to none.
+    /// The number of jobs, plus one for the flows without a job.
     pub(crate) fn count(&self) -> usize {
         self.names.len() + 1
     }
 
-    /// The job of a flow; the number of jobs if it has none.
+    /// The index of a flow's job; the number of jobs if it has none.
     #[inline]
     pub(crate) fn job_of(&self, flow: u32) -> u32 {
         self.job_of[flow as usize]
     }
 
-    /// Names of jobs by these numbers; empty for no job.
+    /// A column of the names of these jobs, empty for no job.
     pub(crate) fn column(&self, codes: Vec<u32>) -> Column {
         let mut dictionary = self.names.clone();
         dictionary.push(String::new());

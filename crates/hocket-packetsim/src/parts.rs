@@ -1,4 +1,4 @@
-//! What the network is made of. None of these knows the whole.
+//! The building blocks of the network. None of them knows the network as a whole.
 
 pub(crate) mod backlog;
 pub(crate) mod buffer;

@@ -1,5 +1,5 @@
-//! What a run leaves behind: rows in the order of events, and the tables that they become, with units in the
-//! names of columns. Rows are taken out while the run goes on.
+//! The recorder of a run: rows in the order of events, and their tables, with units in the names of columns. Rows are taken
+//! out during the run.
 
 use hocket_des::{Duration, Time};
 use hocket_scenario::{Column, Fabric, Table};
@@ -10,7 +10,7 @@ use crate::owners::Owners;
 use crate::parts::port::Port;
 use crate::setup::{FlowSpec, Setup};
 
-/// A message arrived as a whole, and its sender knows.
+/// A complete message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CompletionRow {
     pub(crate) flow: u32,
@@ -22,7 +22,7 @@ pub(crate) struct CompletionRow {
     pub(crate) end: Time,
 }
 
-/// What happened to a flow.
+/// Counts of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     /// Marked packets of data that arrived.
@@ -49,40 +49,40 @@ struct Held {
     span: Duration,
 }
 
-/// What a port sent.
+/// The packets that a port has sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Sent {
+struct PortTraffic {
     packets: u64,
     bytes: u64,
     marked: u64,
 }
 
-/// What is counted of ports.
+/// Counts of all ports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PortCounts {
     /// By port.
-    sent: Vec<Sent>,
+    sent: Vec<PortTraffic>,
     /// By port and priority, then by port: PAUSE frames and paused time.
     held: Vec<(u64, Duration)>,
 }
 
-/// The rows of a run that were not taken out yet, and what is counted over the whole of it.
+/// The rows of a run that were not taken out yet, and the counts over the whole run.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorder {
     pub(crate) keeps_messages: bool,
     pub(crate) keeps_pauses: bool,
     messages: Vec<(CompletionRow, Seen)>,
     pauses: Vec<PauseRow>,
-    /// By flow: what the rows of its messages have said.
-    told: Vec<Seen>,
+    /// By flow: the counts already attributed to its messages.
+    reported: Vec<Seen>,
     /// By flow.
     retransmissions: Vec<u32>,
     /// By port and priority.
     held: Vec<Held>,
-    /// By port: while some priority is paused.
+    /// By port: paused while at least one priority is.
     held_at_all: Vec<Held>,
-    /// By port, if anything was repeated: what was sent in that, which the port itself knows nothing of.
-    repeated: Vec<Sent>,
+    /// By port: packets of repeated cycles, which the port itself does not count. Empty if nothing was repeated.
+    repeated: Vec<PortTraffic>,
     /// Packets that a full buffer refused.
     pub(crate) losses: u64,
 }
@@ -95,7 +95,7 @@ impl Recorder {
             keeps_pauses: true,
             messages: Vec::new(),
             pauses: Vec::new(),
-            told: vec![Seen::default(); flows],
+            reported: vec![Seen::default(); flows],
             retransmissions: vec![0; flows],
             held: vec![Held::default(); links * PRIORITIES],
             held_at_all: vec![Held::default(); links],
@@ -104,7 +104,7 @@ impl Recorder {
         }
     }
 
-    /// A frame told the port that feeds `link` to stop sending a priority, or to go on.
+    /// Records a PAUSE or resume frame received by the port that feeds `link`.
     pub(crate) fn pause(&mut self, time: Time, link: u32, priority: u8, is_pause: bool) {
         if self.keeps_pauses {
             self.pauses.push(PauseRow { time, link, priority, is_pause });
@@ -115,38 +115,38 @@ impl Recorder {
         self.held_at_all[link as usize].turn(time, some, is_pause);
     }
 
-    /// A message is complete, after its flow has `seen` this much in all.
+    /// Records a complete message; `seen` are the total counts of its flow.
     pub(crate) fn complete(&mut self, row: CompletionRow, seen: Seen) {
         if self.keeps_messages {
-            let told = std::mem::replace(&mut self.told[row.flow as usize], seen);
-            self.messages.push((row, seen.since(told)));
+            let reported = std::mem::replace(&mut self.reported[row.flow as usize], seen);
+            self.messages.push((row, seen.since(reported)));
         }
     }
 
-    /// The sender of a flow went back to what did not arrive.
+    /// Counts a retransmission of a flow.
     pub(crate) fn went_back(&mut self, flow: u32) {
         self.retransmissions[flow as usize] += 1;
     }
 
-    /// How often a flow went back.
+    /// The number of retransmissions of a flow.
     pub(crate) fn retransmissions(&self, flow: u32) -> u32 {
         self.retransmissions[flow as usize]
     }
 
-    /// PAUSE frames that arrived, at all ports.
+    /// The number of PAUSE frames received at all ports.
     pub(crate) fn pauses_received(&self) -> u64 {
         self.held_at_all.iter().map(|held| held.frames).sum()
     }
 
-    /// Since when some port has sent nothing of some priority without a break: the earliest such time.
+    /// The start of the longest PAUSE of any port that still lasts.
     pub(crate) fn longest_paused_since(&self) -> Option<Time> {
-        // A port that is paused as a whole for shorter has no priority that is paused for longer.
+        // No priority of a port can have been paused for longer than the port.
         self.held_at_all.iter().filter_map(|held| held.since).min()
     }
 
     /// What was counted up to `now`.
     pub(crate) fn port_counts(&self, ports: &[Port], now: Time) -> PortCounts {
-        let sent = |port: &Port| Sent {
+        let sent = |port: &Port| PortTraffic {
             packets: port.sent_packets,
             bytes: port.sent_bytes,
             marked: port.marked_packets,
@@ -158,9 +158,9 @@ impl Recorder {
         }
     }
 
-    /// What was counted in some time happened so many `times` more.
+    /// Adds the counts of one cycle `times` times.
     pub(crate) fn repeat(&mut self, each: &PortCounts, times: u64) {
-        self.repeated.resize(each.sent.len(), Sent::default());
+        self.repeated.resize(each.sent.len(), PortTraffic::default());
         for (repeated, each) in self.repeated.iter_mut().zip(&each.sent) {
             repeated.packets += each.packets * times;
             repeated.bytes += each.bytes * times;
@@ -173,9 +173,9 @@ impl Recorder {
         }
     }
 
-    fn sent(&self, link: u32, port: &Port) -> Sent {
+    fn sent(&self, link: u32, port: &Port) -> PortTraffic {
         let more = self.repeated.get(link as usize).copied().unwrap_or_default();
-        Sent {
+        PortTraffic {
             packets: port.sent_packets + more.packets,
             bytes: port.sent_bytes + more.bytes,
             marked: port.marked_packets + more.marked,
@@ -236,9 +236,9 @@ impl Recorder {
 }
 
 impl PortCounts {
-    /// What was counted since `before`.
+    /// The counts since `before`.
     pub(crate) fn since(&self, before: &Self) -> Self {
-        let sent = |(now, before): (&Sent, &Sent)| Sent {
+        let sent = |(now, before): (&PortTraffic, &PortTraffic)| PortTraffic {
             packets: now.packets - before.packets,
             bytes: now.bytes - before.bytes,
             marked: now.marked - before.marked,
@@ -250,7 +250,7 @@ impl PortCounts {
         }
     }
 
-    /// How many counts these are.
+    /// The number of counts.
     pub(crate) fn size(&self) -> usize {
         self.sent.len() + self.held.len()
     }
@@ -332,7 +332,7 @@ mod tests {
     fn paused_time_runs_from_the_first_pause_to_the_resume_and_to_the_end() {
         let mut held = Held::default();
         held.turn(at(10), true, true);
-        // A second PAUSE changes nothing but the count, as a resume without a PAUSE does.
+        // A second PAUSE only adds to the count; a second resume changes nothing.
         held.turn(at(15), true, true);
         held.turn(at(30), false, false);
         held.turn(at(40), false, false);

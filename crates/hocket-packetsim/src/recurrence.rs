@@ -1,5 +1,5 @@
-//! Periodic jobs that do the same again and again: cycles of all jobs together are compared, and once they agree they are
-//! repeated instead of being simulated. What is repeated is the business of the run.
+//! Detection of periodic jobs that repeat themselves: joint cycles of all jobs are compared, and once they agree, the run
+//! repeats them instead of simulating them.
 
 use std::collections::VecDeque;
 
@@ -11,24 +11,24 @@ use crate::options::Skip;
 use crate::outcome::{Obstacle, PacketCounters, Repeat, Skipping};
 use crate::records::PortCounts;
 
-// A cycle has at most so many stretches from one quiet moment to the next: as many rounds as a job may have on a common
-// circle where periods are fitted to each other.
+// The largest number of stretches, from one quiet moment to the next, in a cycle: as many iterations as a job may have on a
+// common circle where periods are fitted to each other.
 const MAX_STRETCHES: usize = 72;
-// Rows and counts that are kept for comparison and repetition: some hundred megabytes.
+// The largest number of rows and counts kept for comparison and repetition: a few hundred megabytes.
 const MAX_KEPT: usize = 1 << 22;
 
-/// Compares what periodic jobs do.
+/// Compares the cycles of periodic jobs.
 pub(crate) struct Recurrence<'a> {
     skip: Skip,
     scenario: Option<&'a Scenario>,
-    /// The run ends no later.
+    /// The latest end of the run.
     until: Time,
-    /// What keeps the whole run from skipping.
+    /// Why this run can never skip ahead, if it cannot.
     obstacle: Option<Obstacle>,
-    /// How much later everything is said to happen than it happens in the engine: all that was skipped.
+    /// All time skipped so far: the difference between simulated time and the engine's time.
     pub(crate) offset: Duration,
     quiet: Quiet,
-    /// Where the stretches begin and end: one more than there are.
+    /// Where the stretches begin and end: one more than the number of stretches.
     moments: VecDeque<Moment>,
     stretches: VecDeque<Rows>,
     /// Rows since the last moment.
@@ -39,66 +39,66 @@ pub(crate) struct Recurrence<'a> {
     repeated: PacketCounters,
 }
 
-/// Finds the same moment of each cycle: just before the first of a group of events of jobs, after a long time without any. What
-/// varies from cycle to cycle by less than that then changes the place of no event.
+/// Finds the same moment in each cycle: just before an event of a job that follows a long time without such events. Times
+/// that vary between cycles by less than that quiet time then cannot move an event to another cycle.
 #[derive(Default)]
 struct Quiet {
-    /// The job whose iterations are watched, and how many it has finished.
+    /// The job whose iterations are observed, and the number of those that it has finished.
     reference: (usize, u64),
-    /// The longest time without events in its present iteration.
+    /// The longest time without events in its current iteration.
     longest: Duration,
-    /// What counts as long: half of the longest in its last iteration.
+    /// The threshold for a long time: half of the longest in its last iteration.
     long: Duration,
 }
 
-/// What was the case at one moment.
+/// The state of the run at one moment.
 pub(crate) struct Moment {
     /// In the engine's time.
     pub(crate) at: Time,
     pub(crate) jobs: Vec<Standing>,
-    /// By flow: what its congestion control last allowed.
+    /// By flow: the rate that its congestion control last allowed.
     pub(crate) rates_bps: Vec<u64>,
-    /// The random streams of the network: they move with each draw.
+    /// The random streams of the network; every draw changes their state.
     pub(crate) draws: Vec<Stream>,
     pub(crate) counters: PacketCounters,
     pub(crate) ports: PortCounts,
     pub(crate) job_counts: JobCounts,
 }
 
-/// Rows of one stretch.
+/// The rows of one stretch.
 #[derive(Default)]
 pub(crate) struct Rows {
-    /// In the engine's time, as are the phases.
+    /// In the engine's time, like the phases.
     pub(crate) iterations: Vec<IterationRow>,
     pub(crate) phases: Vec<PhaseRow>,
-    /// All others, as they were handed over.
+    /// All other rows, as they were handed over.
     pub(crate) tables: Vec<Table>,
 }
 
-/// What is to be repeated.
+/// The repetition of the latest stretches.
 pub(crate) struct Plan {
-    /// The first of the stretches, which go on to the present moment.
+    /// The first stretch to repeat; the last one is the latest.
     first: usize,
     pub(crate) times: u64,
-    /// How long the stretches took.
+    /// The duration of these stretches.
     pub(crate) span: Duration,
     cycles: u64,
     is_exact: bool,
     deviation: f64,
 }
 
-/// Begin and end of an iteration or a phase of a job, relative to the begin of its cycle, and the wait before the iteration, which is
-/// another before the first.
+/// Start and end of an iteration or a phase of a job, relative to the start of its cycle, and the wait before the iteration,
+/// which differs before the first one.
 #[derive(Clone, Copy)]
 struct Mark {
     job: JobId,
-    /// 0 of an iteration, otherwise the number of the phase, counted from 1.
+    /// 0 for an iteration, otherwise the number of the phase, counted from 1.
     of: u32,
     times_ps: [i128; 3],
 }
 
 impl<'a> Recurrence<'a> {
-    /// Watches the jobs of `scenario`, if there is one.
+    /// Observes the jobs of `scenario`, if there is one.
     pub(crate) fn new(skip: Skip, scenario: Option<&'a Scenario>, until: Option<Time>) -> Self {
         Self {
             skip,
@@ -117,7 +117,7 @@ impl<'a> Recurrence<'a> {
         }
     }
 
-    /// Something is about to happen to a job, and nothing has happened to any for `gap`: whether cycles are to be compared.
+    /// Whether to compare cycles now, before an event of a job, after a time `gap` without such events.
     pub(crate) fn is_moment(&mut self, gap: Duration, jobs: &[Standing]) -> bool {
         if self.obstacle.is_some() {
             return false;
@@ -129,22 +129,22 @@ impl<'a> Recurrence<'a> {
         self.quiet.is_long(gap, (reference, jobs[reference].done))
     }
 
-    /// Keeps rows for comparison, and to be repeated.
+    /// Keeps rows for comparison and repetition.
     pub(crate) fn keep(&mut self, records: &Records, tables: &[Table]) {
-        // Before the first moment there is nothing that rows could be repeated with.
+        // Rows before the first moment belong to no stretch.
         if self.moments.is_empty() {
             return;
         }
         self.rows.iterations.extend_from_slice(&records.iterations);
         self.rows.phases.extend_from_slice(&records.phases);
         self.rows.tables.extend_from_slice(tables);
-        // A stretch that long is not repeated often enough to matter.
+        // A stretch with that many rows is too long to be repeated often.
         if self.rows.size() > MAX_KEPT {
             self.forget();
         }
     }
 
-    /// What led to the present moment can have no part in what recurs.
+    /// Discards everything so far, so that cycles are compared from here on only.
     pub(crate) fn forget(&mut self) {
         self.quiet = Quiet::default();
         self.moments.clear();
@@ -153,7 +153,7 @@ impl<'a> Recurrence<'a> {
         self.kept = 0;
     }
 
-    /// A moment has come, all rows before it are kept: what to repeat from here on, if anything.
+    /// Ends a stretch at `moment`, before which all rows were kept; returns what to repeat from here on, if anything.
     pub(crate) fn on_moment(&mut self, moment: Moment) -> Option<Plan> {
         self.kept += moment.size();
         if !self.moments.is_empty() {
@@ -170,17 +170,17 @@ impl<'a> Recurrence<'a> {
         self.plan()
     }
 
-    /// By job: the iterations that `plan` repeats each time.
+    /// By job: the number of iterations in one repetition of `plan`.
     pub(crate) fn iterations(&self, plan: &Plan) -> Vec<u64> {
         self.moments[plan.first].iterations_until(self.last())
     }
 
-    /// When the stretches of `plan` began, and when they ended.
+    /// The moments at which the stretches of `plan` begin and end.
     pub(crate) fn ends(&self, plan: &Plan) -> (&Moment, &Moment) {
         (&self.moments[plan.first], self.last())
     }
 
-    /// The rows of one repetition of `plan`, the first being 1, before [`done`](Self::done) is told of it.
+    /// The rows of repetition number `times` of `plan`, counted from 1. To be called before [`done`](Self::done).
     pub(crate) fn repetition(&self, plan: &Plan, times: u64) -> Rows {
         let (span, per_time) = (plan.span * times, self.iterations(plan));
         let stretches = || self.stretches.range(plan.first..);
@@ -207,7 +207,7 @@ impl<'a> Recurrence<'a> {
         }
     }
 
-    /// `plan` was repeated `times`; the table that says so.
+    /// Records that `plan` was repeated `times` times; returns rows of the table `repeated`.
     pub(crate) fn done(&mut self, plan: &Plan, times: u64) -> Table {
         let (from, to) = self.ends(plan);
         let counters = to.counters.since(&from.counters);
@@ -231,12 +231,12 @@ impl<'a> Recurrence<'a> {
         table
     }
 
-    /// What was counted in what was repeated.
+    /// The counts of all repeated cycles.
     pub(crate) fn repeated(&self) -> &PacketCounters {
         &self.repeated
     }
 
-    /// What came of it all.
+    /// The result over the whole run.
     pub(crate) fn into_skipping(self) -> Skipping {
         let Self { skip, closest, repeats, repeated: counters, .. } = self;
         let obstacle = self.obstacle.or(match &repeats[..] {
@@ -254,7 +254,7 @@ impl<'a> Recurrence<'a> {
         let cycles = self.skip.cycles as usize;
         for length in 1..=self.stretches.len() / cycles {
             let Some(deviation) = self.deviation(length) else { continue };
-            // Where nothing is left to skip, nobody wants to know.
+            // Cycles that could not be skipped anyway do not count for `closest`.
             let is_exact = deviation == 0.0 && self.recurs_exactly(length);
             let repeated = if is_exact { 1 } else { cycles };
             let first = self.stretches.len() - repeated * length;
@@ -272,8 +272,8 @@ impl<'a> Recurrence<'a> {
         None
     }
 
-    /// How often the stretches from `first` on can be repeated: no job may come to the end of its last iteration, nor
-    /// the run to its end.
+    /// How often the stretches from `first` on can be repeated without a job finishing its last iteration or the run
+    /// reaching its end.
     fn times(&self, first: usize) -> u64 {
         let (from, to) = (&self.moments[first], self.last());
         let per_time = from.iterations_until(to);
@@ -288,8 +288,8 @@ impl<'a> Recurrence<'a> {
         by_job.fold(self.until.as_ps().saturating_sub(now) / span, u64::min)
     }
 
-    /// The largest difference between any two of the last cycles of `length` stretches; `None` if other things happened in
-    /// one than in another, or some job finished no iteration.
+    /// The largest difference between any two of the last cycles of `length` stretches; `None` if their events differ or
+    /// some job finished no iteration.
     fn deviation(&self, length: usize) -> Option<f64> {
         let moments = self.cycle_ends(length);
         let (last, before) = (moments[moments.len() - 1], moments[moments.len() - 2]);
@@ -318,9 +318,9 @@ impl<'a> Recurrence<'a> {
         Some(largest)
     }
 
-    /// Whether cycles that agree in all times left nothing to chance, cut no rate, and also agree in what each port sent and in
-    /// the rates that they leave behind. Controls that cut and recover remember more than their rate, and other flows on the
-    /// same NIC can hide what it does while they last.
+    /// Whether cycles that agree in all times also recur exactly: they drew no random number, cut no rate, and agree in what
+    /// each port sent and in the rates at their ends. A rate cut rules this out, because a control that cuts and recovers has
+    /// more state than its rate, and other flows on the same NIC can hide the effects of that state for a while.
     fn recurs_exactly(&self, length: usize) -> bool {
         let moments = self.cycle_ends(length);
         let is_alike = |pair: &[&Moment]| {
@@ -329,7 +329,7 @@ impl<'a> Recurrence<'a> {
                 && pair[0].counters.rate_cuts == pair[1].counters.rate_cuts
         };
         let counts = |pair: &[&Moment]| {
-            // Samples are events, and keep to no cycle.
+            // Samples count as events but do not follow the cycles.
             let counters =
                 PacketCounters { events: 0, ..pair[1].counters.since(&pair[0].counters) };
             (counters, pair[1].ports.since(&pair[0].ports))
@@ -349,7 +349,7 @@ impl<'a> Recurrence<'a> {
         self.stretches.len() - (self.skip.cycles as usize - cycle) * length
     }
 
-    /// What ended in the `length` stretches from `first` on, by job and in order of time.
+    /// The iterations and phases that ended in the `length` stretches from `first` on, by job and in order of time.
     fn marks(&self, first: usize, length: usize) -> Vec<Mark> {
         let start = i128::from(self.moments[first].at.as_ps());
         let times_ps = |from: Time, to: Time, delayed: Duration| {
@@ -367,7 +367,7 @@ impl<'a> Recurrence<'a> {
                 Mark { job: row.job, of: row.phase + 1, times_ps }
             }));
         }
-        // Those of one job keep their order.
+        // The sort is stable: marks of one job and kind stay in order of time.
         marks.sort_by_key(|mark| (mark.job, mark.of));
         marks
     }
@@ -408,7 +408,7 @@ impl Rows {
     }
 }
 
-/// The same rows that much later.
+/// The same rows with all times moved `span` later.
 pub(crate) fn later(mut table: Table, span: Duration) -> Table {
     if span.is_zero() {
         return table;
@@ -421,7 +421,7 @@ pub(crate) fn later(mut table: Table, span: Duration) -> Table {
     table
 }
 
-// How a job reacts to what it draws, or to where it is in absolute time, is no matter of its place in a cycle.
+// A job cannot recur if it reacts to random draws or to absolute time, which differ from cycle to cycle.
 fn obstacle(scenario: &Scenario) -> Option<Obstacle> {
     scenario.jobs().iter().find_map(|job| {
         let name = || job.name.clone();
@@ -439,8 +439,8 @@ fn obstacle(scenario: &Scenario) -> Option<Obstacle> {
     })
 }
 
-/// The largest difference between two cycles, relative to the time of an iteration of the job in question; `None` if
-/// other things ended in one than in the other.
+/// The largest difference between two cycles, relative to the iteration time of the job concerned; `None` if different
+/// iterations or phases ended in them.
 fn difference(one: &[Mark], other: &[Mark], span_ps: u64, per_cycle: &[u64]) -> Option<f64> {
     if one.len() != other.len() {
         return None;

@@ -1,5 +1,5 @@
-//! What only runs that repeat those of an HPCC-style simulator ask for: its arithmetic, its routes and round-trip times, and how
-//! its NICs keep their queue pairs.
+//! Options for repeating runs of an HPCC-style simulator: its arithmetic, its routes and round-trip times, and how its NICs
+//! manage their queue pairs.
 
 use hocket_des::Duration;
 use hocket_scenario::EcmpHash;
@@ -7,33 +7,33 @@ use hocket_transport::Rounding;
 
 use crate::parts::slots::Slots;
 
-/// How routes and round-trip times are found.
+/// How routes and round-trip times are determined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reference {
-    /// How switches choose among equal paths.
+    /// How switches choose among paths of equal length.
     pub hash: EcmpHash,
-    /// Whether every flow takes the longest round-trip time of all pairs of hosts for its own (HPCC's T). What goes on inside
-    /// a server has no part in that.
+    /// Whether every flow uses the longest round-trip time over all pairs of hosts (HPCC's T). Flows and paths inside a
+    /// server are excluded.
     pub longest_rtt_for_all: bool,
 }
 
-/// Exact, or as HPCC-style simulators compute.
+/// Exact arithmetic, or that of HPCC-style simulators.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Arithmetic {
-    /// Picoseconds, and a NIC that wakes up for every queue pair.
+    /// Times in picoseconds, and a NIC whose pacing timer serves every queue pair.
     #[default]
     Exact,
-    /// Nanoseconds; and a NIC in which a queue pair that waits for its last acknowledgements keeps the pacing timer
-    /// from being set, and finished queue pairs shift the round robin.
+    /// Times in nanoseconds, and two peculiarities of the NIC: a queue pair that waits for its last acknowledgements keeps
+    /// the pacing timer from being set, and finished queue pairs shift the round robin.
     Reference,
 }
 
-/// The list of queue pairs as HPCC-style simulators keep it: finished ones stay until a search meets them.
+/// The list of queue pairs in the NIC of HPCC-style simulators: finished queue pairs stay until a search reaches them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Listed {
-    listed: Slots,
+pub(crate) struct QueuePairList {
+    members: Slots,
     finished: Slots,
-    /// Those that stand in the heap by their pace although they may not send then.
+    /// Queue pairs in the pacing heap that may not send at the time for which they are there.
     ghosts: Slots,
 }
 
@@ -46,7 +46,7 @@ impl Arithmetic {
         }
     }
 
-    /// How much earlier than on an exact link so many packets may have left: rounding takes half a nanosecond of each at most.
+    /// The most by which rounding can shorten the transmission of `packets` packets: half a nanosecond each.
     pub(crate) fn rounded_away(self, packets: u64) -> Duration {
         match self {
             Self::Exact => Duration::ZERO,
@@ -54,9 +54,8 @@ impl Arithmetic {
         }
     }
 
-    /// Bytes that count in a round trip on an idle network, of a packet with `data` bytes and `header` bytes of headers and its
-    /// acknowledgement of `ack` bytes. HPCC-style simulators count the packet's data alone, and no time for the
-    /// acknowledgement to leave.
+    /// The bytes of a packet and of its acknowledgement that count in the round-trip time of an idle network. HPCC-style
+    /// simulators count the packet's data without headers, and no transmission time for the acknowledgement.
     pub(crate) fn round_trip_bytes(self, data: u16, header: u16, ack: u16) -> (u16, u16) {
         match self {
             Self::Exact => (data + header, ack),
@@ -64,35 +63,35 @@ impl Arithmetic {
         }
     }
 
-    /// The list that a NIC keeps of its queue pairs, if it keeps one.
-    pub(crate) fn listed(self) -> Option<Listed> {
+    /// The list of queue pairs in each NIC, if NICs keep one.
+    pub(crate) fn queue_pair_list(self) -> Option<QueuePairList> {
         match self {
             Self::Exact => None,
-            Self::Reference => Some(Listed::default()),
+            Self::Reference => Some(QueuePairList::default()),
         }
     }
 }
 
-impl Listed {
+impl QueuePairList {
     /// Makes room for `slots` queue pairs.
     pub(crate) fn grow(&mut self, slots: usize) {
-        self.listed.grow(slots);
+        self.members.grow(slots);
         self.finished.grow(slots);
         self.ghosts.grow(slots);
     }
 
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.listed.len() as usize
+        self.members.len() as usize
     }
 
-    /// The queue pair has something to send.
+    /// Registers that a queue pair has something to send.
     pub(crate) fn add(&mut self, slot: u32) {
-        self.listed.insert(slot);
+        self.members.insert(slot);
         self.finished.remove(slot);
     }
 
-    /// All of the queue pair's bytes are acknowledged.
+    /// Registers that all bytes of a queue pair are acknowledged.
     pub(crate) fn finish(&mut self, slot: u32) {
         self.finished.insert(slot);
     }
@@ -107,21 +106,21 @@ impl Listed {
         self.ghosts.contains(slot)
     }
 
-    /// The queue pair waits for its pace although it may not send then.
+    /// Registers that a queue pair is in the pacing heap although it may not send.
     #[inline]
     pub(crate) fn add_ghost(&mut self, slot: u32) {
         self.ghosts.insert(slot);
     }
 
-    /// The queue pair may send.
+    /// Registers that a queue pair may send.
     #[inline]
     pub(crate) fn remove_ghost(&mut self, slot: u32) {
         self.ghosts.remove(slot);
     }
 
-    /// The round robin, which looked at `next` first, has found a slot, if any. The reference searches from the place after the
-    /// last one served, by number in its list, and takes the finished queue pairs it met out of the list; the number stays as it
-    /// was if nothing was found.
+    /// Updates the list after the round robin, which started at `next`, has `found` a slot or none. HPCC-style simulators
+    /// start after the position in the list that was served last, and then remove the finished queue pairs that the search
+    /// passed. If nothing was found, that position stays the same although the list has become shorter.
     #[inline]
     pub(crate) fn search(&mut self, next: &mut u32, found: Option<u32>) {
         if self.finished.is_empty() {
@@ -129,22 +128,22 @@ impl Listed {
         }
         let start = *next;
         let Some(found) = found else {
-            let number = self.listed.rank(start);
+            let number = self.members.rank(start);
             self.drop_finished(0);
-            if !self.listed.is_empty() {
-                *next = self.listed.select(number % self.listed.len());
+            if !self.members.is_empty() {
+                *next = self.members.select(number % self.members.len());
             }
             return;
         };
-        let met = |slot: u32| {
+        let passed = |slot: u32| {
             if start <= found {
                 (start..found).contains(&slot)
             } else {
                 slot >= start || slot < found
             }
         };
-        let first_met = self.finished.iter().find(|&slot| met(slot));
-        if let Some(first) = first_met {
+        let first_passed = self.finished.iter().find(|&slot| passed(slot));
+        if let Some(first) = first_passed {
             self.drop_finished(first);
         }
     }
@@ -153,7 +152,7 @@ impl Listed {
         let gone: Vec<u32> = self.finished.iter().filter(|&slot| slot >= from).collect();
         for slot in gone {
             self.finished.remove(slot);
-            self.listed.remove(slot);
+            self.members.remove(slot);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Queues, rates and traffic at regular times: as step functions, of which only the changes are kept.
+//! Sampling of queues, rates and traffic at regular intervals, as step functions of which only the changes are kept.
 
 use hocket_des::Time;
 use hocket_scenario::{Column, Fabric, Table};
@@ -9,7 +9,7 @@ use crate::options::Record;
 use crate::owners::Owners;
 use crate::usage::Used;
 
-/// What the last sample saw, and the rows since they were taken out.
+/// The values of the last sample, and the rows that were not taken out yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Sampler {
     record: Record,
@@ -26,7 +26,7 @@ pub(crate) struct Sampler {
     usage_rows: Vec<UsageRow>,
 }
 
-/// From `time` on, `of` has this value.
+/// The value of a port, switch or flow, `of`, from `time` on.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     time: Time,
@@ -56,7 +56,8 @@ impl Sampler {
         }
     }
 
-    /// Takes a sample of what is the case now; nothing in the network changes but its [`Usage`](crate::usage::Usage).
+    /// Takes a sample, unless one was taken at this time. This changes nothing in the network but its
+    /// [`Usage`](crate::usage::Usage).
     pub(crate) fn sample(&mut self, network: &mut Network<'_>) {
         let Network { medium, switches, hosts } = network;
         let now = medium.clock.now;
@@ -84,7 +85,7 @@ impl Sampler {
         steps.iter().map(|rows| rows.len()).sum::<usize>() + self.usage_rows.len()
     }
 
-    /// Takes out the rows of `queues`, `switch_queues`, `rates` and `utilisation` so far.
+    /// Removes and returns the rows of `queues`, `switch_queues`, `rates` and `utilisation` so far.
     pub(crate) fn take_tables(&mut self, fabric: &Fabric, owners: &Owners) -> [Table; 4] {
         let queues = std::mem::take(&mut self.queue_rows);
         let switches = std::mem::take(&mut self.switch_rows);

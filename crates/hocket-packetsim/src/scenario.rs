@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use hocket_des::Time;
-use hocket_scenario::{JobFlow, JobId, Scenario, Training, Transport, Work};
+use hocket_scenario::{JobFlow, JobId, Observer, Scenario, Training, Transport, Work};
 use hocket_transport::Policy;
 
 use crate::changes::LinkChange;
@@ -13,21 +13,21 @@ use crate::model::{Model, Notification, PRIORITIES};
 use crate::options::PacketOptions;
 use crate::outcome::PacketOutcome;
 use crate::reference::Reference;
-use crate::run::{Observer, run};
+use crate::run::run;
 use crate::setup::{FlowSpec, Setup};
 use crate::workload::{MessageSpec, PacketWorkload};
 
-/// Runs `scenario` packet by packet: each Up phase of a job sends its bytes on each of the job's flows, no faster than the
-/// profile says, and ends when the last of them is acknowledged; each transfer is one message. Flows of a host share its
-/// NIC in turn whatever their priority; switches serve the queues as `model` says, of which
-/// [`Scheduling::Strict`](crate::model::Scheduling::Strict) is what the flow engine does. Queues beyond the eighth share it;
-/// beyond the seventh where CNPs have the eighth class.
+/// Runs `scenario` packet by packet. Each Up phase of a job sends its bytes on each of the job's flows, no faster than the
+/// profile's rate, and ends when the last byte is acknowledged; each transfer is one message. The flows of a host share its
+/// NIC by round robin regardless of priority; switches schedule their queues as `model` specifies.
+/// [`Scheduling::Strict`](crate::model::Scheduling::Strict) corresponds to the flow engine. Queues beyond the eighth share
+/// class 7; where class 7 is that of CNPs, queues beyond the seventh share class 6.
 ///
-/// A profile's rate is that of data: headers come on top, so that a job alone on the network takes its period and the round
-/// trips of its last packets, unless data and headers together exceed the rate of its NIC.
+/// A profile's rate counts data alone: headers come on top, so that a job alone on the network takes its period plus the
+/// round trips of its last packets, unless data and headers together exceed the rate of its NIC.
 ///
-/// Besides the tables of [`run`](crate::run), those of the flow engine come out: `iterations`, `phases`, `adjustments`, `links` (the
-/// data that arrived over each) and `jobs`, where `policy_acted` counts cuts of rates.
+/// Besides the tables of [`run`](crate::run), the run has those of the flow engine: `iterations`, `phases`, `adjustments`,
+/// `links` (the data that arrived over each link) and `jobs`, where `policy_acted` counts rate cuts.
 ///
 /// ```
 /// use hocket_des::{Duration, Rate};
@@ -36,7 +36,7 @@ use crate::workload::{MessageSpec, PacketWorkload};
 ///     Cable, Column, Fabric, Job, JobFlow, Node, NodeId, NodeKind, Phase, Profile, Scenario, Stop,
 /// };
 ///
-/// // Two jobs send 40 Gbps for 0.9 ms of every 2 ms to one host, half a period apart: they never meet.
+/// // Two jobs send 40 Gbps for 0.9 ms of every 2 ms to one host, half a period apart: they never send together.
 /// let kinds = [NodeKind::Host, NodeKind::Host, NodeKind::Host, NodeKind::Switch];
 /// let node = |(i, kind)| Node { name: format!("n{i}"), kind };
 /// let (rate, delay) = (Rate::from_gbps(50), Duration::from_ns(500));
@@ -61,7 +61,7 @@ use crate::workload::{MessageSpec, PacketWorkload};
 /// ```
 ///
 /// # Errors
-/// As [`run`](crate::run); and if a job goes on for more than 213 days of simulated time.
+/// Those of [`run`](crate::run); and if a job lasts more than 213 days of simulated time.
 pub fn run_scenario(
     scenario: &Scenario,
     model: &Model,
@@ -167,7 +167,7 @@ impl Traffic {
     }
 }
 
-// The last class is not for data where CNPs have it.
+// Data does not use the last class if CNPs have it.
 fn class(queue: u8, model: &Model) -> u8 {
     let last = PRIORITIES as u8 - 1;
     match model.notification {

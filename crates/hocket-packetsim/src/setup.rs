@@ -1,4 +1,4 @@
-//! Everything that is simulated, apart from who sends when: fabric, model, policies and queue pairs.
+//! The setup of a run: fabric, model, policies and queue pairs; everything but the workload.
 
 use hocket_scenario::{Fabric, NodeId, NodeKind, PathChoice, WindowRule};
 use hocket_transport::Policy;
@@ -10,48 +10,48 @@ use crate::reference::Reference;
 /// A queue pair between two hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowSpec {
-    /// Who sends.
+    /// The sending host.
     pub from: NodeId,
-    /// Who receives.
+    /// The receiving host.
     pub to: NodeId,
-    /// What tells the flow from others between the same hosts where paths are chosen: forth and back.
+    /// The labels that ECMP hashes to choose the forward and the reverse path, which may differ between flows of the same
+    /// hosts.
     pub labels: (u64, u64),
     /// Class of traffic, 0 to 7, of data and acknowledgements.
     pub priority: u8,
-    /// Which of the run's policies governs it. None governs a flow inside a server, between hosts on one scale-up switch.
+    /// Index of its policy in [`Setup::policies`]. Ignored inside a server, between hosts on one scale-up switch.
     pub policy: usize,
-    /// How much may be under way; not looked at where the policy is a static window, and inside a server, where that is
-    /// unlimited.
+    /// The limit on bytes in flight. Ignored if the policy is a static window, and inside a server, where there is no limit.
     pub window: WindowRule,
-    /// Which way its packets take.
+    /// How its path is chosen.
     pub path: PathChoice,
 }
 
-/// Everything that is simulated, apart from who sends when.
+/// Everything that a run simulates except its workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
     /// Hosts, switches, links.
     pub fabric: &'a Fabric,
-    /// How they work.
+    /// The model of hosts and switches.
     pub model: &'a Model,
     /// Congestion controls with their parameters.
     pub policies: &'a [Policy],
     /// Queue pairs.
     pub flows: &'a [FlowSpec],
-    /// Queue pairs, by index, that are active together, such as those of a collective: of each buffer on their ways, the
-    /// static windows of each such pattern take an equal part. Queue pairs of none are one more pattern.
+    /// Groups of queue pairs, by index, that are active together, such as those of a collective. Static windows give each of
+    /// these patterns an equal share of every buffer on its paths. Queue pairs in no pattern form one more.
     pub patterns: &'a [Vec<usize>],
-    /// Every random stream comes from this.
+    /// The seed of all random streams.
     pub seed: u64,
-    /// The default but where runs of an HPCC-style simulator are repeated.
+    /// The default, unless the run repeats one of an HPCC-style simulator.
     pub reference: Reference,
 }
 
-/// What governs a flow inside a server: nothing but the PAUSE frames that stand for credits.
+/// The policy of flows inside a server: no congestion control; PAUSE frames represent credits.
 pub(crate) const INSIDE_SERVERS: Policy = Policy::PfcOnly;
 
 impl FlowSpec {
-    /// Whether the flow, which is number `index`, can exist in `fabric`.
+    /// Checks that flow number `index` has valid ends and a valid priority.
     pub(crate) fn check(&self, index: usize, fabric: &Fabric) -> Result<(), PacketRunError> {
         let nodes = fabric.nodes();
         let name = |node: NodeId| nodes[node.index()].name.clone();
@@ -71,12 +71,12 @@ impl FlowSpec {
 }
 
 impl Setup<'_> {
-    /// What governs a flow.
+    /// The policy of a flow.
     pub(crate) fn policy_of(&self, flow: &FlowSpec) -> &Policy {
         if self.is_inside(flow) { &INSIDE_SERVERS } else { &self.policies[flow.policy] }
     }
 
-    /// Sizes of a flow's frames.
+    /// Frame sizes of a flow.
     pub(crate) fn frames_of(&self, flow: &FlowSpec) -> Frames {
         if self.is_inside(flow) { self.model.scale_up_frames() } else { self.model.frames }
     }
@@ -86,12 +86,12 @@ impl Setup<'_> {
         self.fabric.scale_up_between(flow.from, flow.to).is_some()
     }
 
-    /// Whether some flow is under a policy of this kind.
+    /// Whether some flow has a policy of this kind.
     pub(crate) fn uses(&self, is_of_kind: impl Fn(&Policy) -> bool) -> bool {
         self.flows.iter().any(|flow| is_of_kind(self.policy_of(flow)))
     }
 
-    /// Sizes of frames between servers, without what only other policies than those of the flows add to a packet.
+    /// Frame sizes between servers, without the telemetry and stamps that no flow's policy uses.
     pub(crate) fn frames_in_use(&self) -> Frames {
         let if_used = |bytes: u16, is_of_kind: fn(&Policy) -> bool| {
             if self.uses(is_of_kind) { bytes } else { 0 }
@@ -105,7 +105,7 @@ impl Setup<'_> {
         }
     }
 
-    /// How many classes of traffic there are inside servers, or between them.
+    /// The number of traffic classes in use inside servers, or between them.
     pub(crate) fn classes(&self, inside: bool) -> usize {
         let mut used = [false; PRIORITIES];
         for flow in self.flows.iter().filter(|flow| self.is_inside(flow) == inside) {
@@ -120,7 +120,7 @@ impl Setup<'_> {
         used.iter().filter(|&&used| used).count()
     }
 
-    /// The most bytes that any packet has on the wire.
+    /// The largest size of any packet on the wire.
     pub(crate) fn largest_frame(&self) -> u16 {
         let largest = self.model.frames.largest().max(self.model.frames.pause);
         let has_scale_up = self.fabric.nodes().iter().any(|node| node.kind == NodeKind::ScaleUp);

@@ -1,5 +1,5 @@
-//! A training job on the network: collectives become messages on queue pairs between its ranks, each sent when what
-//! it depends on has arrived.
+//! A training job on the network: collectives become messages on queue pairs between its ranks. Each message is sent once
+//! the messages on which it depends have arrived.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -16,56 +16,57 @@ use crate::parts::messages::Poster;
 /// One training job.
 pub(crate) struct TrainingState<'a> {
     job: u32,
-    /// Its ranks have the numbers from here on among those of all jobs.
+    /// The number of its first rank; ranks are numbered over all jobs.
     first_rank: u32,
     training: &'a Training,
     execution: Execution<'a>,
+    /// New commands of the execution, and those in the queue to be executed.
     commands: Vec<Command>,
     given: VecDeque<Command>,
     queue_pairs: QueuePairs,
     runs: Vec<CollectiveRun<'a>>,
     unused_runs: Vec<u32>,
-    /// By group: collectives that began and have not ended, with their sequence.
+    /// By group: the sequence numbers and runs of collectives that have begun and not ended.
     open: Vec<VecDeque<(u64, u32)>>,
-    /// By rank: when it has added all that arrived, where that takes time.
+    /// By rank: when it finishes the reduction of what has arrived, if reductions take time.
     adding_until: Vec<Time>,
-    /// Messages that are not acknowledged, since when, and how long there were some before.
+    /// The number of unacknowledged messages, since when it is above 0, and the total time before that it was.
     under_way: u64,
     busy_since: Time,
     busy: Duration,
 }
 
-/// Which numbers flows and ranks of a training job have among those of all jobs.
+/// The numbers of a training job's flows and ranks among those of all jobs.
 pub(crate) struct Numbers {
     /// Its queue pairs, in the order of [`Training::pairs`].
     pub(crate) flows: Range<usize>,
     pub(crate) first_rank: u32,
 }
 
-/// Which flow goes from which rank to which.
+/// The flow of each pair of ranks.
 struct QueuePairs {
-    /// In order.
+    /// Sorted.
     pairs: Vec<(u32, u32)>,
-    /// By rank: where its pairs begin, and where the last ones end.
+    /// By sending rank: where its pairs begin; then the number of pairs.
     starts: Vec<u32>,
     first_flow: u32,
 }
 
-/// What a training job acts on.
-pub(crate) struct Surroundings<'e, 'a> {
+/// The parts of a run that a training job acts on.
+pub(crate) struct TrainingContext<'e, 'a> {
     pub(crate) engine: &'e mut Engine<'a>,
     pub(crate) parcels: &'e mut Parcels,
     pub(crate) records: &'e mut Records,
 }
 
-/// Messages of all training jobs that are under way.
+/// The messages in flight of all training jobs.
 #[derive(Default)]
 pub(crate) struct Parcels {
     all: Vec<Parcel>,
     unused: Vec<u32>,
 }
 
-/// A message, and what it is for.
+/// A message and its purpose.
 #[derive(Clone, Copy)]
 pub(crate) struct Parcel {
     pub(crate) job: u32,
@@ -80,11 +81,11 @@ pub(crate) struct Parcel {
 enum Purpose {
     /// A send of the workload.
     Message(u32),
-    /// A part of a collective, between members.
+    /// A part of a collective, between two of its members.
     Part { run: u32, chunk: u32, step: u32, from: u32, to: u32 },
 }
 
-/// A collective that some rank has come to.
+/// A collective that at least one rank has reached.
 struct CollectiveRun<'a> {
     group: u32,
     sequence: u64,
@@ -98,13 +99,13 @@ struct CollectiveRun<'a> {
 #[derive(Clone, Copy, Default)]
 struct Member {
     has_joined: bool,
-    /// Chunks that it has begun, and that have taken all steps.
+    /// The number of chunks that it has begun, and of those that have completed all steps.
     begun: u32,
     done: u32,
     unacknowledged: u32,
 }
 
-/// A chunk of a collective, as one of its members has it.
+/// A chunk of a collective at one of its members.
 #[derive(Clone, Copy)]
 struct MemberChunk {
     run: u32,
@@ -112,14 +113,14 @@ struct MemberChunk {
     member: u32,
 }
 
-/// Where a member stands with a chunk.
+/// The progress of a member with a chunk.
 #[derive(Clone, Default)]
 struct Chunk {
     has_begun: bool,
     step: u32,
-    /// Messages of this step that have not arrived.
+    /// The number of messages of this step that have not arrived.
     missing: u32,
-    /// Those of later steps that have, by step.
+    /// By later step: the number of its messages that have arrived early.
     early: Vec<(u32, u32)>,
 }
 
@@ -154,12 +155,12 @@ impl<'a> TrainingState<'a> {
         })
     }
 
-    /// Where its ranks are.
+    /// The state of its ranks.
     pub(crate) fn execution(&self) -> &Execution<'a> {
         &self.execution
     }
 
-    /// How many ranks it has.
+    /// The number of its ranks.
     pub(crate) fn ranks(&self) -> u32 {
         self.training.workload().ranks().len() as u32
     }
@@ -169,7 +170,7 @@ impl<'a> TrainingState<'a> {
         self.execution.is_gone()
     }
 
-    /// Iterations that all ranks have finished.
+    /// The number of iterations that all ranks have finished.
     pub(crate) fn done(&self) -> u64 {
         self.execution.iterations_done()
     }
@@ -178,102 +179,105 @@ impl<'a> TrainingState<'a> {
         self.under_way > 0
     }
 
-    /// How long something of it has been under way.
+    /// The total time that it has had messages in flight.
     pub(crate) fn busy_until(&self, now: Time) -> Duration {
         let open = if self.is_sending() { now.since(self.busy_since) } else { Duration::ZERO };
         self.busy + open
     }
 
-    /// A wait of a rank, counted among those of all jobs, is over.
+    /// Continues a rank whose wait is over; ranks are numbered over all jobs.
     pub(crate) fn wake(
         &mut self,
         rank: u32,
-        its: &mut Surroundings<'_, '_>,
+        context: &mut TrainingContext<'_, '_>,
     ) -> Result<(), TooLong> {
-        let (rank, now) = (rank - self.first_rank, its.engine.now());
-        self.execution.wake(rank, now, its.records, &mut self.commands)?;
-        self.go_on(its)
+        let (rank, now) = (rank - self.first_rank, context.engine.now());
+        self.execution.wake(rank, now, context.records, &mut self.commands)?;
+        self.execute_commands(context)
     }
 
-    /// All of a message has arrived; its receiver notices after a while.
+    /// Handles the arrival of a whole message: its receiver notices it after the endpoint delay and any reduction.
     pub(crate) fn delivered(
         &mut self,
         parcel: u32,
-        its: &mut Surroundings<'_, '_>,
+        context: &mut TrainingContext<'_, '_>,
     ) -> Result<(), TooLong> {
-        let at = self.noticed_at(its.parcels.get(parcel), its.engine.now());
-        if at > its.engine.now() {
-            its.engine.schedule_task(at, Task::Notice(parcel));
+        let at = self.noticed_at(context.parcels.get(parcel), context.engine.now());
+        if at > context.engine.now() {
+            context.engine.schedule_task(at, Task::Notice(parcel));
             return Ok(());
         }
-        self.notice(parcel, its)
+        self.notice(parcel, context)
     }
 
-    /// The receiver of a message knows of it, and has added what it had to.
+    /// Handles a message that its receiver has noticed, after any reduction.
     pub(crate) fn notice(
         &mut self,
         parcel: u32,
-        its: &mut Surroundings<'_, '_>,
+        context: &mut TrainingContext<'_, '_>,
     ) -> Result<(), TooLong> {
-        let known = its.parcels.note(parcel, |parcel| parcel.is_noticed = true);
+        let known = context.parcels.note(parcel, |parcel| parcel.is_noticed = true);
         match known.purpose {
             Purpose::Message(message) => {
-                let (now, commands) = (its.engine.now(), &mut self.commands);
-                self.execution.delivered(message, now, its.records, commands)?;
+                let (now, commands) = (context.engine.now(), &mut self.commands);
+                self.execution.delivered(message, now, context.records, commands)?;
                 if known.is_acknowledged {
-                    self.execution.acknowledged(message, now, its.records, commands)?;
+                    self.execution.acknowledged(message, now, context.records, commands)?;
                 }
             }
             Purpose::Part { run, chunk, step, to, .. } => {
-                self.arrive(MemberChunk { run, chunk, member: to }, step, its);
-                self.look(run, to, its)?;
+                self.arrive(MemberChunk { run, chunk, member: to }, step, context);
+                self.finish_if_done(run, to, context)?;
             }
         }
-        self.go_on(its)
+        self.execute_commands(context)
     }
 
-    /// The sender of a message knows that it has arrived.
+    /// Handles the acknowledgement of a message at its sender.
     pub(crate) fn acknowledged(
         &mut self,
         parcel: u32,
-        its: &mut Surroundings<'_, '_>,
+        context: &mut TrainingContext<'_, '_>,
     ) -> Result<(), TooLong> {
-        let now = its.engine.now();
+        let now = context.engine.now();
         self.under_way -= 1;
         if self.under_way == 0 {
             self.busy += now.since(self.busy_since);
         }
-        let known = its.parcels.note(parcel, |parcel| parcel.is_acknowledged = true);
+        let known = context.parcels.note(parcel, |parcel| parcel.is_acknowledged = true);
         match known.purpose {
             Purpose::Message(message) if known.is_noticed => {
-                self.execution.acknowledged(message, now, its.records, &mut self.commands)?;
+                self.execution.acknowledged(message, now, context.records, &mut self.commands)?;
             }
-            // The receiver has not noticed yet; its sender is told then.
+            // The execution learns of the acknowledgement only after the receiver has noticed the message.
             Purpose::Message(_) => {}
             Purpose::Part { run, from, .. } => {
                 self.runs[run as usize].members[from as usize].unacknowledged -= 1;
-                self.look(run, from, its)?;
+                self.finish_if_done(run, from, context)?;
             }
         }
-        self.go_on(its)
+        self.execute_commands(context)
     }
 
-    /// Does what the ranks asked for, and what they ask for when that is done at once.
-    pub(crate) fn go_on(&mut self, its: &mut Surroundings<'_, '_>) -> Result<(), TooLong> {
+    /// Executes the commands of the ranks, including those that result from executing others.
+    pub(crate) fn execute_commands(
+        &mut self,
+        context: &mut TrainingContext<'_, '_>,
+    ) -> Result<(), TooLong> {
         self.given.extend(self.commands.drain(..));
         while let Some(command) = self.given.pop_front() {
             match command {
                 Command::Wake { rank, at } => {
-                    its.engine.schedule_task(at, Task::Rank(self.first_rank + rank));
+                    context.engine.schedule_task(at, Task::Rank(self.first_rank + rank));
                 }
                 Command::Join { group, member, collective, sequence } => {
                     let run = self.run_of(group, collective, sequence);
                     self.runs[run as usize].members[member as usize].has_joined = true;
-                    self.begin_chunks(run, member, its);
-                    self.look(run, member, its)?;
+                    self.begin_chunks(run, member, context);
+                    self.finish_if_done(run, member, context)?;
                 }
                 Command::Send { from, to, bytes, message } => {
-                    self.post([from, to], bytes.get(), Purpose::Message(message), its);
+                    self.post([from, to], bytes.get(), Purpose::Message(message), context);
                 }
             }
             self.given.extend(self.commands.drain(..));
@@ -303,7 +307,7 @@ impl<'a> TrainingState<'a> {
         }
         let collective = &self.training.collectives()[collective as usize];
         let (ranks, chunks) = (collective.ranks() as usize, collective.chunks() as usize);
-        let its = CollectiveRun {
+        let run_state = CollectiveRun {
             group,
             sequence,
             collective,
@@ -313,11 +317,11 @@ impl<'a> TrainingState<'a> {
         };
         let run = match self.unused_runs.pop() {
             Some(run) => {
-                self.runs[run as usize] = its;
+                self.runs[run as usize] = run_state;
                 run
             }
             None => {
-                self.runs.push(its);
+                self.runs.push(run_state);
                 self.runs.len() as u32 - 1
             }
         };
@@ -325,8 +329,8 @@ impl<'a> TrainingState<'a> {
         run
     }
 
-    // As many chunks as may be under way.
-    fn begin_chunks(&mut self, run: u32, member: u32, its: &mut Surroundings<'_, '_>) {
+    // Begins as many chunks as the limit of chunks in flight allows.
+    fn begin_chunks(&mut self, run: u32, member: u32, context: &mut TrainingContext<'_, '_>) {
         let in_flight = self.training.spec().system.in_flight;
         loop {
             let run_state = &mut self.runs[run as usize];
@@ -338,16 +342,16 @@ impl<'a> TrainingState<'a> {
             let chunk = state.begun;
             state.begun += 1;
             run_state.chunk(member, chunk).has_begun = true;
-            self.take_steps(MemberChunk { run, chunk, member }, its);
+            self.take_steps(MemberChunk { run, chunk, member }, context);
         }
     }
 
-    // A message of a step has arrived.
+    // Counts a message of a step that has arrived, and continues if the step is complete.
     fn arrive(
         &mut self,
         MemberChunk { run, chunk, member }: MemberChunk,
         step: u32,
-        its: &mut Surroundings<'_, '_>,
+        context: &mut TrainingContext<'_, '_>,
     ) {
         let state = self.runs[run as usize].chunk(member, chunk);
         if !state.has_begun || step != state.step {
@@ -360,16 +364,16 @@ impl<'a> TrainingState<'a> {
         state.missing -= 1;
         if state.missing == 0 {
             state.step += 1;
-            self.take_steps(MemberChunk { run, chunk, member }, its);
-            self.begin_chunks(run, member, its);
+            self.take_steps(MemberChunk { run, chunk, member }, context);
+            self.begin_chunks(run, member, context);
         }
     }
 
-    // Sends what the present step asks for, and goes on to the next as long as nothing is missing.
+    // Sends the messages of the current step, and continues with the next step as long as no message is missing.
     fn take_steps(
         &mut self,
         MemberChunk { run, chunk, member }: MemberChunk,
-        its: &mut Surroundings<'_, '_>,
+        context: &mut TrainingContext<'_, '_>,
     ) {
         let run_state = &mut self.runs[run as usize];
         let (collective, group) = (run_state.collective, run_state.group);
@@ -383,10 +387,11 @@ impl<'a> TrainingState<'a> {
             for send in collective.sends(step, member) {
                 let ends =
                     [member, send.to].map(|each| self.training.members(group)[each as usize]);
+                // A queue pair never sends an empty message, so each has at least one byte.
                 let bytes = collective.message_bytes(chunk, step, member, &send).get().max(1);
                 let purpose = Purpose::Part { run, chunk, step, from: member, to: send.to };
                 self.runs[run as usize].members[member as usize].unacknowledged += 1;
-                self.post(ends, bytes, purpose, its);
+                self.post(ends, bytes, purpose, context);
             }
             let state = self.runs[run as usize].chunk(member, chunk);
             let place = state.early.iter().position(|(early, _)| *early == step);
@@ -399,12 +404,12 @@ impl<'a> TrainingState<'a> {
         }
     }
 
-    // A member may be done with a collective, and all of them.
-    fn look(
+    // Reports to a member that its part of a collective is done, if it is; frees the run after the last member.
+    fn finish_if_done(
         &mut self,
         run: u32,
         member: u32,
-        its: &mut Surroundings<'_, '_>,
+        context: &mut TrainingContext<'_, '_>,
     ) -> Result<(), TooLong> {
         let run_state = &mut self.runs[run as usize];
         let state = &mut run_state.members[member as usize];
@@ -412,7 +417,7 @@ impl<'a> TrainingState<'a> {
         if !state.has_joined || state.unacknowledged > 0 || !has_all {
             return Ok(());
         }
-        // It is told once.
+        // Each member is notified once.
         state.has_joined = false;
         run_state.done += 1;
         let (group, sequence) = (run_state.group, run_state.sequence);
@@ -420,8 +425,8 @@ impl<'a> TrainingState<'a> {
             self.open[group as usize].retain(|(known, _)| *known != sequence);
             self.unused_runs.push(run);
         }
-        let (now, commands) = (its.engine.now(), &mut self.commands);
-        self.execution.collective_done(group, member, now, its.records, commands)
+        let (now, commands) = (context.engine.now(), &mut self.commands);
+        self.execution.collective_done(group, member, now, context.records, commands)
     }
 
     fn post(
@@ -429,18 +434,18 @@ impl<'a> TrainingState<'a> {
         [from, to]: [u32; 2],
         bytes: u64,
         purpose: Purpose,
-        its: &mut Surroundings<'_, '_>,
+        context: &mut TrainingContext<'_, '_>,
     ) {
         let flow = self.queue_pairs.flow(from, to);
         let (job, is_noticed, is_acknowledged) = (self.job, false, false);
         let parcel = Parcel { job, purpose, to, bytes, is_noticed, is_acknowledged };
-        let parcel = its.parcels.add(parcel);
+        let parcel = context.parcels.add(parcel);
         if self.under_way == 0 {
-            self.busy_since = its.engine.now();
+            self.busy_since = context.engine.now();
         }
         self.under_way += 1;
-        its.engine.network.hosts.extend_phase(flow, bytes);
-        its.engine.network.post(flow, bytes, Poster::Parcel(parcel));
+        context.engine.network.hosts.extend_phase(flow, bytes);
+        context.engine.network.post(flow, bytes, Poster::Parcel(parcel));
     }
 }
 
@@ -468,15 +473,15 @@ impl Parcels {
         }
     }
 
-    // What is known of it with what happened now; when all has happened its place is free.
+    // Records an event of a parcel and returns its new state; frees its place after its last event.
     fn note(&mut self, parcel: u32, happened: impl Fn(&mut Parcel)) -> Parcel {
-        let its = &mut self.all[parcel as usize];
-        happened(its);
-        let its = *its;
-        if its.is_noticed && its.is_acknowledged {
+        let state = &mut self.all[parcel as usize];
+        happened(state);
+        let state = *state;
+        if state.is_noticed && state.is_acknowledged {
             self.unused.push(parcel);
         }
-        its
+        state
     }
 }
 

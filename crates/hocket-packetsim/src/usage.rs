@@ -1,18 +1,18 @@
-//! What each job sends over each link.
+//! The bytes that each job sends over each link.
 
 use crate::owners::Owners;
 use crate::parts::packet::{Kind, Packet};
 
-/// Bytes on the wire by link and job since the last sample, headers and acknowledgements included. PAUSE frames
-/// belong to nobody and are left out.
+/// Bytes on the wire by link and job since the last sample, including headers and acknowledgements. PAUSE frames belong to
+/// no job and are not counted.
 #[derive(Clone, Debug)]
 pub(crate) struct Usage {
     owners: Owners,
-    /// By link and job, the last of which is none.
+    /// By link, then job; the last entry of each link is for flows without a job.
     bytes: Vec<u64>,
 }
 
-/// What one job sent over one link.
+/// The bytes that one job sent over one link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Used {
     pub(crate) link: u32,
@@ -25,7 +25,7 @@ impl Usage {
         Self { bytes: vec![0; links * owners.count()], owners }
     }
 
-    /// A packet leaves by this link.
+    /// Counts a packet that leaves by this link.
     #[inline]
     pub(crate) fn add(&mut self, link: u32, packet: &Packet) {
         if !matches!(packet.kind, Kind::Pause | Kind::Resume) {
@@ -34,7 +34,7 @@ impl Usage {
         }
     }
 
-    /// Takes out what was added since the last time: links, jobs and bytes that are not 0.
+    /// Removes and returns the counts since the last call that are not 0.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Used> {
         let jobs = self.owners.count();
         let used = self.bytes.iter_mut().enumerate().filter(|(_, bytes)| **bytes > 0);

@@ -1,4 +1,4 @@
-//! Windows that follow from the pattern of the flows alone: as large as they can be without a PAUSE frame.
+//! Static windows derived from the traffic pattern alone: as large as possible without causing a PAUSE frame.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,18 +10,18 @@ use crate::error::PacketRunError;
 use crate::parts::buffer::{CrowdBound, SharedBuffer};
 use crate::setup::Setup;
 
-/// Which flows with a static window cross what. Flows under other controls are not counted, nor the ways that flows take
-/// while links are down: with either, PAUSE frames may come.
+/// The flows with a static window on each link and switch. Flows under other controls are not counted, nor the paths that
+/// flows take while links are down: both may cause PAUSE frames.
 pub(crate) struct Crowd {
     /// By flow: the patterns that it belongs to.
     patterns_of: Vec<Vec<usize>>,
-    /// By switch, then pattern: flows whose packets or answers it passes on.
+    /// By switch, then pattern: the number of flows whose packets or acknowledgements it forwards.
     through: BTreeMap<usize, Vec<u64>>,
     /// By link that leads into a switch.
     over: BTreeMap<u32, Crossing>,
 }
 
-/// What crosses a link.
+/// The flows on a link that leads into a switch.
 #[derive(Clone)]
 struct Crossing {
     to: usize,
@@ -29,22 +29,22 @@ struct Crossing {
     by_pattern: Vec<Load>,
 }
 
-/// Flows that cross a link.
+/// Numbers of flows on a link.
 #[derive(Clone, Copy, Default)]
 struct Load {
-    /// With their packets.
+    /// Flows with their data.
     sending: u64,
-    /// With their answers alone.
+    /// Flows with their acknowledgements alone.
     answering: u64,
 }
 
-/// The links of a flow on all its ways.
+/// All links of a flow's forward paths and of its reverse path.
 pub(crate) struct Footprint<'l> {
-    pub(crate) forth: &'l [u32],
-    pub(crate) back: &'l [u32],
+    pub(crate) forward: &'l [u32],
+    pub(crate) reverse: &'l [u32],
 }
 
-/// How much of each switch's buffer a flow may fill.
+/// The part of each switch's buffer that a flow may fill.
 pub(crate) struct Shares {
     crowd: Crowd,
     /// By switch.
@@ -52,56 +52,56 @@ pub(crate) struct Shares {
 }
 
 struct SwitchShares {
-    /// By pattern: what each of its flows weighs.
+    /// By pattern: the weight of each of its flows.
     weights: Vec<u64>,
-    /// What a flow of such weights may fill without a PAUSE frame to any port.
+    /// How much a flow may fill, by its weight, without a PAUSE frame to any port.
     bound: CrowdBound,
 }
 
-/// The weight of a pattern at the port that most of its flows enter by; its flows divide it.
+/// The weight of a pattern at the port by which most of its flows enter, divided among these flows.
 const PATTERN_WEIGHT: u64 = 1 << 32;
 
 impl Crowd {
-    /// Of the flows in `ways`, by index.
+    /// Counts the flows in `footprints`, which has the index of each.
     pub(crate) fn new<'l>(
         setup: &Setup<'_>,
-        ways: impl Iterator<Item = (usize, Footprint<'l>)>,
+        footprints: impl Iterator<Item = (usize, Footprint<'l>)>,
     ) -> Self {
         let nodes = setup.fabric.nodes();
         let patterns = setup.patterns.len() + 1;
-        let mut its = Self {
+        let mut crowd = Self {
             patterns_of: patterns_of(setup),
             through: BTreeMap::new(),
             over: BTreeMap::new(),
         };
-        for (flow, Footprint { forth, back }) in
-            ways.filter(|&(flow, _)| is_to_be_found(setup, flow))
+        for (flow, Footprint { forward, reverse }) in
+            footprints.filter(|&(flow, _)| derives_window(setup, flow))
         {
-            let forth: BTreeSet<u32> = forth.iter().copied().collect();
-            let links: BTreeSet<u32> = back.iter().copied().chain(forth.iter().copied()).collect();
+            let forward: BTreeSet<u32> = forward.iter().copied().collect();
+            let links: BTreeSet<u32> =
+                reverse.iter().copied().chain(forward.iter().copied()).collect();
             let mut switches = BTreeSet::new();
             for link in links {
                 let to = setup.fabric.links()[link as usize].to.index();
                 if nodes[to].kind.is_switch() {
                     let crossing =
-                        its.over.entry(link).or_insert_with(|| Crossing::new(to, patterns));
-                    crossing.add(&its.patterns_of[flow], forth.contains(&link));
+                        crowd.over.entry(link).or_insert_with(|| Crossing::new(to, patterns));
+                    crossing.add(&crowd.patterns_of[flow], forward.contains(&link));
                     switches.insert(to);
                 }
             }
             for switch in switches {
-                let through = its.through.entry(switch).or_insert_with(|| vec![0; patterns]);
-                its.patterns_of[flow].iter().for_each(|&pattern| through[pattern] += 1);
+                let through = crowd.through.entry(switch).or_insert_with(|| vec![0; patterns]);
+                crowd.patterns_of[flow].iter().for_each(|&pattern| through[pattern] += 1);
             }
         }
-        its
+        crowd
     }
 
-    /// What each flow may fill of `buffers`, by switch; `ingress` are the ports of links in the switches to which they
-    /// lead.
+    /// The share of each switch's buffer that flows may fill; `ingress` returns the ingress port of a link at its switch.
     ///
-    /// At a switch all patterns may fill as much by the port that most of their flows enter by, and all flows of a
-    /// pattern as much. A flow of several patterns may fill what each of them leaves it.
+    /// At a switch, every pattern gets the same share at the port by which most of its flows enter, and all flows of a
+    /// pattern get equal parts of it. A flow in several patterns gets the sum of its parts.
     pub(crate) fn shares(
         self,
         setup: &Setup<'_>,
@@ -159,11 +159,11 @@ impl Load {
 }
 
 impl Shares {
-    /// The window of a flow under such a policy, with this path and these links: the given one, or that of the switch on
-    /// its way which allows it least.
+    /// The window of a flow with this path and these links: the window of its policy, if that gives one, or the smallest
+    /// that the switches on its paths allow. `None` for other policies.
     ///
     /// # Errors
-    /// If no window is small enough, or so small that the receiver would not acknowledge any of it.
+    /// If no window is small enough, or if it would be so small that the receiver would never acknowledge it.
     pub(crate) fn window(
         &self,
         setup: &Setup<'_>,
@@ -178,16 +178,16 @@ impl Shares {
         }
         let (payload, wire) = packet(setup);
         let rate = |&link: &u32| setup.fabric.links()[link as usize].rate;
-        let slowest = links.forth.iter().map(rate).min().unwrap_or(Rate::ZERO);
+        let slowest = links.forward.iter().map(rate).min().unwrap_or(Rate::ZERO);
         let mut least = u64::MAX;
-        for link in links.forth.iter().chain(links.back) {
+        for link in links.forward.iter().chain(links.reverse) {
             let Some(&Crossing { to, all, .. }) = self.crowd.over.get(link) else { continue };
             let Load { sending, answering } = all;
             let link = &setup.fabric.links()[*link as usize].name;
             let SwitchShares { weights, bound } = &self.switches[&to];
             let weight = self.crowd.patterns_of[flow].iter().map(|&pattern| weights[pattern]).sum();
             let flows = flows_worth(setup, all);
-            // As if all flows on the link were like this one.
+            // The bound assumes that all flows on the link have the weight of this one.
             let xoff = bound.of(weight).saturating_mul(flows);
             let window = static_window::window(path.base_rtt, slowest, flows, xoff, payload, wire);
             let window = window.map_err(|error| PacketRunError::NoWindow {
@@ -197,7 +197,7 @@ impl Shares {
                 error,
             })?;
             let packets = u64::from(setup.model.answering.ack_every);
-            // With the last packet that it lets out, under way are so many at least.
+            // A sender with a full window has at least this many packets in flight.
             if window.div_ceil(payload) < packets {
                 let (link, flows) = (link.clone(), sending + answering);
                 return Err(PacketRunError::UnansweredWindow { link, flows, window, packets });
@@ -208,16 +208,16 @@ impl Shares {
     }
 }
 
-// By flow; those in no pattern are in the last one.
+// The patterns of each flow. Flows without a pattern form one more, the last.
 fn patterns_of(setup: &Setup<'_>) -> Vec<Vec<usize>> {
-    let mut its = vec![Vec::new(); setup.flows.len()];
+    let mut patterns_of = vec![Vec::new(); setup.flows.len()];
     for (pattern, flows) in setup.patterns.iter().enumerate() {
-        flows.iter().for_each(|&flow| its[flow].push(pattern));
+        flows.iter().for_each(|&flow| patterns_of[flow].push(pattern));
     }
-    for patterns in its.iter_mut().filter(|patterns| patterns.is_empty()) {
-        patterns.push(setup.patterns.len());
+    for own in patterns_of.iter_mut().filter(|own| own.is_empty()) {
+        own.push(setup.patterns.len());
     }
-    its
+    patterns_of
 }
 
 /// Data of a full packet, and its bytes on the wire.
@@ -226,14 +226,16 @@ fn packet(setup: &Setup<'_>) -> (u64, u64) {
     (u64::from(frames.mtu), u64::from(frames.mtu + frames.data_header))
 }
 
-// A packet is under way as itself or as its answer; flows that only answer count by its part of a packet.
+// The equivalent number of flows that send data. Of each packet in flight, either the data or its acknowledgement is on the
+// network, so a flow whose acknowledgements alone cross the link counts by the ratio of their sizes.
 fn flows_worth(setup: &Setup<'_>, Load { sending, answering }: Load) -> u64 {
     let (frames, (_, wire)) = (&setup.model.frames, packet(setup));
     let answer = u64::from(frames.ack.max(frames.minimum)).min(wire);
     sending + (answering * answer).div_ceil(wire)
 }
 
-fn is_to_be_found(setup: &Setup<'_>, flow: usize) -> bool {
+// Whether the flow has a static window whose size its policy leaves open.
+fn derives_window(setup: &Setup<'_>, flow: usize) -> bool {
     let policy = setup.policy_of(&setup.flows[flow]);
     matches!(policy, Policy::StaticWindow(Parameters { window: None }))
 }

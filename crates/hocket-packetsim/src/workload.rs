@@ -1,4 +1,4 @@
-//! What happens on the fabric of a setup: messages, jobs, and links that change.
+//! The workload of a run: messages, jobs, and changes of links.
 
 use hocket_des::Time;
 
@@ -7,25 +7,25 @@ use crate::error::PacketRunError;
 use crate::jobs::ScenarioJobs;
 use crate::setup::Setup;
 
-/// Bytes that a flow has to send once.
+/// A message that a flow sends once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageSpec {
-    /// Which flow.
+    /// Index of the flow.
     pub flow: usize,
-    /// How much.
+    /// Size; at least 1.
     pub bytes: u64,
-    /// From when on.
+    /// When it is posted.
     pub start: Time,
 }
 
-/// What happens on the fabric of a [`Setup`].
+/// The workload on the fabric of a [`Setup`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PacketWorkload<'a> {
     /// Messages; those of one flow are sent one after another.
     pub messages: &'a [MessageSpec],
-    /// Jobs that compute and send in turn.
+    /// Periodic and training jobs.
     pub jobs: Option<ScenarioJobs<'a>>,
-    /// Links that fail or change.
+    /// Changes of links.
     pub changes: &'a [LinkChange],
 }
 

@@ -1,17 +1,17 @@
-//! Periodic jobs that skip ahead: what recurs exactly is repeated exactly, what recurs nearly within the error that is told, and
-//! what does not recur is simulated.
+//! Skipping ahead with periodic jobs: exact repetitions are repeated exactly, approximate ones within the reported error, and
+//! everything else is simulated.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use hocket_des::{Bytes, Duration, Rate, Time};
 use hocket_packetsim::{
-    LinkChange, Model, Observer, Obstacle, PacketOptions, PacketOutcome, PacketProgress,
-    PacketRunError, PacketStatus, Skip, Skipping, run_scenario,
+    LinkChange, Model, Obstacle, PacketOptions, PacketOutcome, PacketRunError, PacketStatus, Skip,
+    Skipping, run_scenario,
 };
 use hocket_scenario::{
-    Cable, Column, Fabric, Job, JobFlow, LinkId, Node, NodeId, NodeKind, Phase, Profile, Scenario,
-    Stop, Table, Transport,
+    Cable, Column, Fabric, Job, JobFlow, LinkId, Node, NodeId, NodeKind, Observer, Phase, Profile,
+    Progress, Scenario, Stop, Table, Transport,
 };
 use hocket_transport::Policy;
 use hocket_transport::congestion::{dcqcn, dctcp, hpcc, timely};
@@ -19,11 +19,11 @@ use proptest::prelude::*;
 
 const LINE: Rate = Rate::from_gbps(50);
 
-/// The columns of each table, values as text, chunks of rows put together.
+/// The columns of each table, with values as text and chunks of rows concatenated.
 #[derive(Debug, Default)]
 struct Rows {
     tables: BTreeMap<&'static str, BTreeMap<&'static str, Vec<String>>>,
-    /// The observer ends the run when so many iterations are done.
+    /// The number of iterations after which the observer ends the run.
     stop_at: Option<u64>,
 }
 
@@ -35,7 +35,7 @@ impl Observer for Rows {
         }
     }
 
-    fn on_progress(&mut self, at: &PacketProgress) -> ControlFlow<()> {
+    fn on_progress(&mut self, at: &Progress) -> ControlFlow<()> {
         match self.stop_at {
             Some(stop_at) if at.done >= stop_at => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
@@ -72,7 +72,7 @@ impl Rows {
     }
 }
 
-/// Hosts 0 to 2 on one switch, all links alike.
+/// Hosts 0 to 2 on one switch, with identical links.
 fn fabric() -> Fabric {
     let kinds = [NodeKind::Host, NodeKind::Host, NodeKind::Host, NodeKind::Switch];
     let node = |(index, kind)| Node { name: format!("n{index}"), kind };
@@ -86,7 +86,7 @@ fn fabric() -> Fabric {
     Fabric::new(nodes, &[0, 1, 2].map(cable)).expect("three cables are a fabric")
 }
 
-/// Sends to host 2 at 40 Gbps for `busy_us` at the end of each `period_us`.
+/// A job that sends to host 2 at 40 Gbps for `busy_us` at the end of each period of `period_us`.
 fn job(name: &str, from: u32, period_us: u64, busy_us: u64) -> Job {
     let (period, duration) = (Duration::from_us(period_us), Duration::from_us(busy_us));
     let up = Phase { start: period - duration, duration, rate: Rate::from_gbps(40) };
@@ -100,7 +100,7 @@ fn with_dcqcn(job: Job) -> Job {
     Job { transport: Transport { policy, ..job.transport }, ..job }
 }
 
-/// Two jobs that never meet: the second is half a period behind the first.
+/// Two jobs that never send together: the second is half a period behind the first.
 fn apart() -> Vec<Job> {
     let time_shift = Some(Duration::from_us(200));
     vec![job("first", 0, 400, 150), Job { time_shift, ..job("second", 1, 400, 150) }]
@@ -140,7 +140,7 @@ fn skipping(outcome: &PacketOutcome) -> &Skipping {
     outcome.skipping.as_ref().expect("skipping was asked for")
 }
 
-/// That both runs left the same behind, but for the table of what was repeated.
+/// Asserts that both runs have the same tables, except `repeated`.
 fn assert_same(skipped: (Rows, PacketOutcome), full: (Rows, PacketOutcome)) {
     let (mut rows, outcome) = skipped;
     assert!(rows.tables.remove("repeated").is_some(), "{:?}", outcome.skipping);
@@ -155,7 +155,7 @@ fn assert_same(skipped: (Rows, PacketOutcome), full: (Rows, PacketOutcome)) {
 }
 
 #[test]
-fn jobs_that_take_turns_are_repeated_as_they_would_have_gone_on() {
+fn skipping_jobs_that_take_turns_gives_the_tables_of_a_full_simulation() {
     let scenario = scenario(apart(), 50);
     let (rows, outcome) = ran(&scenario, &exactly());
     let its = skipping(&outcome);
@@ -163,14 +163,14 @@ fn jobs_that_take_turns_are_repeated_as_they_would_have_gone_on() {
     let repeat = &its.repeats[0];
     assert!(repeat.is_exact && repeat.cycles >= 40, "{repeat:?}");
     assert_eq!((repeat.deviation, repeat.drift_bound()), (0.0, 0.0));
-    // Most of the packets were never sent.
+    // Most of the packets were not simulated.
     assert!(its.counters.packet_hops * 10 > outcome.counters.packet_hops * 8);
     assert_same((rows, outcome), ran(&scenario, &PacketOptions::default()));
 }
 
 #[test]
-fn jobs_that_meet_without_marks_are_repeated_with_their_pauses() {
-    // PFC alone decides who waits: both hosts send 43 Gbps over one link of 50 Gbps, and nothing is left to chance.
+fn jobs_that_share_a_link_without_marks_are_repeated_with_their_pauses() {
+    // Both hosts send 43 Gbps over one link of 50 Gbps. PFC alone decides which of them waits, so nothing is random.
     let scenario = scenario(vec![job("first", 0, 400, 150), job("second", 1, 400, 150)], 40);
     let mut model = Model::default();
     model.switching.marking.clear();
@@ -184,7 +184,7 @@ fn jobs_that_meet_without_marks_are_repeated_with_their_pauses() {
 }
 
 #[test]
-fn marks_that_nobody_heeds_recur_in_number_only_nearly() {
+fn random_marks_without_effect_recur_only_approximately() {
     let scenario = scenario(vec![job("first", 0, 400, 150), job("second", 1, 400, 150)], 40);
     let its = ran(&scenario, &exactly()).1;
     assert!(skipping(&its).repeats.is_empty(), "{its:?}");
@@ -194,12 +194,12 @@ fn marks_that_nobody_heeds_recur_in_number_only_nearly() {
     let (full, whole) = ran(&scenario, &PacketOptions::default());
     assert_eq!(rows.tables["iterations"], full.tables["iterations"]);
     let off = outcome.counters.marks as f64 / whole.counters.marks as f64 - 1.0;
-    // Three cycles with some eighty marks each stand for all.
+    // Three cycles with about eighty marks each are repeated for all others.
     assert!(off != 0.0 && off.abs() < 0.2, "{off} off");
 }
 
 #[test]
-fn two_rounds_of_one_job_and_one_of_another_are_one_cycle() {
+fn two_iterations_of_one_job_and_one_of_another_form_a_cycle() {
     let pad = |job, us| Job { pad_to: Some(Duration::from_us(us)), ..job };
     let jobs = vec![pad(job("short", 0, 300, 100), 320), pad(job("long", 1, 600, 200), 640)];
     let scenario = scenario(jobs, 40);
@@ -211,7 +211,7 @@ fn two_rounds_of_one_job_and_one_of_another_are_one_cycle() {
 }
 
 #[test]
-fn who_stays_is_repeated_again_after_a_job_has_left() {
+fn the_remaining_job_is_repeated_after_the_other_has_left() {
     let mut jobs = apart();
     jobs[0].iterations = Some(20);
     let scenario = scenario(jobs, 60);
@@ -226,7 +226,7 @@ fn who_stays_is_repeated_again_after_a_job_has_left() {
 }
 
 #[test]
-fn a_run_with_an_end_stops_there_in_the_middle_of_an_iteration() {
+fn a_run_with_a_given_end_stops_in_the_middle_of_an_iteration() {
     let until = Some(Time::ZERO + Duration::from_us(20_130));
     let stop = Stop { iterations: None, until };
     let scenario = Scenario::new(fabric(), apart(), 1, 1, stop).expect("the scenario is valid");
@@ -236,7 +236,7 @@ fn a_run_with_an_end_stops_there_in_the_middle_of_an_iteration() {
 }
 
 #[test]
-fn an_observer_can_end_a_run_in_the_middle_of_what_is_repeated() {
+fn an_observer_can_end_a_run_during_repeated_cycles() {
     let scenario = scenario(apart(), 500);
     let mut rows = Rows { stop_at: Some(300), ..Rows::default() };
     let model = Model::default();
@@ -250,7 +250,7 @@ fn an_observer_can_end_a_run_in_the_middle_of_what_is_repeated() {
 }
 
 #[test]
-fn under_random_marks_the_mean_iteration_is_within_the_error_that_is_told() {
+fn with_random_marks_the_mean_iteration_time_is_within_the_reported_error() {
     let pair = || {
         ["first", "second"]
             .into_iter()
@@ -267,16 +267,16 @@ fn under_random_marks_the_mean_iteration_is_within_the_error_that_is_told() {
     let means = |rows: &Rows| rows.numbers("jobs", "mean_iteration_s");
     for (skipped, full) in means(&rows).iter().zip(means(&full)) {
         let off = (skipped / full - 1.0).abs();
-        assert!(off <= bound, "{skipped} instead of {full}: {off} off, {bound} told");
+        assert!(off <= bound, "{skipped} instead of {full}: {off} off, {bound} reported");
     }
-    // Counts are those of the whole run, too: marks vary most.
+    // Counts cover the whole run, too; marks vary most.
     let off = outcome.counters.packet_hops as f64 / whole.counters.packet_hops as f64 - 1.0;
     assert!(off.abs() < 0.01, "packet-hops {off} off");
     assert_eq!(rows.numbers("flows", "end_s").len(), 120);
 }
 
 #[test]
-fn numbers_of_iterations_are_whole_and_times_go_on() {
+fn iteration_numbers_have_no_gaps_and_times_increase() {
     let options = PacketOptions { sample_every: Some(Duration::from_us(7)), ..within(0.1) };
     let pair = ["first", "second"].into_iter().zip(0..);
     let jobs = pair.map(|(name, from)| with_dcqcn(job(name, from, 1_000, 400))).collect();
@@ -304,7 +304,7 @@ fn numbers_of_iterations_are_whole_and_times_go_on() {
 }
 
 #[test]
-fn jobs_that_draw_or_re_adjust_never_skip_and_say_so() {
+fn jobs_with_random_draws_or_re_adjustment_never_skip_and_the_reason_is_given() {
     let spoilt = |spoil: fn(&mut Job)| {
         let mut jobs = apart();
         spoil(&mut jobs[1]);
@@ -321,9 +321,9 @@ fn jobs_that_draw_or_re_adjust_never_skip_and_say_so() {
 }
 
 #[test]
-fn periods_that_do_not_fit_never_recur() {
+fn incommensurate_periods_never_recur() {
     let jobs = vec![job("first", 0, 400, 100), job("second", 1, 283, 50)];
-    // Nobody leaves: who stays alone would recur.
+    // No job leaves before the end, since a single remaining job would recur.
     let stop = Stop { iterations: None, until: Some(Time::ZERO + Duration::from_ms(30)) };
     let scenario = Scenario::new(fabric(), jobs, 1, 1, stop).expect("the scenario is valid");
     let (rows, outcome) = ran(&scenario, &exactly());
@@ -334,8 +334,8 @@ fn periods_that_do_not_fit_never_recur() {
 }
 
 #[test]
-fn nobody_skips_before_all_have_begun() {
-    // In the twenty-first round of the first job, in turns with it.
+fn a_run_does_not_skip_before_all_jobs_have_begun() {
+    // The second job begins in the twenty-first iteration of the first, and takes turns with it.
     let arrival = Time::ZERO + Duration::from_us(20 * 420);
     let mut jobs = apart();
     jobs.iter_mut().for_each(|job| job.pad_to = Some(Duration::from_us(420)));
@@ -348,7 +348,7 @@ fn nobody_skips_before_all_have_begun() {
 }
 
 #[test]
-fn nothing_is_repeated_from_before_a_link_changes() {
+fn cycles_from_before_a_change_of_a_link_are_not_repeated() {
     use hocket_packetsim::Change;
     let at = Time::ZERO + Duration::from_ms(10);
     let rate = Change::Rate(Rate::from_gbps(45));
@@ -379,13 +379,13 @@ fn a_tolerance_and_a_number_of_cycles_have_limits() {
     assert_eq!(error, PacketRunError::SkipTolerance { tolerance: -0.1 });
     assert_eq!(
         error.to_string(),
-        "skipping within -0.1; the tolerance must be at least 0 and below 1"
+        "the tolerance for skipping ahead is -0.1; it must be at least 0 and below 1"
     );
     let error = refused(Skip { tolerance: 0.1, cycles: 1 });
-    assert_eq!(error.to_string(), "skipping after 1 cycles; it must be from 2 to 64");
+    assert_eq!(error.to_string(), "the number of cycles to compare is 1; it must be from 2 to 64");
 }
 
-/// A job of any shape, on hosts 0 and 1 in turn.
+/// A job with a random profile, on host 0 or 1.
 fn any_job() -> impl Strategy<Value = Job> {
     let policy = prop_oneof![
         Just(Policy::PfcOnly),
@@ -414,12 +414,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn what_recurs_exactly_goes_on_as_if_it_were_simulated(
+    fn exact_repetitions_equal_the_simulation(
         jobs in prop::collection::vec(any_job(), 1..4),
     ) {
         let named = |(job, number): (Job, u64)| Job { name: number.to_string(), ..job };
         let scenario = scenario(jobs.into_iter().zip(0..).map(named).collect(), 1);
-        // All packets above a threshold are marked: nothing is left to chance.
+        // All packets above a threshold are marked, so nothing is random.
         let mut model = Model::default();
         for marking in &mut model.switching.marking {
             marking.maximum = marking.minimum;

@@ -1,8 +1,8 @@
-//! Congestion controls: each turns what comes back from the network into the rate of one flow.
+//! Congestion controls: each computes the rate of one flow from the feedback of the network.
 //!
-//! A control asks for no timer. What its timers would have done by now is caught up with when
-//! somebody looks ([`Control::catch_up`]), so that an idle or paused flow costs nothing. Rates are whole
-//! bits per second: every product and quotient is cut to whole bits per second before it is used again.
+//! Controls schedule no timers. [`Control::catch_up`] evaluates them lazily: it does what they would have done by now, so
+//! that an idle or paused flow costs nothing. Rates are whole bits per second: every product and quotient is rounded down
+//! before it is used again.
 
 use hocket_des::{Rate, Time};
 
@@ -20,10 +20,10 @@ pub mod timely;
 pub use limits::ParameterError;
 pub use signals::{Ack, Path, PhaseProgress};
 
-/// What a flow is governed by: the algorithm and its parameters, shared by all flows of a job.
+/// A congestion control and its parameters, shared by all flows of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Policy {
-    /// Line rate; only PAUSE frames hold a flow back.
+    /// Line rate; only PAUSE frames stop a flow.
     PfcOnly,
     /// DCQCN (SIGCOMM'15), adaptively unfair if its parameters say so (HotNets'22 section 4(i)).
     Dcqcn(dcqcn::Parameters),
@@ -35,17 +35,17 @@ pub enum Policy {
     Hpcc(hpcc::Parameters),
     /// HPCC over PINT (SIGCOMM'20).
     Pint(pint::Parameters),
-    /// Line rate within a window set once from the known pattern (HOTI'22 section VI).
+    /// Line rate within a window that is set once from the known traffic pattern (HOTI'22 section VI).
     StaticWindow(static_window::Parameters),
-    /// Line rate against credit that the receiver grants.
+    /// Line rate, limited by credit that the receiver grants.
     ReceiverDriven(receiver_driven::Parameters),
 }
 
 impl Policy {
-    /// Whether the parameters make sense for a flow that leaves a NIC of `line_rate`.
+    /// Checks the parameters for a flow on a NIC of `line_rate`.
     ///
     /// # Errors
-    /// The first parameter out of its range.
+    /// The first parameter that is out of its range.
     pub fn validate(&self, line_rate: Rate) -> Result<(), ParameterError> {
         match self {
             Self::PfcOnly => Ok(()),
@@ -60,9 +60,9 @@ impl Policy {
     }
 }
 
-/// State of one flow under its [`Policy`].
+/// The congestion state of one flow under its [`Policy`].
 ///
-/// Every method takes the policy and path that the control was made with; others are a bug.
+/// Every method must be given the policy and path with which the control was created.
 #[derive(Clone, Debug)]
 pub enum Control {
     /// Line rate, in bits per second.
@@ -79,12 +79,12 @@ pub enum Control {
     Pint(pint::Pint),
     /// Line rate, in bits per second.
     StaticWindow(u64),
-    /// Line rate, in bits per second; how much credit there is stands with the [`Sender`](crate::Sender).
+    /// Line rate, in bits per second; the [`Sender`](crate::Sender) keeps the credit.
     ReceiverDriven(u64),
 }
 
 impl Control {
-    /// The state of a flow that has sent nothing yet: all start at line rate.
+    /// The state of a flow that has sent nothing yet. Every control starts at line rate.
     pub fn new(policy: &Policy, path: &Path) -> Self {
         let line = path.line_rate.as_bps();
         match policy {
@@ -112,9 +112,9 @@ impl Control {
         }
     }
 
-    /// Brings the state to `now`: does what the control's timers would have done since it was last looked
-    /// at, up to and including `now`. Only DCQCN has timers; for it this must come before every other call with the
-    /// same `now`. `progress` is what its adaptive form reads; others may be given the default.
+    /// Advances the state to `now`: does what the control's timers would have done since the last call, up to and including
+    /// `now`. Only DCQCN has timers; it requires this call before every other one at the same `now`. Its adaptive form reads
+    /// `progress`; all others ignore it.
     #[inline]
     pub fn catch_up(&mut self, policy: &Policy, path: &Path, now: Time, progress: PhaseProgress) {
         if let (Self::Dcqcn(state), Policy::Dcqcn(parameters)) = (self, policy) {
@@ -122,7 +122,7 @@ impl Control {
         }
     }
 
-    /// An acknowledgement came. Marks are DCTCP's alone to see here; for DCQCN call [`Control::on_cnp`].
+    /// Handles an acknowledgement. Of its marks only DCTCP takes notice; for DCQCN, call [`Control::on_cnp`].
     #[inline]
     pub fn on_ack(&mut self, policy: &Policy, path: &Path, ack: &Ack<'_>) {
         match (self, policy) {
@@ -136,8 +136,8 @@ impl Control {
         }
     }
 
-    /// A congestion notification came: a packet of its own, or a marked acknowledgement where marks are
-    /// echoed in those. Only DCQCN reacts.
+    /// Handles a congestion notification: a CNP, or a marked acknowledgement where acknowledgements echo marks. Only DCQCN
+    /// reacts.
     #[inline]
     pub fn on_cnp(&mut self, policy: &Policy, path: &Path, now: Time) {
         if let (Self::Dcqcn(state), Policy::Dcqcn(parameters)) = (self, policy) {
@@ -145,7 +145,7 @@ impl Control {
         }
     }
 
-    /// A packet of `wire_bytes` bytes left: DCQCN's byte counter.
+    /// Handles the transmission of a packet of `wire_bytes`, which only DCQCN's byte counter uses.
     #[inline]
     pub fn on_sent(
         &mut self,
@@ -159,8 +159,8 @@ impl Control {
         }
     }
 
-    /// Whether a change of rate also moves the time at which the next packet may go: true for HPCC
-    /// with or without PINT. With the others it only sets the gap after the next packet.
+    /// Whether a change of rate also moves the time of the next packet: true for HPCC with or without PINT. With the others,
+    /// it affects only the gap after the next packet.
     #[inline]
     pub fn moves_next_send(policy: &Policy) -> bool {
         matches!(policy, Policy::Hpcc(_) | Policy::Pint(_))
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flow_starts_at_line_rate_and_every_recommendation_is_valid() {
+    fn every_flow_starts_at_line_rate_and_recommended_parameters_are_valid() {
         for policy in all_recommended() {
             assert_eq!(policy.validate(LINE), Ok(()));
             let control = Control::new(&policy, &PATH);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn recommendations_are_valid_for_slow_and_fast_nics() {
+    fn recommended_parameters_are_valid_for_slow_and_fast_nics() {
         for line in [Rate::from_bps(100_000_000), Rate::from_gbps(1), Rate::from_gbps(1600)] {
             for policy in [
                 Policy::Dcqcn(dcqcn::Parameters::recommended(line)),
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn recommendations_scale_with_the_rate_as_hpccs_scripts_do() {
+    fn recommended_parameters_scale_with_the_rate_as_in_hpccs_scripts() {
         let slow = Rate::from_gbps(50);
         let mbps = |rate: Rate| rate.as_bps() / 1_000_000;
         for (line, dcqcn, timely, hpcc) in
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_out_of_range_is_refused_with_name_value_and_limit() {
+    fn a_parameter_out_of_range_is_rejected_with_name_value_and_limit() {
         let refusal = |policy: Policy| policy.validate(LINE).expect_err("out of range").to_string();
         let mut set = dcqcn::Parameters::recommended(LINE);
         set.gain = 1.5;

@@ -1,6 +1,5 @@
-//! End hosts of a RoCE fabric as driven state machines: what a queue pair may send and when, what a
-//! receiver answers, and the congestion controls that set the pace. Nothing here has a clock or
-//! knows a topology: whoever drives it passes the time, and carries the packets.
+//! End hosts of a RoCE fabric as state machines: senders, receivers, and the congestion controls that set their rates.
+//! Nothing here has a clock or knows a topology: the simulator that drives it passes the time and transports the packets.
 
 pub mod congestion;
 mod receiver;

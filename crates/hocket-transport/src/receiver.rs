@@ -1,81 +1,81 @@
-//! The receiving side of a queue pair: what is answered to each packet.
+//! The receiving side of a queue pair: the answer to each packet.
 
 use std::collections::BTreeMap;
 
 use hocket_des::{Duration, Time};
 
-/// What goes back for a packet of data.
+/// The answer to a data packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Nothing yet.
     None,
-    /// Everything before this byte has arrived.
+    /// Acknowledges all bytes before this one.
     Ack(u64),
-    /// This byte is missing: go back to it.
+    /// Requests retransmission from this byte on, the first that is missing.
     Nack(u64),
 }
 
-/// How a receiver answers.
+/// When a receiver answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answering {
-    /// One acknowledgement for so many packets; the end of a message is always acknowledged.
+    /// The number of packets per acknowledgement; the end of a message is always acknowledged.
     pub ack_every: u16,
-    /// The same gap is reported again after this time.
+    /// The time after which the same gap is reported again.
     pub nack_interval: Duration,
 }
 
-/// The receiving side of a queue pair: go-back-N, so it keeps nothing that comes out of order; or, where packets
-/// are spread over several ways, one that takes them in any order.
+/// The receiving side of a queue pair. It either discards packets that arrive out of order (go-back-N) or, for flows that
+/// are sprayed over several paths, accepts packets in any order.
 #[derive(Clone, Debug)]
 pub struct Receiver {
     /// The next byte, or [`ANY_ORDER`].
     expected: u64,
-    /// When the present gap was reported, in picoseconds, or [`UNTOLD`].
-    told_ps: u64,
+    /// When the current gap was last reported, in picoseconds, or [`UNREPORTED`].
+    reported_ps: u64,
     last_cnp: Option<Time>,
     reordering: Option<Box<Reordering>>,
     unanswered: u16,
 }
 
-// No byte has this number, so that the way in which packets come in order costs nothing more for there
-// being another.
+// No byte has this number, so the comparison with the next byte in order fails for receivers in any order, and the common
+// case needs no check of its own.
 const ANY_ORDER: u64 = u64::MAX;
-const UNTOLD: u64 = u64::MAX;
+const UNREPORTED: u64 = u64::MAX;
 
-/// What has arrived of a flow whose packets overtake each other.
+/// The bytes that have arrived of a flow whose packets overtake each other.
 #[derive(Clone, Debug, Default)]
 struct Reordering {
-    /// Everything before has arrived.
+    /// All bytes before this one have arrived.
     contiguous: u64,
-    /// What has arrived beyond: ends by starts, apart from each other.
+    /// Disjoint ranges that have arrived beyond: their ends by their starts.
     ranges: BTreeMap<u64, u64>,
 }
 
 impl Receiver {
-    /// Nothing has arrived.
+    /// A go-back-N receiver that has received nothing.
     pub fn new() -> Self {
-        let (told_ps, last_cnp, reordering) = (UNTOLD, None, None);
-        Self { expected: 0, told_ps, last_cnp, reordering, unanswered: 0 }
+        let (reported_ps, last_cnp, reordering) = (UNREPORTED, None, None);
+        Self { expected: 0, reported_ps, last_cnp, reordering, unanswered: 0 }
     }
 
-    /// Nothing has arrived, and packets may come in any order: the gaps between them are no losses, so it never
-    /// asks the sender to go back, and while there are gaps it answers every packet.
+    /// A receiver that accepts packets in any order and has received nothing. A gap does not mean a loss, so it never
+    /// requests retransmission; while there are gaps it acknowledges every packet.
     pub fn in_any_order() -> Self {
         Self { expected: ANY_ORDER, reordering: Some(Box::default()), ..Self::new() }
     }
 
-    /// Whether it was made by [`Self::in_any_order`].
+    /// Whether the receiver was created by [`Self::in_any_order`].
     #[inline]
     pub fn takes_any_order(&self) -> bool {
         self.expected == ANY_ORDER
     }
 
-    /// Bytes up to the first that is missing.
+    /// The number of bytes before the first that is missing.
     pub fn received(&self) -> u64 {
         self.reordering.as_ref().map_or(self.expected, |reordering| reordering.contiguous)
     }
 
-    /// `payload` bytes from `sequence` on have arrived; `ends_message` if a message ends with them.
+    /// Handles `payload` bytes from `sequence` on, arriving at `now`; `ends_message` if a message ends with them.
     #[inline]
     pub fn on_data(
         &mut self,
@@ -87,7 +87,7 @@ impl Receiver {
     ) -> Answer {
         if sequence == self.expected {
             self.expected += u64::from(payload);
-            self.told_ps = UNTOLD;
+            self.reported_ps = UNREPORTED;
             self.unanswered += 1;
             if self.unanswered < answering.ack_every && !ends_message {
                 return Answer::None;
@@ -111,7 +111,7 @@ impl Receiver {
         }
     }
 
-    /// Whether a marked packet that arrives at `now` is worth a CNP: one per `interval` and flow.
+    /// Whether to send a CNP for a marked packet that arrives at `now`: at most one per `interval`. Counts it as sent.
     pub fn may_notify(&mut self, now: Time, interval: Duration) -> bool {
         let due = self.last_cnp.is_none_or(|last| now.since(last) >= interval);
         if due {
@@ -122,14 +122,14 @@ impl Receiver {
 
     fn out_of_order(&mut self, now: Time, sequence: u64, answering: &Answering) -> Answer {
         if sequence < self.expected {
-            // Sent again although it had arrived: the sender must learn how far we are.
+            // A retransmission of bytes that had arrived: acknowledge, so that the sender can skip them.
             return Answer::Ack(self.expected);
         }
-        let told = (self.told_ps != UNTOLD).then(|| Time::from_ps(self.told_ps));
-        if told.is_some_and(|told| now.since(told) < answering.nack_interval) {
+        let reported = (self.reported_ps != UNREPORTED).then(|| Time::from_ps(self.reported_ps));
+        if reported.is_some_and(|reported| now.since(reported) < answering.nack_interval) {
             return Answer::None;
         }
-        self.told_ps = now.as_ps();
+        self.reported_ps = now.as_ps();
         Answer::Nack(self.expected)
     }
 }
@@ -140,7 +140,7 @@ impl Reordering {
         if start >= end {
             return;
         }
-        // Swallows what touches it: of the ranges that start no later than it ends, the last ones.
+        // Merge with all ranges that overlap or touch this one.
         while let Some((&other, &other_end)) = self.ranges.range(..=end).next_back()
             && other_end >= start
         {
@@ -171,7 +171,7 @@ mod tests {
     const ANSWERING: Answering = Answering { ack_every: 4, nack_interval: Duration::from_us(500) };
 
     #[test]
-    fn a_gap_is_no_loss_where_packets_come_in_any_order() {
+    fn a_gap_is_not_a_loss_if_packets_may_arrive_in_any_order() {
         let mut receiver = Receiver::in_any_order();
         let mut take = |sequence| receiver.on_data(Time::ZERO, sequence, 100, false, &ANSWERING);
         assert_eq!(take(0), Answer::None);
@@ -183,7 +183,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_order_all_packets_make_the_whole_message(
+        fn a_message_is_complete_after_all_its_packets_in_any_order(
             order in Just((0_u64..40).collect::<Vec<_>>()).prop_shuffle(),
             again in prop::collection::vec(0_u64..40, 0..20),
         ) {

@@ -1,20 +1,20 @@
-//! The sending side of a queue pair: which bytes may go next, and when. The rate comes from a
-//! congestion control, the right to put a packet on the wire from the NIC.
+//! The sending side of a queue pair: which bytes may be sent next, and when. A congestion control sets the rate; the NIC
+//! decides when a packet actually leaves.
 
 use hocket_des::{Duration, Rate, Time};
 
-/// How a computed time becomes a simulated one.
+/// How computed times are rounded to simulated times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rounding {
     /// Up to the next picosecond, so that no link ever carries more than its rate.
     #[default]
     Picoseconds,
-    /// To the nearest nanosecond, half up, as HPCC-style simulators built on ns-3.3x do. Effective rates
-    /// differ by up to some percent: 41 ns instead of 41.44 for 1,036 bytes at 200 Gbps.
+    /// To the nearest nanosecond, half up, as HPCC-style simulators built on ns-3.3x do. Effective rates differ by up to a
+    /// few percent: 1,036 bytes at 200 Gbps take 41 ns instead of 41.44.
     Nanoseconds,
 }
 
-/// How many bytes a queue pair may have under way.
+/// The limit on a queue pair's bytes in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// Payload bytes.
@@ -30,11 +30,11 @@ pub struct Sender {
     sent: u64,
     acknowledged: u64,
     posted: u64,
-    /// Bytes before this may be sent: all that is posted, or what there is credit for.
+    /// Bytes before this may be sent: all that is posted or, on credit, all that is granted.
     limit: u64,
-    /// Where the message that is being sent ends: no packet reaches beyond.
+    /// Where the message that is being sent ends. No packet extends beyond it.
     boundary: u64,
-    /// Bytes under way at most.
+    /// The current limit on bytes in flight.
     window: u64,
     line_bps: u64,
     cap_bps: u64,
@@ -46,7 +46,7 @@ pub struct Sender {
 }
 
 impl Rounding {
-    /// Time for `wire_bytes` at `bps`, which is above zero.
+    /// Transmission time of `wire_bytes` at `bps`, which must be above zero.
     #[inline]
     pub fn time(self, wire_bytes: u32, bps: u64) -> Duration {
         // A frame has fewer than 2^20 bytes: 2^20 × 8 × 10^12 fits in 63 bits.
@@ -68,6 +68,7 @@ impl Sender {
             posted: 0,
             limit: 0,
             boundary: 0,
+            // At least one byte, so that one packet at a time can always be sent.
             window: window.map_or(u64::MAX, |window| window.bytes.max(1)),
             line_bps: line_rate.as_bps(),
             cap_bps: line_rate.as_bps(),
@@ -79,7 +80,7 @@ impl Sender {
         }
     }
 
-    /// Adds a message of `bytes` behind those that are there; returns where in the stream it ends.
+    /// Adds a message of `bytes` at the end of the stream; returns the new end.
     pub fn post(&mut self, bytes: u64) -> u64 {
         if self.sent == self.posted {
             self.boundary = self.posted + bytes;
@@ -91,22 +92,23 @@ impl Sender {
         self.posted
     }
 
-    /// From now on, what is posted may be sent only as [`Self::allow_to`] says.
+    /// Switches to credit: what is posted from now on may be sent only as far as [`Self::allow_to`] allows.
     pub fn set_on_credit(&mut self) {
         self.is_on_credit = true;
     }
 
-    /// There is credit for all bytes before `limit`, which lies where a packet ends: what has been allowed stays so.
+    /// Gives credit for all bytes before `limit`, which must be the end of a packet. Credit is never withdrawn.
     pub fn allow_to(&mut self, limit: u64) {
         self.limit = self.limit.max(limit);
     }
 
-    /// Limits the rate to `cap`, whatever the congestion control says: what the job itself asks for.
+    /// Limits the rate to `cap`, the demand of the job, whatever rate the congestion control allows.
     pub fn set_cap(&mut self, cap: Rate) {
+        // Pacing divides by the rate, so it must not be 0.
         self.cap_bps = cap.as_bps().clamp(1, self.line_bps);
     }
 
-    /// Whether bytes are left to send and window and credit let them go.
+    /// Whether bytes are left to send, and window and credit allow it.
     #[inline]
     pub fn is_open(&self) -> bool {
         self.sent < self.limit && self.sent - self.acknowledged < self.window
@@ -124,25 +126,25 @@ impl Sender {
         self.acknowledged == self.posted
     }
 
-    /// When the pace allows the next packet.
+    /// When pacing allows the next packet.
     #[inline]
     pub fn next_send(&self) -> Time {
         self.next_send
     }
 
-    /// First byte of the next packet.
+    /// The first byte of the next packet.
     #[inline]
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Bytes acknowledged.
+    /// The number of bytes acknowledged.
     #[inline]
     pub fn acknowledged(&self) -> u64 {
         self.acknowledged
     }
 
-    /// Bytes posted.
+    /// The number of bytes posted.
     pub fn posted(&self) -> u64 {
         self.posted
     }
@@ -153,8 +155,9 @@ impl Sender {
         u64::from(mtu).min(self.boundary - self.sent) as u16
     }
 
-    /// A packet of `payload` and `wire` bytes begins to leave at `now`; the next may follow at the pace
-    /// of `control_bps`. Returns whether a message ends here: then [`Self::begin_message`] comes next.
+    /// Updates the state for a packet of `payload` bytes, `wire` bytes with headers, whose transmission begins at `now`; the
+    /// next one is paced at `control_bps`. Returns whether a message ends here and another follows: then the caller must
+    /// call [`Self::begin_message`].
     #[inline]
     pub fn on_sent(&mut self, now: Time, payload: u16, wire: u32, control_bps: u64) -> bool {
         self.sent += u64::from(payload);
@@ -168,13 +171,13 @@ impl Sender {
         self.sent == self.boundary
     }
 
-    /// The message that is to be sent next ends at `end` of the stream.
+    /// Begins the next message, which ends at `end` in the stream.
     pub fn begin_message(&mut self, end: u64) {
         self.boundary = end;
     }
 
-    /// Everything before `acknowledged` has arrived. Returns whether that is more than has been sent since going back:
-    /// the rest need not be sent again, and [`Self::begin_message`] comes next.
+    /// Handles an acknowledgement of all bytes before `acknowledged`. Returns whether that is more than was sent since the
+    /// sender went back: these bytes need not be sent again, and the caller must call [`Self::begin_message`].
     #[inline]
     pub fn on_ack(&mut self, acknowledged: u64) -> bool {
         self.acknowledged = self.acknowledged.max(acknowledged);
@@ -183,30 +186,30 @@ impl Sender {
         skips
     }
 
-    /// The congestion control has a rate of `control_bps`.
+    /// Handles a new rate of the congestion control, `control_bps`.
     #[inline]
     pub fn on_rate(&mut self, control_bps: u64) {
         if self.window_is_scaled && !self.is_held {
-            // Windows of some megabytes × rates of terabits stay below 2^64.
+            // The product stays below 2^64: windows of a few megabytes times rates of terabits per second.
             self.window = (self.full_window * control_bps / self.line_bps).max(1);
         }
     }
 
-    /// Sends nothing until [`Self::release`]: there is no way to the receiver.
+    /// Stops sending until [`Self::release`], because there is no path to the receiver.
     pub fn hold(&mut self) {
         self.is_held = true;
         self.window = 0;
     }
 
-    /// Sends again what the window lets go; the congestion control has a rate of `control_bps`.
+    /// Allows sending again within the window, at the congestion control's rate of `control_bps`.
     pub fn release(&mut self, control_bps: u64) {
         self.is_held = false;
         self.window = self.full_window;
         self.on_rate(control_bps);
     }
 
-    /// The control's rate went from `before` to `after`: the wait after the last packet, of `wire` bytes, changes with
-    /// it (HPCC's pacing follows the rate at once).
+    /// Adapts the time of the next packet to a change of the control's rate from `before` to `after`: the gap after the last
+    /// packet, of `wire` bytes, is that of the new rate. HPCC's pacing follows the rate immediately.
     pub fn move_next_send(&mut self, wire: u32, before: u64, after: u64) {
         let then = self.rounding.time(wire, self.limited(after)).as_ps();
         let until_now = self.rounding.time(wire, self.limited(before)).as_ps();
@@ -214,8 +217,7 @@ impl Sender {
         self.next_send = Time::from_ps(moved.saturating_sub(until_now));
     }
 
-    /// Goes back to `sequence`, the first byte that did not arrive; `boundary` is where its message
-    /// ends.
+    /// Goes back to `sequence`, the first byte that did not arrive, whose message ends at `boundary`.
     pub fn go_back(&mut self, sequence: u64, boundary: u64) {
         self.sent = sequence;
         self.boundary = boundary;
@@ -239,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_acknowledged_is_not_sent_again_even_where_it_ends_in_another_message() {
+    fn acknowledged_bytes_are_not_sent_again_even_if_they_end_in_the_next_message() {
         let mut sender = Sender::new(LINE, None, Rounding::default());
         sender.post(1_500);
         sender.post(2_500);
@@ -255,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_goes_without_credit_and_credit_once_given_stays() {
+    fn nothing_is_sent_without_credit_and_credit_is_never_withdrawn() {
         let mut sender = Sender::new(LINE, None, Rounding::default());
         sender.set_on_credit();
         sender.post(3_000);
@@ -266,6 +268,6 @@ mod tests {
         send(&mut sender);
         assert!(!sender.is_open() && !sender.is_drained());
         sender.go_back(0, 3_000);
-        assert!(sender.is_open(), "sending again takes no more credit");
+        assert!(sender.is_open(), "retransmission needs no further credit");
     }
 }

@@ -1,16 +1,15 @@
-//! What switches write into packets for congestion controls to read: in-band telemetry (INT) in the
-//! widths of HPCC's header (SIGCOMM'19, section 4.1), so that clocks and counters wrap as they do there.
+//! In-band telemetry (INT), which switches write into packets and congestion controls read. Its fields have the widths of
+//! HPCC's header (SIGCOMM'19, section 4.1), so that clocks and counters wrap as they do there.
 //!
-//! Rates travel as a code of four bits. Which rate a code stands for is the fabric's own list, in
-//! [`Format`], so that a fabric of any rates can be told from any other.
+//! A rate is encoded in four bits. Each fabric has its own list of rates, in [`Format`], so that any rates are possible.
 
 use hocket_des::{Rate, Time};
 use thiserror::Error;
 
-/// The most switches on one way whose telemetry a packet carries: HPCC's header has five places.
+/// The largest number of switches whose telemetry a packet carries: HPCC's header has five places.
 pub const MAX_HOPS: usize = 5;
 
-/// The most distinct link rates of one fabric: a code has four bits.
+/// The largest number of distinct link rates of a fabric: a code has four bits.
 pub const MAX_RATES: usize = 16;
 
 const TIME_BITS: u32 = 24;
@@ -20,12 +19,12 @@ const BYTES_SHIFT: u32 = TIME_BITS;
 const QUEUE_SHIFT: u32 = BYTES_SHIFT + BYTES_BITS;
 const RATE_SHIFT: u32 = QUEUE_SHIFT + QUEUE_BITS;
 
-// HPCC section 4.1: sent bytes count in units of 128 bytes, queues in units of 80.
+// HPCC section 4.1: sent bytes are counted in units of 128 bytes, queues in units of 80.
 const BYTES_UNIT: u64 = 128;
 const QUEUE_UNIT: u64 = 80;
 const PS_PER_NS: u64 = 1000;
 
-/// How the telemetry of one fabric reads: its rates, and how coarse its counters are.
+/// The telemetry format of one fabric: its list of rates and the resolution of its counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Format {
     rates: [u64; MAX_RATES],
@@ -33,14 +32,14 @@ pub struct Format {
     multiplier: u64,
 }
 
-/// One of the rates of a [`Format`].
+/// The code of a rate in a [`Format`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateCode(u8);
 
 /// Why a fabric has no telemetry format.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FormatError {
-    /// More rates than codes.
+    /// There are more rates than codes.
     #[error(
         "telemetry: the fabric has more than {MAX_RATES} distinct link rates; {rate} is one too many"
     )]
@@ -48,20 +47,20 @@ pub enum FormatError {
         /// The first rate that got no code.
         rate: Rate,
     },
-    /// A link that moves nothing has no load.
+    /// A link has rate zero, so its load is undefined.
     #[error("telemetry: a link rate is 0 bps; it must be above 0")]
     ZeroRate,
-    /// Counters that count nothing, or whose units overflow.
+    /// The unit of the counters would be zero, or would overflow.
     #[error("telemetry: the unit multiplier is {multiplier}; it must be from 1 to 65536")]
     Multiplier {
-        /// What was given.
+        /// The multiplier that was given.
         multiplier: u64,
     },
 }
 
 impl Format {
-    /// The format of a fabric with these link rates (repeats are welcome), counting sent bytes in 128 ×
-    /// `multiplier` bytes and queues in 80 × `multiplier`.
+    /// The format of a fabric with these link rates, which may repeat. It counts sent bytes in units of 128 × `multiplier`
+    /// bytes and queues in units of 80 × `multiplier` bytes.
     ///
     /// # Errors
     /// If there are more than [`MAX_RATES`] distinct rates, a rate is zero, or the multiplier is zero or above 65536.
@@ -90,16 +89,16 @@ impl Format {
         Ok(format)
     }
 
-    /// The code of a rate of this fabric, or `None` if no link of it has that rate.
+    /// The code of a rate, or `None` if no link of the fabric has that rate.
     pub fn code(&self, rate: Rate) -> Option<RateCode> {
         let known = &self.rates[..usize::from(self.len)];
         let index = known.iter().position(|&bps| bps == rate.as_bps())?;
         Some(RateCode(u8::try_from(index).expect("there are at most 16 rates")))
     }
 
-    /// What a switch writes as a packet begins to leave a port at `now`: `sent_bytes` have left the port before
-    /// it, `queue_bytes` stay behind. Time is told in whole nanoseconds modulo 2²⁴, sent bytes in whole units modulo
-    /// 2²⁰, both rounded down. A queue of 2¹⁶ units or more is told as 2¹⁶ − 1: the longest that can be said.
+    /// The telemetry that a switch writes when a packet begins to leave a port at `now`, after `sent_bytes` of earlier
+    /// packets, leaving `queue_bytes` behind. Time is encoded in nanoseconds modulo 2²⁴ and sent bytes in units modulo 2²⁰,
+    /// both rounded down. A queue of 2¹⁶ units or more is encoded as 2¹⁶ − 1, the largest value.
     #[inline]
     pub fn hop(&self, now: Time, sent_bytes: u64, queue_bytes: u64, rate: RateCode) -> Hop {
         let time = (now.as_ps() / PS_PER_NS) & mask(TIME_BITS);
@@ -108,7 +107,7 @@ impl Format {
         Hop(time | sent << BYTES_SHIFT | queue << QUEUE_SHIFT | u64::from(rate.0) << RATE_SHIFT)
     }
 
-    /// Bits per second of the port that wrote `hop`.
+    /// The rate of the port that wrote `hop`, in bits per second.
     #[inline]
     pub fn rate_bps(&self, hop: Hop) -> u64 {
         self.rates[(hop.0 >> RATE_SHIFT) as usize]
@@ -120,7 +119,7 @@ impl Format {
         (hop.0 >> QUEUE_SHIFT & mask(QUEUE_BITS)) * (QUEUE_UNIT * self.multiplier)
     }
 
-    /// Bytes that left the port between `earlier` and `later`, a multiple of the unit, if fewer than 2²⁰ units did.
+    /// Bytes that left the port between `earlier` and `later`, in whole units; wrong if 2²⁰ units or more did.
     #[inline]
     pub fn bytes_between(&self, earlier: Hop, later: Hop) -> u64 {
         let units = (later.0 >> BYTES_SHIFT).wrapping_sub(earlier.0 >> BYTES_SHIFT);
@@ -128,12 +127,12 @@ impl Format {
     }
 }
 
-/// One switch's word in a packet: when, how much its port had sent, how much was queued, how fast it is.
+/// The telemetry of one switch in a packet, as one word: time, bytes sent, queue and rate of its port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hop(u64);
 
 impl Hop {
-    /// Nanoseconds from `earlier` to this, if fewer than 2²⁴ (16.8 ms) passed.
+    /// Nanoseconds from `earlier` to this; wrong if 2²⁴ (16.8 ms) or more passed.
     #[inline]
     pub fn ns_since(self, earlier: Self) -> u64 {
         self.0.wrapping_sub(earlier.0) & mask(TIME_BITS)
@@ -158,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_switch_writes_is_read_back_in_whole_units() {
+    fn telemetry_is_read_back_in_whole_units() {
         let format = format(8);
         let code = format.code(Rate::from_gbps(100)).expect("a rate of the fabric");
         let before = format.hop(at_ns(1_000), 10_000, 0, code);
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn clock_and_counter_wrap_and_differences_do_not_notice() {
+    fn differences_are_right_across_a_wrap_of_clock_and_counter() {
         let format = format(1);
         let code = format.code(Rate::from_gbps(200)).expect("a rate of the fabric");
         let wrap = 128 << 20;
@@ -184,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_too_long_to_tell_is_the_longest_that_can_be_told() {
+    fn a_queue_too_long_to_encode_saturates() {
         let format = format(1);
         let code = format.code(Rate::from_gbps(200)).expect("a rate of the fabric");
         let hop = format.hop(at_ns(5), 0, 32 << 20, code);
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_without_a_code_is_refused_by_name() {
+    fn a_rate_without_a_code_is_named_in_the_error() {
         let seventeen = (1..=17).map(Rate::from_gbps);
         let error = Format::new(seventeen, 1).expect_err("a code has four bits");
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What holds for every control, whatever the network answers.
+//! Bounds that hold for every control, whatever the feedback of the network.
 
 use hocket_des::{Duration, Rate, Time};
 use hocket_transport::congestion::{dcqcn, dctcp, hpcc, pint, timely};
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 const LINE: Rate = Rate::from_gbps(50);
 const PATH: Path = Path { line_rate: LINE, base_rtt: Duration::from_ns(4320), window: 27_000 };
 
-/// One answer of the network.
+/// One acknowledgement of the network.
 #[derive(Clone, Debug)]
 struct Answer {
     gap_ns: u64,
@@ -18,7 +18,7 @@ struct Answer {
     in_flight: u64,
     marked: bool,
     load: u16,
-    /// For each hop, bytes sent since the last answer and bytes queued.
+    /// For each hop, bytes sent since the last acknowledgement and bytes queued.
     hops: Vec<(u64, u64)>,
 }
 
@@ -62,7 +62,7 @@ fn policies() -> Vec<(Policy, Rate)> {
 
 proptest! {
     #[test]
-    fn no_control_leaves_the_range_from_its_least_rate_to_the_line(
+    fn no_control_leaves_the_range_from_its_minimum_rate_to_the_line_rate(
         answers in prop::collection::vec(answer(), 1..200),
     ) {
         let format = Format::new([LINE], 1).expect("one rate fits");

@@ -1,5 +1,5 @@
-//! The oracle for DCQCN's lazy timers: a sender that keeps them in a queue and fires each at its time,
-//! whether or not anything comes of it.
+//! A test oracle for DCQCN's lazily evaluated timers: a sender that keeps its timers in an event queue and fires each at its
+//! time, even if that has no effect.
 
 use hocket_des::{Duration, EventQueue, Rate, Time};
 use hocket_transport::congestion::dcqcn::{Cut, Parameters};
@@ -13,7 +13,7 @@ const PATH: Path = Path { line_rate: LINE, base_rtt: Duration::from_ns(2080), wi
 enum Timer {
     Alpha,
     Check,
-    /// With the number of cuts when it was armed: a later cut disarms it.
+    /// Contains the number of cuts when the timer was armed: a later cut disarms it.
     Increase(u64),
 }
 
@@ -155,7 +155,7 @@ enum Step {
 fn steps(longest_gap_ns: u64) -> impl Strategy<Value = Vec<(u64, Step)>> {
     let step =
         prop_oneof![Just(Step::Look), Just(Step::Notify), (1_u64..300_000).prop_map(Step::Send)];
-    // Gaps of whole microseconds among them, so that looks coincide with timers.
+    // Some gaps are whole microseconds, so that evaluations coincide with timers.
     let gap =
         prop_oneof![0..longest_gap_ns, (0..=longest_gap_ns / 1_000).prop_map(|us| us * 1_000)];
     prop::collection::vec((gap, step), 1..120)
@@ -187,7 +187,7 @@ prop_compose! {
     }
 }
 
-/// The largest difference between the two in rate or target after any step, in bits per second.
+/// The largest difference in rate or target between both senders after any step, in bits per second.
 fn largest_difference(
     parameters: &Parameters,
     steps: &[(u64, Step)],
@@ -227,13 +227,13 @@ fn largest_difference(
 
 proptest! {
     #[test]
-    fn timers_caught_up_with_are_timers_fired(parameters in parameters(), steps in steps(40_000)) {
-        // At most 40 updates of alpha are caught up with at once: to the last bit.
+    fn lazily_evaluated_timers_equal_timers_in_a_queue(parameters in parameters(), steps in steps(40_000)) {
+        // At most 40 updates of alpha are evaluated at once, so the results are equal to the last bit.
         prop_assert_eq!(largest_difference(&parameters, &steps)?, 0);
     }
 
     #[test]
-    fn long_silences_differ_by_rounding_alone(parameters in parameters(), steps in steps(4_000_000)) {
+    fn after_long_idle_times_only_rounding_differs(parameters in parameters(), steps in steps(4_000_000)) {
         let difference = largest_difference(&parameters, &steps)?;
         prop_assert!(difference <= 2, "{difference} bps");
     }

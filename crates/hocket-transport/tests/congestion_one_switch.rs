@@ -1,9 +1,8 @@
-//! Several senders, one switch, one receiver: completion times of HPCC and TIMELY to the nanosecond as
-//! astra-network-ns3 (8fd3604) gives them. Nothing is random there, so a control that differed in one
-//! rounding would soon be elsewhere.
+//! Several senders, one switch, one receiver: completion times of HPCC and TIMELY equal those of astra-network-ns3 (8fd3604)
+//! to the nanosecond. Nothing is random, so a control that differed in a single rounding would soon diverge.
 //!
-//! The network is as plain as it can be and as that simulator has it: times of sending are rounded to nanoseconds,
-//! events of the same nanosecond come in the order scheduled, and no buffer is ever full.
+//! The network is as simple as possible and follows that simulator: transmission times are rounded to nanoseconds, events of
+//! the same nanosecond come out in the order scheduled, and no buffer is ever full.
 
 use std::collections::VecDeque;
 
@@ -15,7 +14,7 @@ use hocket_transport::{Ack, Control, Path, PhaseProgress, Policy};
 const MESSAGE: u64 = 10_000_000;
 const PAYLOAD: u64 = 1_000;
 
-/// One switch in the middle of links that are all alike.
+/// One switch with identical links.
 struct Network {
     senders: usize,
     rate: Rate,
@@ -24,7 +23,7 @@ struct Network {
     window: u64,
 }
 
-/// What differs in the frames of a policy.
+/// The properties of frames that depend on the policy.
 struct Frames {
     header: u64,
     acknowledgement: u64,
@@ -48,7 +47,7 @@ enum Event {
         packet: Packet,
     },
     PortFree(usize),
-    /// The pace allows the next packet; outdated if the generation is not the last.
+    /// Pacing allows the next packet; outdated if the generation is not the latest.
     Wake {
         sender: usize,
         generation: u32,
@@ -160,7 +159,7 @@ impl Run {
         self.look(port);
     }
 
-    /// Begins to send what there is, if the port is free.
+    /// Begins to send the next packet, if there is one and the port is free.
     fn look(&mut self, port: usize) {
         if self.ports[port].busy {
             return;
@@ -192,7 +191,7 @@ impl Run {
         }
         let rate = sender.control.rate_bps();
         if sender.next_send > self.now {
-            // Also while the window is shut: that decides the order of wakes of the same nanosecond.
+            // Also while the window is closed, since that determines the order of wakes in the same nanosecond.
             if sender.wake.is_none() {
                 self.wake_at(flow, self.senders[flow].next_send);
             }
@@ -251,7 +250,7 @@ impl Run {
     }
 }
 
-/// Time for `wire` bytes, to the nearest nanosecond.
+/// Transmission time of `wire` bytes, rounded to the nearest nanosecond.
 fn gap(wire: u64, bps: u64) -> Duration {
     Duration::from_ns((wire * 8 * 1_000_000_000 + bps / 2) / bps)
 }
@@ -281,7 +280,7 @@ fn hpcc_frames(telemetry_unit: u64) -> Frames {
 }
 
 #[test]
-fn two_flows_under_hpcc_end_when_the_reference_says() {
+fn two_flows_under_hpcc_complete_at_the_times_of_the_reference() {
     let network = two_to_one();
     let policy = Policy::Hpcc(hpcc::Parameters::recommended(network.rate));
     let times = Run::new(network, hpcc_frames(2), policy).completion_times_ns();
@@ -289,7 +288,7 @@ fn two_flows_under_hpcc_end_when_the_reference_says() {
 }
 
 #[test]
-fn seven_flows_under_hpcc_end_when_the_reference_says() {
+fn seven_flows_under_hpcc_complete_at_the_times_of_the_reference() {
     let network = incast_of_seven();
     let policy = Policy::Hpcc(hpcc::Parameters::recommended(network.rate));
     let times = Run::new(network, hpcc_frames(8), policy).completion_times_ns();
@@ -298,7 +297,7 @@ fn seven_flows_under_hpcc_end_when_the_reference_says() {
 }
 
 #[test]
-fn seven_flows_under_hpcc_as_astra_ships_it_end_when_the_reference_says() {
+fn seven_flows_under_hpcc_with_astra_sims_defaults_complete_at_the_times_of_the_reference() {
     let network = incast_of_seven();
     let policy = Policy::Hpcc(hpcc::Parameters {
         additive_increase: Rate::from_bps(50_000_000),
@@ -311,7 +310,7 @@ fn seven_flows_under_hpcc_as_astra_ships_it_end_when_the_reference_says() {
 }
 
 #[test]
-fn two_flows_under_timely_end_when_the_reference_says() {
+fn two_flows_under_timely_complete_at_the_times_of_the_reference() {
     let network = two_to_one();
     let policy = Policy::Timely(timely::Parameters::recommended(network.rate));
     let frames = Frames { header: 44, acknowledgement: 48, windowed: false, telemetry_unit: 1 };

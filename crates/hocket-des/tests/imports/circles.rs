@@ -1,11 +1,11 @@
-//! Files that import each other in a circle, and the way around.
+//! Circular imports between files, and the paths that form the circle.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::paths::{Imports, Sources, imports};
 
-/// For each file on a circle a shortest one through it, if none of those before has the file: the files, and by which path each
-/// names the next.
+/// The circular imports of a crate, each as its files and the paths by which each file names the next. For each file on a
+/// circle it has a shortest circle through that file, unless an earlier one contains the file.
 pub(crate) fn circles(sources: &Sources) -> Vec<String> {
     let imports = imports(sources);
     let mut reported = BTreeSet::new();
@@ -26,7 +26,7 @@ pub(crate) fn circles(sources: &Sources) -> Vec<String> {
     circles
 }
 
-// From `start` back to it, by breadth-first search.
+// A shortest circle from `start` back to `start`, by breadth-first search.
 fn shortest_circle<'a>(imports: &'a Imports, start: &'a String) -> Option<Vec<&'a String>> {
     let mut came_from: BTreeMap<&String, &String> = BTreeMap::new();
     let mut queue = VecDeque::from([start]);
@@ -105,7 +105,7 @@ fn a_re_export_counts_as_the_file_that_it_stands_for() {
 }
 
 #[test]
-fn what_stands_inside_a_macro_counts() {
+fn paths_inside_macros_count() {
     let sources = crate_of(&[
         ("lib.rs", "mod one; mod two;"),
         ("one.rs", "fn name() { println!(\"{}\", [crate::two::NAME]) }"),

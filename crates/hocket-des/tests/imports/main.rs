@@ -1,5 +1,5 @@
-//! Files of a crate import each other in one direction, in every crate of the workspace. Crates cannot import each other in a
-//! circle in the first place: Cargo refuses that.
+//! The files of every crate in the workspace import each other in one direction only. Circular dependencies between crates
+//! need no test, since Cargo rejects them.
 
 mod circles;
 mod paths;
@@ -12,9 +12,9 @@ use circles::circles;
 use paths::Sources;
 
 #[test]
-fn no_files_of_a_crate_import_each_other_in_a_circle() {
+fn no_crate_has_circular_imports_between_its_files() {
     let crates = sources_of_all_crates();
-    assert!(crates.contains_key("hocket-des"), "the crates lie beside this one");
+    assert!(crates.contains_key("hocket-des"), "the crates are in the same folder as this one");
     let mut wrong = Vec::new();
     for (name, sources) in &crates {
         wrong.extend(circles(sources).into_iter().map(|circle| format!("{name}: {circle}")));

@@ -1,5 +1,5 @@
-//! Which files of a crate a file names, read from its syntax: in `use` declarations, re-exports included, and in paths inside
-//! the code and inside macros. Tests, documentation and visibilities do not count.
+//! The files of a crate that a file names, read from its syntax: in `use` declarations including re-exports, and in paths
+//! in the code and inside macros. Tests, documentation and visibilities do not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,18 +15,18 @@ pub(crate) type Imports = BTreeMap<String, BTreeMap<String, String>>;
 
 type ModulePath = Vec<String>;
 
-/// What the modules of a crate say.
+/// The modules and imports of a crate.
 #[derive(Default)]
 struct Crate {
-    /// The file of each module, inline ones included.
+    /// The file of each module, including inline modules.
     files: BTreeMap<ModulePath, String>,
-    /// By module, then name: what the name was imported as.
+    /// By module, then name: the path that the name was imported from.
     bound: BTreeMap<ModulePath, BTreeMap<String, ModulePath>>,
     mentions: Vec<Mention>,
     tests: BTreeSet<ModulePath>,
 }
 
-/// A path as it stands in a module.
+/// A path as written in a module.
 struct Mention {
     module: ModulePath,
     path: ModulePath,
@@ -64,8 +64,8 @@ fn module_of(file: &str) -> ModulePath {
 }
 
 impl Crate {
-    /// The file with what `path` names in `module`, where re-exports are followed to what they stand for; none for a path that
-    /// leaves the crate or names what the module itself has.
+    /// The file that defines what `path` names in `module`, following re-exports; `None` for a path that leaves the crate or
+    /// names an item of the module itself.
     fn file_named(&self, module: &[String], path: &[String]) -> Option<&String> {
         let mut rest = path;
         let mut at = match rest.first()?.as_str() {
@@ -91,7 +91,7 @@ impl Crate {
             return match bound {
                 Some(stands_for) => {
                     let full: ModulePath = stands_for.iter().chain(further).cloned().collect();
-                    // What comes from another crate was named through this file.
+                    // An item of another crate, named through this file.
                     self.file_named(&at, &full).or(self.files.get(&at))
                 }
                 None => self.files.get(&at),
@@ -136,7 +136,7 @@ impl Reader<'_> {
         let path = if name == "self" { prefix.to_vec() } else { joined(prefix, name) };
         let known_as = renamed.or_else(|| path.last().cloned()).expect("an import has a name");
         let names = self.all.bound.entry(self.module.clone()).or_default();
-        // A module's own child is found by itself.
+        // A module's own child is found without an import.
         if path.len() > 1 {
             names.insert(known_as, path.clone());
         }

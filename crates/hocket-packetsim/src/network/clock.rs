@@ -1,15 +1,15 @@
-//! The time of a run, and the events that are still to come.
+//! The simulated time and the events to come.
 
 use hocket_des::{Calendar, Time};
 
 use crate::parts::event::{Event, PackedEvent, Task};
 
-/// Time, which only moves forward, and what will happen.
+/// The simulated time, which only moves forward, and the calendar of events.
 pub(crate) struct Clock {
     pub(crate) now: Time,
-    /// The place of the present event among those of the same time.
+    /// The order of the current event among events of the same time.
     pub(crate) order: u64,
-    /// Events so far.
+    /// The number of events so far.
     pub(crate) events: u64,
     calendar: Calendar<PackedEvent>,
 }
@@ -19,7 +19,7 @@ impl Clock {
         Self { now: Time::ZERO, order: 0, events: 0, calendar: Calendar::new() }
     }
 
-    /// Moves to the next event, if there is one.
+    /// Advances to the next event, if there is one.
     #[inline(always)]
     pub(crate) fn advance(&mut self) -> Option<Event> {
         let (now, order, event) = self.calendar.pop()?;
@@ -29,7 +29,7 @@ impl Clock {
         Some(event.event())
     }
 
-    /// The place of one more event among those of the same time: they come out in this order.
+    /// Takes the order of one more event. Events of the same time come out in ascending order.
     #[inline(always)]
     pub(crate) fn next_order(&mut self) -> u64 {
         self.calendar.next_order()
@@ -43,7 +43,7 @@ impl Clock {
         order
     }
 
-    /// Schedules an event whose order was taken before.
+    /// Schedules an event with an order from [`Self::next_order`].
     #[inline(always)]
     pub(crate) fn schedule_as(&mut self, at: Time, order: u64, event: Event) {
         self.calendar.schedule(at, order, event.packed());
@@ -53,13 +53,13 @@ impl Clock {
         self.schedule(at, Event::Task(task));
     }
 
-    /// An event that is about `ahead` events away.
+    /// An event about `ahead` events in the future, for prefetching.
     #[inline(always)]
     pub(crate) fn upcoming(&self, ahead: usize) -> Option<PackedEvent> {
         self.calendar.upcoming(ahead)
     }
 
-    /// Whether nothing is left to happen.
+    /// Whether no event is left.
     pub(crate) fn is_idle(&self) -> bool {
         self.calendar.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Receiver-driven flows: what receivers know of the messages that come in, and the grants that they send.
+//! Receiver-driven flows: the state of incoming messages at receivers, and the grants that receivers send.
 
 use hocket_des::{Bytes, Rate};
 use hocket_transport::congestion::receiver_driven::{Granter, MessageId, Parameters};
@@ -7,12 +7,12 @@ use crate::network::clock::Clock;
 use crate::parts::event::Event;
 use crate::parts::messages::Messages;
 
-/// All flows that are sent on credit.
+/// All receiver-driven flows.
 #[derive(Default)]
 pub(crate) struct Credits {
-    /// One for each NIC that receives such flows.
+    /// One granter for each NIC that receives such flows.
     granters: Vec<Paced>,
-    /// By flow; of others there is nothing.
+    /// By flow; `None` for flows that are not receiver-driven.
     inbound: Vec<Option<Inbound>>,
 }
 
@@ -24,22 +24,22 @@ struct Paced {
     is_scheduled: bool,
 }
 
-/// What the receiver of a flow knows of it.
+/// The receiver's state of a flow.
 struct Inbound {
     parameters: Parameters,
-    /// Which of the granters.
+    /// Index of the flow's granter.
     granter: u32,
-    /// Everything before has arrived.
+    /// All bytes before this one have arrived.
     received: u64,
-    /// The message that is arriving ends here.
+    /// Where the message that is arriving ends.
     end: u64,
-    /// How the granter knows that message, if it needs grants.
+    /// That message at the granter, if it needs grants.
     message: Option<MessageId>,
-    /// The sender may send all before this.
+    /// The sender may send all bytes before this one.
     granted: u64,
 }
 
-/// The way by which a flow comes in.
+/// The last link of a flow's path, and its packets.
 #[derive(Clone, Copy)]
 pub(crate) struct Inlet {
     /// The link that leads into the NIC.
@@ -50,7 +50,7 @@ pub(crate) struct Inlet {
     pub(crate) wire: Bytes,
 }
 
-/// All before `end` may be sent.
+/// Permission for a flow's sender to send all bytes before `end`.
 #[derive(Clone, Copy)]
 pub(crate) struct Grant {
     pub(crate) flow: u32,
@@ -73,7 +73,7 @@ impl Credits {
         self.inbound[flow as usize] = Some(inbound);
     }
 
-    /// Of a flow, all before `received` has come in. The first packet of one of its `messages` announces it.
+    /// Updates a flow whose bytes before `received` have arrived. The first packet of a message announces it to the granter.
     pub(crate) fn on_data(
         &mut self,
         clock: &mut Clock,
@@ -88,7 +88,7 @@ impl Credits {
             if start == inbound.end {
                 inbound.end = messages.boundary_after(flow, start);
                 let total = inbound.end - start;
-                inbound.granted = start + inbound.parameters.unasked(total, mtu);
+                inbound.granted = start + inbound.parameters.unsolicited_bytes(total, mtu);
                 inbound.message = paced.granter.announce(flow, total, &inbound.parameters);
             }
             inbound.received = received.min(inbound.end);
@@ -100,7 +100,7 @@ impl Credits {
         self.schedule(clock, granter);
     }
 
-    /// What this granter grants now, for which it was scheduled.
+    /// The grant that granter `which` makes now; called by its scheduled event.
     pub(crate) fn grant(&mut self, clock: &Clock, which: u32) -> Option<Grant> {
         let paced = &mut self.granters[which as usize];
         paced.is_scheduled = false;
@@ -110,24 +110,25 @@ impl Credits {
         Some(Grant { flow, end: inbound.granted })
     }
 
-    /// All before this has been granted to the sender of a flow, whether or not it knows; 0 if nothing is.
+    /// The end of what the receiver of a flow has granted, whether or not the grant has reached the sender; 0 without grants.
     pub(crate) fn granted(&self, flow: u32) -> u64 {
         let inbound = self.inbound.get(flow as usize).and_then(Option::as_ref);
         inbound.map_or(0, |inbound| inbound.granted)
     }
 
-    /// Schedules the next grant of this granter, if it has one and it is not scheduled.
+    /// Schedules the next grant of granter `which`, if there is one that is not scheduled yet.
     pub(crate) fn schedule(&mut self, clock: &mut Clock, which: u32) {
         let paced = &mut self.granters[which as usize];
         if !paced.is_scheduled
             && let Some(at) = paced.granter.next_time()
         {
             paced.is_scheduled = true;
+            // The link may have been free for some time already.
             clock.schedule(at.max(clock.now), Event::Grant(which));
         }
     }
 
-    /// What the receiver of a flow on credit knows of it, and its granter.
+    /// The receiver's state of a receiver-driven flow, and its granter.
     fn of(&mut self, id: u32) -> Option<(&mut Inbound, &mut Paced)> {
         let inbound = self.inbound.get_mut(id as usize)?.as_mut()?;
         let paced = &mut self.granters[inbound.granter as usize];

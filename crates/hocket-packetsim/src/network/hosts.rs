@@ -1,4 +1,4 @@
-//! What hosts do: answer data, listen to answers, and send what their queue pairs may.
+//! Hosts: they acknowledge data, react to acknowledgements, and send what their queue pairs may send.
 
 use std::num::NonZeroU32;
 use std::ops::Range;
@@ -14,63 +14,67 @@ use crate::error::PacketRunError;
 use crate::model::Notification;
 use crate::network::credits::{Credits, Grant, Inlet};
 use crate::network::medium::Medium;
-use crate::network::ways::Way;
+use crate::network::paths::FlowPaths;
 use crate::network::wires::Wires;
 use crate::parts::event::Event;
-use crate::parts::flow::{Course, Flow, NOTIFIES, Return, Steering, TELLS};
+use crate::parts::flow::{
+    CongestionState, Flow, REPORTS_ARRIVALS, REPORTS_MARKS, ReceiverState, SenderState,
+};
 use crate::parts::messages::{Message, Messages, Poster};
 use crate::parts::nic::Nic;
 use crate::parts::packet::{self, Header, Kind, Packet};
-use crate::parts::ring::expect;
+use crate::parts::ring::prefetch;
 use crate::parts::spray::Spray;
 use crate::records::{CompletionRow, Recorder, Seen};
 use crate::setup::{FlowSpec, INSIDE_SERVERS, Setup};
 
 /// All hosts: their NICs, and both ends of every flow.
 pub(crate) struct Hosts {
-    /// Those of the run, and that of flows inside servers.
+    /// The policies of the setup, then that of flows inside servers.
     policies: Vec<Policy>,
-    /// By port; that of a switch is empty.
+    /// By port; empty for ports of switches.
     nics: Vec<Nic>,
+    // The state of a flow is split into four arrays, so that a packet touches only the cache lines that it needs.
     pub(crate) flows: Vec<Flow>,
-    pub(crate) steering: Vec<Steering>,
-    courses: Vec<Course>,
-    pub(crate) returns: Vec<Return>,
-    /// By flow: congestion notification packets that its receiver sent.
+    pub(crate) congestion: Vec<CongestionState>,
+    sender_states: Vec<SenderState>,
+    pub(crate) receiver_states: Vec<ReceiverState>,
+    /// By flow: the number of CNPs that its receiver sent.
     cnps: Vec<u32>,
     sprays: Vec<Spray>,
     pub(crate) messages: Messages,
-    /// Flows of which something may be complete, each with [`ARRIVED`] or without it.
+    /// Flows that may have a complete message, or with the bit [`ARRIVED`] a message that has arrived.
     due: Vec<u32>,
-    /// Where some flow is receiver-driven.
+    /// The grants of receivers, if some flow is receiver-driven.
     credits: Option<Box<Credits>>,
 }
 
-/// What may be complete of a flow.
+/// A flow whose messages must be checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
-    /// Messages whose last byte may have arrived.
+    /// The last byte of a message may have arrived.
     Arrival(u32),
-    /// Messages whose last byte may be acknowledged.
+    /// The last byte of a message may be acknowledged.
     Completion(u32),
 }
 
-// In the list of what is due: messages that have arrived, not such that are acknowledged.
+// In `due`, marks an arrival as opposed to a completion.
 const ARRIVED: u32 = 1 << 31;
 
 impl Hosts {
-    /// The hosts of a fabric, without flows.
+    /// The hosts of a fabric, still without flows.
     pub(crate) fn new(setup: &Setup<'_>, wires: &Wires) -> Self {
         let (flows, arithmetic) = (setup.flows.len(), setup.model.arithmetic);
         let nics = wires.ports.iter();
-        let nics = nics.map(|port| Nic::new(arithmetic.listed().filter(|_| port.from_host)));
+        let nics =
+            nics.map(|port| Nic::new(arithmetic.queue_pair_list().filter(|_| port.from_host)));
         Self {
             policies: setup.policies.iter().cloned().chain([INSIDE_SERVERS]).collect(),
             nics: nics.collect(),
             flows: Vec::with_capacity(flows),
-            steering: Vec::with_capacity(flows),
-            courses: Vec::with_capacity(flows),
-            returns: Vec::with_capacity(flows),
+            congestion: Vec::with_capacity(flows),
+            sender_states: Vec::with_capacity(flows),
+            receiver_states: Vec::with_capacity(flows),
             cnps: vec![0; flows],
             sprays: Vec::new(),
             messages: Messages::new(flows),
@@ -79,15 +83,18 @@ impl Hosts {
         }
     }
 
-    /// Adds the next flow, which goes this way.
+    /// Adds the next flow, which takes these paths.
+    ///
+    /// # Errors
+    /// If the parameters of its policy do not suit the path, or its telemetry does not work on these paths.
     pub(crate) fn add_flow(
         &mut self,
         setup: &Setup<'_>,
         wires: &Wires,
         spec: &FlowSpec,
-        way: Way,
+        paths: FlowPaths,
     ) -> Result<(), PacketRunError> {
-        let Way { forth, back, switches, path, window } = way;
+        let FlowPaths { forward, reverse, switches, path, window } = paths;
         let index = self.flows.len();
         let (frames, policy) = (setup.frames_of(spec), setup.policy_of(spec));
         let governed_by = if setup.is_inside(spec) { setup.policies.len() } else { spec.policy };
@@ -115,13 +122,13 @@ impl Hosts {
             WindowRule::PathFull { scaled } => Some(Window { bytes: path.window, scaled }),
             WindowRule::Bytes(bytes) => Some(Window { bytes, scaled: false }),
         };
-        let nic = wires.routes[forth[0] as usize];
+        let nic = wires.routes[forward[0] as usize];
         let slot = self.nics[nic as usize].add(index as u32, spec.priority);
         let rounding = setup.model.arithmetic.rounding();
         self.flows.push(Flow {
             sender: Sender::new(path.line_rate, window, rounding),
             milestone: u64::MAX,
-            route: forth[0],
+            route: forward[0],
             nic,
             slot,
             policy: governed_by as u16,
@@ -131,36 +138,36 @@ impl Hosts {
             priority: spec.priority,
             header,
             moves_next_send: Control::moves_next_send(policy),
-            hears_acks: matches!(
+            uses_acks: matches!(
                 policy,
                 Policy::Dctcp(_) | Policy::Timely(_) | Policy::Hpcc(_) | Policy::Pint(_)
             ),
             is_adaptive: matches!(policy, Policy::Dcqcn(parameters) if parameters.adaptive),
         });
         if is_sprayed {
-            self.sprays.push(Spray::new(forth, setup.seed, index));
+            self.sprays.push(Spray::new(forward, setup.seed, index));
         }
         let place = NonZeroU32::new(self.sprays.len() as u32);
         let spray = place.filter(|_| is_sprayed);
-        self.courses.push(Course { phase: PhaseProgress::default(), spray });
-        self.steering.push(Steering { control: Control::new(policy, &path), path });
-        self.returns.push(Return {
+        self.sender_states.push(SenderState { phase: PhaseProgress::default(), spray });
+        self.congestion.push(CongestionState { control: Control::new(policy, &path), path });
+        self.receiver_states.push(ReceiverState {
             receiver: if is_sprayed { Receiver::in_any_order() } else { Receiver::new() },
-            route: back,
-            nic: wires.routes[back as usize],
+            route: reverse,
+            nic: wires.routes[reverse as usize],
             marks: 0,
             wire: (frames.ack + extra).max(frames.minimum),
             priority: spec.priority,
-            wants: if matches!(policy, Policy::Dcqcn(_)) { NOTIFIES } else { 0 },
+            reports: if matches!(policy, Policy::Dcqcn(_)) { REPORTS_MARKS } else { 0 },
         });
         if let Policy::ReceiverDriven(parameters) = policy {
-            let last = wires.routes[back as usize - 1];
+            let last = wires.routes[reverse as usize - 1];
             self.put_on_credit(setup, wires, index as u32, *parameters, last);
         }
         Ok(())
     }
 
-    // The last link of the flow's way is `last`.
+    // `last` is the last link of the flow's path.
     fn put_on_credit(
         &mut self,
         setup: &Setup<'_>,
@@ -177,9 +184,9 @@ impl Hosts {
         self.credits.get_or_insert_default().add(id, parameters, inlet);
     }
 
-    // --- what jobs and messages ask for ---
+    // --- messages and phases ---
 
-    /// Adds a message of `bytes` to what a flow has to send; `poster` is told when it is complete.
+    /// Queues a message of `bytes` on a flow; `poster` is notified when it is complete.
     pub(crate) fn post(&mut self, medium: &mut Medium<'_>, id: u32, bytes: u64, poster: Poster) {
         let flow = &mut self.flows[id as usize];
         let end = flow.sender.post(bytes);
@@ -190,22 +197,22 @@ impl Hosts {
         }
         let flow = &self.flows[id as usize];
         let (nic, slot) = (flow.nic, flow.slot);
-        self.nics[nic as usize].list(slot);
+        self.nics[nic as usize].activate(slot);
         self.update_turn(medium, id);
-        self.look(medium, nic);
+        self.try_send(medium, nic);
     }
 
-    /// A phase of a flow's job begins, in which it sends so many `bytes`, data no faster than `rate`.
+    /// Begins a phase of a flow's job, in which the flow sends `bytes` bytes of data at most at `rate`.
     pub(crate) fn begin_phase(&mut self, id: usize, bytes: u64, rate: Rate) {
         let flow = &mut self.flows[id];
         flow.set_data_rate(rate);
-        self.courses[id].phase = PhaseProgress { sent: flow.sender.posted(), total: bytes };
+        self.sender_states[id].phase = PhaseProgress { sent: flow.sender.posted(), total: bytes };
     }
 
-    /// A flow will send so many `bytes` more. What it sends without a rest is one phase.
+    /// Adds `bytes` to the current phase of a flow, or begins a new phase if everything sent before is acknowledged.
     pub(crate) fn extend_phase(&mut self, id: u32, bytes: u64) {
         let sender = &self.flows[id as usize].sender;
-        let phase = &mut self.courses[id as usize].phase;
+        let phase = &mut self.sender_states[id as usize].phase;
         if sender.is_done() {
             *phase = PhaseProgress { sent: sender.posted(), total: bytes };
         } else {
@@ -213,97 +220,97 @@ impl Hosts {
         }
     }
 
-    /// From now on, messages of these flows count as arrived before they are acknowledged.
-    pub(crate) fn tell_of_arrivals(&mut self, flows: Range<usize>) {
-        for returns in &mut self.returns[flows] {
-            returns.wants |= TELLS;
+    /// Turns on reports of arrivals for these flows: posters are notified when a message arrives, before it is acknowledged.
+    pub(crate) fn report_arrivals(&mut self, flows: Range<usize>) {
+        for state in &mut self.receiver_states[flows] {
+            state.reports |= REPORTS_ARRIVALS;
         }
     }
 
-    /// Whether something may be complete of some flow.
+    /// Whether some flow's messages must be checked.
     #[inline(always)]
     pub(crate) fn has_due(&self) -> bool {
         !self.due.is_empty()
     }
 
-    /// Takes out a flow of which something may be complete.
+    /// Takes out a flow whose messages must be checked.
     pub(crate) fn take_due(&mut self) -> Option<Due> {
         let entry = self.due.pop()?;
         let flow = entry & !ARRIVED;
         Some(if entry == flow { Due::Completion(flow) } else { Due::Arrival(flow) })
     }
 
-    /// Records the complete messages of a flow, and tells whoever posted them.
+    /// Records the complete messages of a flow and notifies their posters.
     pub(crate) fn complete(
         &mut self,
         now: Time,
         recorder: &mut Recorder,
         id: u32,
-        mut tell: impl FnMut(Poster),
+        mut notify: impl FnMut(Poster),
     ) {
         let acknowledged = self.flows[id as usize].sender.acknowledged();
         while let Some(message) = self.messages.take_complete(id, acknowledged) {
             let Message { bytes, posted, poster, .. } = message;
             let row = CompletionRow { flow: id, bytes, start: posted, end: now };
             recorder.complete(row, self.seen(recorder, id));
-            tell(poster);
+            notify(poster);
         }
         self.flows[id as usize].milestone = self.messages.milestone(id);
     }
 
-    /// Tells whoever posted them of the messages of a flow that have arrived.
-    pub(crate) fn arrived(&mut self, id: u32, mut tell: impl FnMut(Poster)) {
-        let received = self.returns[id as usize].receiver.received();
+    /// Notifies the posters of a flow's messages that have arrived.
+    pub(crate) fn arrived(&mut self, id: u32, mut notify: impl FnMut(Poster)) {
+        let received = self.receiver_states[id as usize].receiver.received();
         while let Some(message) = self.messages.note_arrival(id, received) {
-            tell(message.poster);
+            notify(message.poster);
         }
     }
 
-    // --- what can be seen of flows ---
+    // --- state of flows ---
 
-    /// What happened to a flow so far.
+    /// The counts of a flow so far.
     pub(crate) fn seen(&self, recorder: &Recorder, id: u32) -> Seen {
-        let (marks, cnps) = (self.returns[id as usize].marks, self.cnps[id as usize]);
+        let (marks, cnps) = (self.receiver_states[id as usize].marks, self.cnps[id as usize]);
         let rate_cuts = self.rate_cuts(id);
         Seen { marks, cnps, rate_cuts, retransmissions: recorder.retransmissions(id) }
     }
 
-    /// How often its congestion control cut the rate of a flow.
+    /// How often congestion control cut the rate of a flow.
     pub(crate) fn rate_cuts(&self, id: u32) -> u64 {
-        self.steering[id as usize].control.cuts()
+        self.congestion[id as usize].control.cuts()
     }
 
-    /// By flow: the rate that its congestion control last allowed.
+    /// By flow: the rate that congestion control last allowed.
     pub(crate) fn rates_bps(&self) -> Vec<u64> {
-        self.steering.iter().map(|its| its.control.rate_bps()).collect()
+        self.congestion.iter().map(|state| state.control.rate_bps()).collect()
     }
 
-    /// The rate that the congestion control of a flow allows at `now`, 0 where nothing is left to send or to be acknowledged.
+    /// The rate that congestion control allows a flow at `now`; 0 if nothing is left to send or to be acknowledged.
     ///
-    /// A control's timers are caught up with only when somebody looks. A copy looks here: the adaptive form of
-    /// DCQCN reads how far its phase is when it does, so that looking more often would change the run.
+    /// A control evaluates its timers lazily. This evaluates them on a copy, because the adaptive form of DCQCN reads the
+    /// progress of its phase whenever it evaluates them: sampling the original would change the run.
     pub(crate) fn allowed_bps(&self, now: Time, id: u32) -> u64 {
         let flow = &self.flows[id as usize];
         if flow.sender.is_done() {
             return 0;
         }
-        let course = &self.courses[id as usize];
+        let sender_state = &self.sender_states[id as usize];
         let policy = &self.policies[usize::from(flow.policy)];
-        let sent = flow.sender.sent().saturating_sub(course.phase.sent);
-        let Steering { mut control, path } = self.steering[id as usize].clone();
-        let progress = PhaseProgress { sent, total: course.phase.total };
+        let sent = flow.sender.sent().saturating_sub(sender_state.phase.sent);
+        let CongestionState { mut control, path } = self.congestion[id as usize].clone();
+        let progress = PhaseProgress { sent, total: sender_state.phase.total };
         control.catch_up(policy, &path, now, progress);
         control.rate_bps()
     }
 
-    /// All before this has been granted to the sender of a flow, whether or not it knows; 0 if nothing is.
+    /// The end of what the receiver of a flow has granted, whether or not the grant has reached the sender; 0 without grants.
     pub(crate) fn granted(&self, id: u32) -> u64 {
         self.credits.as_ref().map_or(0, |credits| credits.granted(id))
     }
 
-    /// Where the routes of a flow's data begin.
-    pub(crate) fn ways_of(&self, id: u32) -> Vec<u32> {
-        match self.courses[id as usize].spray {
+    /// The routes of a flow's data: several if it is sprayed.
+    pub(crate) fn forward_routes(&self, id: u32) -> Vec<u32> {
+        match self.sender_states[id as usize].spray {
             Some(spray) => self.sprays[spray.get() as usize - 1].routes.clone(),
             None => vec![self.flows[id as usize].route],
         }
@@ -311,54 +318,55 @@ impl Hosts {
 
     // --- failures ---
 
-    /// A flow has no way: it sends nothing until it [has one](Self::release).
+    /// Stops a flow that has no path, until [`Self::release`].
     pub(crate) fn hold(&mut self, medium: &Medium<'_>, id: u32) {
         self.flows[id as usize].sender.hold();
         self.update_turn(medium, id);
     }
 
-    /// A flow that was held has a way again.
+    /// Lets a flow that was held send again.
     pub(crate) fn release(&mut self, id: u32) {
-        let allowed = self.steering[id as usize].control.rate_bps();
+        let allowed = self.congestion[id as usize].control.rate_bps();
         self.flows[id as usize].sender.release(allowed);
     }
 
-    /// A flow takes other routes from now on, which begin at `forth`, and that of its answers at `back`.
-    pub(crate) fn reroute(&mut self, wires: &Wires, id: u32, forth: Vec<u32>, back: u32) {
-        let nic = wires.routes[forth[0] as usize];
+    /// Moves a flow to the routes `forward`, and its acknowledgements to the route `reverse`.
+    pub(crate) fn reroute(&mut self, wires: &Wires, id: u32, forward: Vec<u32>, reverse: u32) {
+        let nic = wires.routes[forward[0] as usize];
         let flow = &mut self.flows[id as usize];
-        flow.route = forth[0];
+        flow.route = forward[0];
         if flow.nic != nic {
             self.nics[flow.nic as usize].finish(flow.slot);
             flow.slot = self.nics[nic as usize].add(id, flow.priority);
             flow.nic = nic;
-            self.nics[nic as usize].list(flow.slot);
+            self.nics[nic as usize].activate(flow.slot);
         }
-        if let Some(spray) = self.courses[id as usize].spray {
-            self.sprays[spray.get() as usize - 1].replace(forth);
+        if let Some(spray) = self.sender_states[id as usize].spray {
+            self.sprays[spray.get() as usize - 1].replace(forward);
         }
-        self.returns[id as usize].route = back;
+        self.receiver_states[id as usize].route = reverse;
     }
 
-    /// The next answer that waits at a port is lost with its link.
+    /// Removes the next acknowledgement that waits at a port, whose link has failed.
     pub(crate) fn discard_answer(&mut self, port: u32) -> Option<Packet> {
         let answers = &mut self.nics[port as usize].answers;
         if answers.is_empty() { None } else { Some(answers.pop_front()) }
     }
 
-    /// Sends again what a flow has sent from `sequence` on.
+    /// Makes a flow retransmit from `sequence` on, up to which everything has arrived.
     pub(crate) fn go_back(&mut self, medium: &mut Medium<'_>, id: u32, sequence: u64) {
         let flow = &mut self.flows[id as usize];
+        // Everything before the missing byte has arrived, so a NACK also acknowledges it.
         flow.sender.on_ack(sequence);
         let boundary = self.messages.boundary_after(id, sequence);
         flow.sender.go_back(sequence, boundary);
         let nic = flow.nic;
         medium.recorder.went_back(id);
         self.update_turn(medium, id);
-        self.look(medium, nic);
+        self.try_send(medium, nic);
     }
 
-    /// Tells the sender of a flow once more what it may send, in case that was lost.
+    /// Repeats the last grant to the sender of a flow, in case it was lost.
     pub(crate) fn repeat_grant(&mut self, medium: &mut Medium<'_>, id: u32) {
         let granted = self.granted(id);
         if granted > self.flows[id as usize].sender.acknowledged() {
@@ -366,15 +374,15 @@ impl Hosts {
         }
     }
 
-    // --- what comes in ---
+    // --- arriving packets ---
 
-    /// A packet has come to its end.
+    /// Handles a packet that has arrived at its destination.
     pub(crate) fn take_in(&mut self, medium: &mut Medium<'_>, packet: &Packet) {
         match packet.kind {
             Kind::Data => {
                 self.take_data(medium, packet);
                 if let Some(credits) = &mut self.credits {
-                    let received = self.returns[packet.flow as usize].receiver.received();
+                    let received = self.receiver_states[packet.flow as usize].receiver.received();
                     let (clock, mtu) = (&mut medium.clock, medium.model.frames.mtu);
                     credits.on_data(clock, &self.messages, packet.flow, received, mtu);
                 }
@@ -383,7 +391,7 @@ impl Hosts {
             Kind::Nack => self.take_nack(medium, packet),
             Kind::Cnp => self.take_cnp(medium, packet),
             Kind::Grant => self.take_grant(medium, packet),
-            Kind::Pause | Kind::Resume => unreachable!("PAUSE frames are for ports"),
+            Kind::Pause | Kind::Resume => unreachable!("the network handles PAUSE frames"),
             Kind::Lost => unreachable!("a lost packet never arrives"),
         }
     }
@@ -391,64 +399,63 @@ impl Hosts {
     #[inline(always)]
     fn take_data(&mut self, medium: &mut Medium<'_>, packet: &Packet) {
         let (model, now) = (medium.model, medium.clock.now);
-        let returns = &mut self.returns[packet.flow as usize];
-        returns.marks += u32::from(packet.is_marked());
-        let nic = returns.nic;
-        if returns.wants & NOTIFIES != 0
+        let state = &mut self.receiver_states[packet.flow as usize];
+        state.marks += u32::from(packet.is_marked());
+        let nic = state.nic;
+        if state.reports & REPORTS_MARKS != 0
             && packet.is_marked()
             && let Notification::Packets { interval, priority } = model.notification
-            && returns.receiver.may_notify(now, interval)
+            && state.receiver.may_notify(now, interval)
         {
             self.cnps[packet.flow as usize] += 1;
             let wire = model.frames.ack;
-            let cnp = Packet::new(Kind::Cnp, packet.flow, returns.route + 1, wire, priority);
+            let cnp = Packet::new(Kind::Cnp, packet.flow, state.route + 1, wire, priority);
             self.nics[nic as usize].answers.push_back(cnp);
         }
-        let answer = returns.receiver.on_data(
+        let answer = state.receiver.on_data(
             now,
-            packet.sequence(returns.receiver.received()),
+            packet.sequence(state.receiver.received()),
             packet.payload,
             packet.ends_message(),
             &model.answering,
         );
-        let may_end = packet.ends_message() || returns.receiver.takes_any_order();
-        if may_end && returns.wants & TELLS != 0 {
+        let may_end = packet.ends_message() || state.receiver.takes_any_order();
+        if may_end && state.reports & REPORTS_ARRIVALS != 0 {
             self.due.push(packet.flow | ARRIVED);
         }
         let (kind, sequence) = match answer {
             Answer::None => {
-                medium.telemetry.give_up(packet);
-                return self.look(medium, nic);
+                medium.telemetry.free_place(packet);
+                return self.try_send(medium, nic);
             }
             Answer::Ack(sequence) => (Kind::Ack, sequence),
             Answer::Nack(sequence) => (Kind::Nack, sequence),
         };
-        let mut reply =
-            Packet::new(kind, packet.flow, returns.route + 1, returns.wire, returns.priority);
+        let mut reply = Packet::new(kind, packet.flow, state.route + 1, state.wire, state.priority);
         reply.set_sequence(sequence);
         reply.meta = packet.meta;
         reply.set_header(packet.header());
         reply.set_echo(packet.is_marked());
         self.nics[nic as usize].answers.push_back(reply);
-        self.look(medium, nic);
+        self.try_send(medium, nic);
     }
 
     fn take_ack(&mut self, medium: &mut Medium<'_>, packet: &Packet) {
         let now = medium.clock.now;
         let flow = &mut self.flows[packet.flow as usize];
-        let Steering { control, path } = &mut self.steering[packet.flow as usize];
+        let CongestionState { control, path } = &mut self.congestion[packet.flow as usize];
         let policy = &self.policies[usize::from(flow.policy)];
         let before = control.rate_bps();
         let marked = packet.echoes_mark();
-        let course = &self.courses[packet.flow as usize];
-        let progress = flow.progress(course);
+        let sender_state = &self.sender_states[packet.flow as usize];
+        let progress = flow.progress(sender_state);
         control.catch_up(policy, path, now, progress);
         let was_open = flow.sender.is_open();
         let skips = flow.sender.on_ack(packet.sequence(flow.sender.acknowledged()));
         if marked && medium.model.notification == Notification::InAcks {
             control.on_cnp(policy, path, now);
         }
-        if flow.hears_acks {
+        if flow.uses_acks {
             let ack = medium.telemetry.read(packet, now, &flow.sender);
             control.on_ack(policy, path, &ack);
         }
@@ -472,32 +479,32 @@ impl Hosts {
         if flow.sender.acknowledged() >= flow.milestone {
             self.due.push(packet.flow);
         }
-        // For most acknowledgements nothing changes about when the flow may send.
+        // Most acknowledgements do not change when the flow may send, so the NIC need not be updated.
         let is_done = flow.sender.is_done();
         may_turn |= skips || is_done || flow.sender.is_open() != was_open;
-        medium.telemetry.give_up(packet);
+        medium.telemetry.free_place(packet);
         if may_turn {
             self.update_turn(medium, packet.flow);
         }
-        if self.nics[nic as usize].wants_a_look(now) {
-            self.look(medium, nic);
+        if self.nics[nic as usize].needs_attention(now) {
+            self.try_send(medium, nic);
         }
     }
 
     fn take_cnp(&mut self, medium: &Medium<'_>, packet: &Packet) {
         let now = medium.clock.now;
         let flow = &mut self.flows[packet.flow as usize];
-        let Steering { control, path } = &mut self.steering[packet.flow as usize];
+        let CongestionState { control, path } = &mut self.congestion[packet.flow as usize];
         let policy = &self.policies[usize::from(flow.policy)];
-        let course = &self.courses[packet.flow as usize];
-        let progress = flow.progress(course);
+        let sender_state = &self.sender_states[packet.flow as usize];
+        let progress = flow.progress(sender_state);
         control.catch_up(policy, path, now, progress);
         control.on_cnp(policy, path, now);
         flow.sender.on_rate(control.rate_bps());
     }
 
     fn take_nack(&mut self, medium: &mut Medium<'_>, packet: &Packet) {
-        medium.telemetry.give_up(packet);
+        medium.telemetry.free_place(packet);
         let acknowledged = self.flows[packet.flow as usize].sender.acknowledged();
         self.go_back(medium, packet.flow, packet.sequence(acknowledged));
     }
@@ -508,52 +515,53 @@ impl Hosts {
         let nic = flow.nic;
         flow.sender.allow_to(packet.sequence(flow.sender.sent()));
         self.update_turn(medium, packet.flow);
-        if self.nics[nic as usize].wants_a_look(medium.clock.now) {
-            self.look(medium, nic);
+        if self.nics[nic as usize].needs_attention(medium.clock.now) {
+            self.try_send(medium, nic);
         }
     }
 
-    /// This granter may grant a packet.
+    /// Lets granter `which` grant a packet.
     pub(crate) fn grant(&mut self, medium: &mut Medium<'_>, which: u32) {
-        let credits = self.credits.as_mut().expect("an event of grants comes from them");
+        let credits = self.credits.as_mut().expect("only credits schedule grant events");
         if let Some(grant) = credits.grant(&medium.clock, which) {
             self.send_grant(medium, grant);
         }
-        let credits = self.credits.as_mut().expect("they are still there");
+        let credits = self.credits.as_mut().expect("sending a grant removes no credits");
         credits.schedule(&mut medium.clock, which);
     }
 
     fn send_grant(&mut self, medium: &mut Medium<'_>, grant: Grant) {
-        let returns = &self.returns[grant.flow as usize];
-        let (nic, wire) = (returns.nic, medium.model.frames.ack);
-        let (route, priority) = (returns.route + 1, returns.priority);
+        let state = &self.receiver_states[grant.flow as usize];
+        let (nic, wire) = (state.nic, medium.model.frames.ack);
+        let (route, priority) = (state.route + 1, state.priority);
         let mut packet = Packet::new(Kind::Grant, grant.flow, route, wire, priority);
         packet.set_sequence(grant.end);
         self.nics[nic as usize].answers.push_back(packet);
-        self.look(medium, nic);
+        self.try_send(medium, nic);
     }
 
-    // --- what goes out ---
+    // --- leaving packets ---
 
-    /// A NIC's timer has run out.
+    /// Handles the pacing timer of a NIC, unless it has been set anew since.
     #[inline]
     pub(crate) fn wake(&mut self, medium: &mut Medium<'_>, port: u32) {
         let nic = &mut self.nics[port as usize];
         if nic.wake == Some((medium.clock.now, medium.clock.order)) {
             nic.wake = None;
-            self.look(medium, port);
+            self.try_send(medium, port);
         }
     }
 
-    /// Sends what the port of a host may send now, or sees to it that the port is looked at when it is free.
+    /// Sends the next packet of a host's port if it may send now; if it is busy, schedules an event for when it becomes
+    /// free.
     #[inline(always)]
-    pub(crate) fn look(&mut self, medium: &mut Medium<'_>, port: u32) {
+    pub(crate) fn try_send(&mut self, medium: &mut Medium<'_>, port: u32) {
         if medium.may_send(port) {
             self.send(medium, port);
         }
     }
 
-    /// Sends what a port that is not busy may send.
+    /// Sends the next packet of a port that is not busy: acknowledgements go before data.
     fn send(&mut self, medium: &mut Medium<'_>, port: u32) {
         let holds_acks = medium.model.pause_holds_acks;
         let nic = &mut self.nics[port as usize];
@@ -571,15 +579,15 @@ impl Hosts {
                 None => return self.set_wake(medium, port),
             }
         }
-        self.see_to_next(medium, port);
+        self.schedule_next(medium, port);
     }
 
-    /// A packet has begun to leave a host: what comes after it?
+    /// Schedules the next transmission after a packet has begun to leave a host.
     #[inline]
-    fn see_to_next(&mut self, medium: &mut Medium<'_>, port: u32) {
+    fn schedule_next(&mut self, medium: &mut Medium<'_>, port: u32) {
         let nic = &self.nics[port as usize];
         if !nic.answers.is_empty() || nic.has_eligible() || nic.sets_timer_when_free() {
-            medium.look_when_free(port);
+            medium.schedule_free(port);
         } else {
             self.set_wake(medium, port);
         }
@@ -593,7 +601,7 @@ impl Hosts {
         }
     }
 
-    /// The pace of a flow allows it to send at `at`: a later timer is set anew.
+    /// Moves the pacing timer of a NIC forward to `at`, if it is set for later.
     fn wake_earlier(&mut self, medium: &mut Medium<'_>, port: u32, at: Time) {
         let nic = &mut self.nics[port as usize];
         if nic.wake.is_some_and(|(set, _)| at < set) {
@@ -602,7 +610,7 @@ impl Hosts {
         }
     }
 
-    /// Tells the NIC whether a flow may send, and when.
+    /// Updates at the NIC whether a flow may send, and when.
     #[inline]
     pub(crate) fn update_turn(&mut self, medium: &Medium<'_>, id: u32) {
         let flow = &self.flows[id as usize];
@@ -622,10 +630,10 @@ impl Hosts {
     fn send_data(&mut self, medium: &mut Medium<'_>, port: u32, id: u32) {
         let now = medium.clock.now;
         let flow = &mut self.flows[id as usize];
-        let Steering { control, path } = &mut self.steering[id as usize];
+        let CongestionState { control, path } = &mut self.congestion[id as usize];
         let policy = &self.policies[usize::from(flow.policy)];
-        let course = &self.courses[id as usize];
-        let progress = flow.progress(course);
+        let sender_state = &self.sender_states[id as usize];
+        let progress = flow.progress(sender_state);
         let before = control.rate_bps();
         control.catch_up(policy, path, now, progress);
         if control.rate_bps() != before {
@@ -633,7 +641,7 @@ impl Hosts {
         }
         let payload = flow.sender.next_payload(flow.mtu);
         let wire = payload + flow.overhead;
-        let route = match course.spray {
+        let route = match sender_state.spray {
             None => flow.route,
             Some(spray) => self.sprays[spray.get() as usize - 1].next(),
         };
@@ -657,7 +665,7 @@ impl Hosts {
         self.update_turn(medium, id);
     }
 
-    /// The next packet is of another message than the last one.
+    /// Begins the next message of a flow, of which the next packet will be the first.
     fn begin_message(&mut self, medium: &Medium<'_>, id: u32) {
         let sent = self.flows[id as usize].sender.sent();
         let boundary = self.messages.boundary_after(id, sent);
@@ -665,7 +673,7 @@ impl Hosts {
         self.begin_on_credit(medium, id);
     }
 
-    /// A message of a flow is next. Where receivers grant, its first bytes go unasked.
+    /// If a flow is receiver-driven, allows the unscheduled first bytes of its next message.
     #[cold]
     fn begin_on_credit(&mut self, medium: &Medium<'_>, id: u32) {
         let flow = &mut self.flows[id as usize];
@@ -673,38 +681,38 @@ impl Hosts {
             return;
         };
         if let Some(message) = self.messages.holding(id, flow.sender.sent()) {
-            let unasked = parameters.unasked(message.bytes, medium.model.frames.mtu);
-            flow.sender.allow_to(message.end - message.bytes + unasked);
+            let unsolicited = parameters.unsolicited_bytes(message.bytes, medium.model.frames.mtu);
+            flow.sender.allow_to(message.end - message.bytes + unsolicited);
         }
     }
 
-    // --- memory that will be needed ---
+    // --- prefetching ---
 
-    /// Asks for the flow that a NIC will send next to be brought near.
+    /// Prefetches the flow that a NIC will send next.
     #[inline]
-    pub(crate) fn expect_next(&self, port: u32) {
+    pub(crate) fn prefetch_next(&self, port: u32) {
         if let Some(flow) = self.nics[port as usize].upcoming() {
-            self.expect_flow(flow);
+            self.prefetch_flow(flow);
         }
     }
 
-    /// Asks for what is needed to take a packet in to be brought near.
+    /// Prefetches what handling an arriving packet needs.
     #[inline]
-    pub(crate) fn expect_for(&self, packet: &Packet) {
+    pub(crate) fn prefetch_for(&self, packet: &Packet) {
         if packet.kind == Kind::Data {
-            prefetch_index(&self.returns, packet.flow as usize);
+            prefetch_index(&self.receiver_states, packet.flow as usize);
         } else {
-            self.expect_flow(packet.flow);
+            self.prefetch_flow(packet.flow);
         }
     }
 
     #[inline]
-    fn expect_flow(&self, id: u32) {
+    fn prefetch_flow(&self, id: u32) {
         let flow = &self.flows[id as usize];
-        expect(&flow.sender);
-        expect(&flow.route);
-        let steering = &self.steering[id as usize];
-        expect(&steering.control);
-        expect(&steering.path);
+        prefetch(&flow.sender);
+        prefetch(&flow.route);
+        let congestion = &self.congestion[id as usize];
+        prefetch(&congestion.control);
+        prefetch(&congestion.path);
     }
 }

@@ -1,4 +1,4 @@
-//! What hosts and switches share: the time, the links between them, and what is written down on the way.
+//! What hosts and switches share: the clock, the links between them, telemetry, and the recorder.
 
 use crate::model::Model;
 use crate::network::clock::Clock;
@@ -7,7 +7,7 @@ use crate::network::wires::Wires;
 use crate::parts::packet::Packet;
 use crate::records::Recorder;
 
-/// Everything that packets meet between hosts and switches.
+/// Everything between hosts and switches.
 pub(crate) struct Medium<'a> {
     pub(crate) model: &'a Model,
     pub(crate) clock: Clock,
@@ -17,27 +17,27 @@ pub(crate) struct Medium<'a> {
 }
 
 impl Medium<'_> {
-    /// A packet leaves by a port that is not busy.
+    /// Sends a packet by a port that is not busy.
     #[inline(always)]
     pub(crate) fn transmit(&mut self, out: u32, packet: Packet) {
         self.wires.transmit(&mut self.clock, out, packet);
     }
 
-    /// Sees to it that a port is looked at when it is free.
+    /// Schedules an event for when a port becomes free, unless there is one.
     #[inline(always)]
-    pub(crate) fn look_when_free(&mut self, port: u32) {
-        self.wires.look_when_free(&mut self.clock, port);
+    pub(crate) fn schedule_free(&mut self, port: u32) {
+        self.wires.schedule_free(&mut self.clock, port);
     }
 
-    /// Whether a port may send now; if it is busy, it is looked at when it is free.
+    /// Whether a port may send now; if it is busy, schedules an event for when it becomes free.
     #[inline(always)]
     pub(crate) fn may_send(&mut self, port: u32) -> bool {
         let state = &self.wires.ports[port as usize];
         if !state.is_busy(self.clock.now, self.clock.order) {
             return true;
         }
-        if !state.looks_when_free && state.is_up {
-            self.look_when_free(port);
+        if !state.free_is_scheduled && state.is_up {
+            self.schedule_free(port);
         }
         false
     }

@@ -1,5 +1,5 @@
-//! What switches do with packets: take them in or ask a neighbour to stop, and let them go with what they write into
-//! them.
+//! Switches: they queue arriving packets or pause the neighbour that sends them, and mark departing packets or write
+//! telemetry into them.
 
 use hocket_des::{Rate, Stream, stream};
 use hocket_scenario::{Column, Fabric, Link, LinkId, NodeKind, Table};
@@ -16,18 +16,18 @@ use crate::parts::packet::{Header, Kind, Packet};
 use crate::parts::port::{ClassQueue, Deficits};
 use crate::setup::Setup;
 
-/// All switches: what waits in them, and in which order it leaves.
+/// All switches, with their queues and buffers.
 pub(crate) struct Switches {
     /// By port and class.
     queues: Vec<ClassQueue>,
     backlogs: Backlogs,
-    /// The bit of the class that goes before all others at every port: that of CNPs.
+    /// The bit of the class of CNPs, which goes before all others at every port; 0 without CNPs.
     first_class: u8,
-    /// By port, where classes share by weights.
+    /// By port; empty unless classes are scheduled by weights.
     deficits: Vec<Deficits>,
-    /// By node; a host has none.
+    /// By node; that of a host is unused.
     pub(crate) buffers: Vec<SharedBuffer>,
-    /// Of each switch, by its ports: the links that lead into it.
+    /// By node, then ingress port: the link that leads into it.
     incoming: Vec<Vec<u32>>,
     /// By port.
     markers: Vec<Option<Marker>>,
@@ -35,23 +35,23 @@ pub(crate) struct Switches {
     waiting: Vec<Waiting>,
 }
 
-/// Why a switch did not take a packet in.
+/// Why a switch refused a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The link by which it must leave has failed.
+    /// The packet's next link has failed.
     LinkDown,
     /// The buffer is full.
     NoRoom,
 }
 
-/// A packet that waits, and the class and port that it leaves by.
+/// A queued packet, with its class and the port by which it will leave.
 pub(crate) struct Waiter<'s> {
     pub(crate) port: u32,
     pub(crate) class: usize,
     pub(crate) packet: &'s Packet,
 }
 
-/// How a port marks.
+/// The ECN marking of a port (WRED).
 struct Marker {
     minimum: u64,
     maximum: u64,
@@ -59,7 +59,7 @@ struct Marker {
     draws: Stream,
 }
 
-/// Bytes that wait in all ports of a switch.
+/// Bytes queued at all ports of a switch.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Waiting {
     pub(crate) bytes: u64,
@@ -103,9 +103,12 @@ impl Switches {
         })
     }
 
-    /// A packet has come in by `link`, if the switch does not refuse it.
+    /// Queues a packet that arrived by `link`, or sends it at once.
+    ///
+    /// # Errors
+    /// If the switch refuses the packet, which is then lost.
     #[inline(always)]
-    pub(crate) fn pass_on(
+    pub(crate) fn forward(
         &mut self,
         medium: &mut Medium<'_>,
         link: u32,
@@ -119,6 +122,7 @@ impl Switches {
         let switch = arrival.to as usize;
         let (ingress, class, wire) = (packet.ingress, packet.priority(), packet.wire);
         let port = &mut wires.ports[out as usize];
+        // The common case on an idle network: the packet leaves at once and never enters a queue or the buffer.
         let free =
             port.waiting == 0 && port.urgent.is_empty() && !port.is_busy(clock.now, clock.order);
         if free
@@ -147,22 +151,24 @@ impl Switches {
         port.queued_bytes += u64::from(wire);
         port.peak_bytes = port.peak_bytes.max(port.queued_bytes);
         self.waiting[switch].takes(wire);
-        self.look(medium, out);
+        self.try_send(medium, out);
         Ok(())
     }
 
-    /// Sends what a port of a switch may send now, or sees to it that the port is looked at when it is free.
+    /// Sends the next packet of a switch's port if it may send now; if it is busy, schedules an event for when it becomes
+    /// free.
     #[inline(always)]
-    pub(crate) fn look(&mut self, medium: &mut Medium<'_>, out: u32) {
+    pub(crate) fn try_send(&mut self, medium: &mut Medium<'_>, out: u32) {
         if medium.may_send(out) {
             self.send(medium, out);
         }
     }
 
-    /// Sends what a port that is not busy may send.
+    /// Sends the next packet of a port that is not busy.
     #[inline(always)]
     pub(crate) fn send(&mut self, medium: &mut Medium<'_>, out: u32) {
         let port = &mut medium.wires.ports[out as usize];
+        // PAUSE and resume frames go before all classes and are never paused themselves.
         if !port.urgent.is_empty() {
             let mut packet = port.urgent.pop_front();
             if medium.telemetry.writes_loads() {
@@ -187,17 +193,17 @@ impl Switches {
                 port.waiting &= !(1 << class);
             }
             let switch = port.from as usize;
-            self.let_go(medium, switch, class, &packet);
+            self.release(medium, switch, class, &packet);
             self.depart(medium, out, packet);
         }
         if medium.wires.ports[out as usize].has_ready() {
-            medium.look_when_free(out);
+            medium.schedule_free(out);
         }
     }
 
-    /// A packet that waited leaves the buffer, which may let a neighbour go on.
+    /// Removes a packet that was queued from the buffer, and sends a resume if that allows the neighbour to continue.
     #[inline(always)]
-    fn let_go(&mut self, medium: &mut Medium<'_>, switch: usize, class: usize, packet: &Packet) {
+    fn release(&mut self, medium: &mut Medium<'_>, switch: usize, class: usize, packet: &Packet) {
         self.waiting[switch].bytes -= u64::from(packet.wire);
         self.buffers[switch].release(packet.ingress, class, packet.wire);
         if self.buffers[switch].wants_resume(packet.ingress, class) {
@@ -206,7 +212,7 @@ impl Switches {
         }
     }
 
-    /// A packet leaves a switch: what stays behind marks it.
+    /// Sends a packet; marks it according to the bytes that it leaves in its queue, and writes telemetry into it.
     #[inline(always)]
     fn depart(&mut self, medium: &mut Medium<'_>, out: u32, mut packet: Packet) {
         let behind = self.queues[out as usize * PRIORITIES + packet.priority()].bytes;
@@ -229,15 +235,15 @@ impl Switches {
         medium.transmit(out, packet);
     }
 
-    /// Tells the neighbour at the far end of a switch's port to stop sending a class, or to go on.
+    /// Sends a PAUSE or resume frame for a class to the neighbour at the far end of a switch's port.
     fn send_pause(&mut self, medium: &mut Medium<'_>, port: u32, kind: Kind, class: usize) {
         let wire = medium.model.frames.pause;
         let frame = Packet::new(kind, 0, 0, wire, class as u8);
         medium.wires.ports[port as usize].urgent.push_back(frame);
-        self.look(medium, port);
+        self.try_send(medium, port);
     }
 
-    /// Throws away the next packet that waits for a link that has failed, and returns it.
+    /// Removes and returns the next packet queued for a link that has failed.
     pub(crate) fn discard_next(&mut self, medium: &mut Medium<'_>, link: u32) -> Option<Packet> {
         let first = link as usize * PRIORITIES;
         let queues = &mut self.queues[first..first + PRIORITIES];
@@ -248,17 +254,17 @@ impl Switches {
         port.waiting &= !(1 << class);
         port.queued_bytes -= u64::from(packet.wire);
         let switch = port.from as usize;
-        self.let_go(medium, switch, class, &packet);
+        self.release(medium, switch, class, &packet);
         Some(packet)
     }
 
-    /// Whether the switch to which a link leads has told its sender to stop sending a class.
+    /// Whether the switch at the end of a link has paused a class of the link's sender.
     pub(crate) fn is_pausing(&self, wires: &Wires, link: u32, class: usize) -> bool {
         let port = &wires.ports[link as usize];
         self.buffers[port.to as usize].is_pausing(port.ingress, class)
     }
 
-    /// All packets that wait.
+    /// All queued packets.
     pub(crate) fn waiters(&self) -> impl Iterator<Item = Waiter<'_>> {
         self.queues.iter().enumerate().flat_map(|(place, queue)| {
             let (port, class) = ((place / PRIORITIES) as u32, place % PRIORITIES);
@@ -266,26 +272,26 @@ impl Switches {
         })
     }
 
-    /// The link by which a packet that waits at `port` has come.
+    /// The link by which a queued packet arrived.
     pub(crate) fn link_of_arrival(&self, wires: &Wires, waiter: &Waiter<'_>) -> u32 {
         let switch = wires.ports[waiter.port as usize].from as usize;
         self.incoming[switch][usize::from(waiter.packet.ingress)]
     }
 
-    /// Bytes that wait in each node.
+    /// By node: bytes queued.
     pub(crate) fn waiting_bytes(&self) -> impl ExactSizeIterator<Item = u64> {
         self.waiting.iter().map(|waiting| waiting.bytes)
     }
 
-    /// Where the random streams of marking are.
+    /// The random streams of marking, in their current state.
     pub(crate) fn draws(&self) -> impl Iterator<Item = &Stream> {
         self.markers.iter().flatten().map(|marker| &marker.draws)
     }
 
-    /// Asks for what a port will send next to be brought near.
+    /// Prefetches the packet that a port will send next.
     #[inline]
-    pub(crate) fn expect_next(&self, port: u32, class: usize) {
-        self.backlogs.expect_front(&self.queues[port as usize * PRIORITIES + class].packets);
+    pub(crate) fn prefetch_next(&self, port: u32, class: usize) {
+        self.backlogs.prefetch_front(&self.queues[port as usize * PRIORITIES + class].packets);
     }
 
     /// The table `switches`.

@@ -1,4 +1,4 @@
-//! In-band telemetry: what switches write into packets, and senders read in acknowledgements.
+//! In-band telemetry, which switches write into packets and senders read from acknowledgements.
 
 use hocket_des::{Duration, Rate, Stream, Time, stream};
 use hocket_transport::congestion::pint::{self, PortLoad};
@@ -10,15 +10,16 @@ use crate::parts::packet::{Header, Kind, Packet};
 use crate::parts::port::Port;
 use crate::setup::Setup;
 
-/// What switches write into packets.
+/// The telemetry of all packets and ports.
 pub(crate) struct Telemetry {
     format: Format,
     /// By port.
     codes: Vec<RateCode>,
-    /// `MAX_HOPS` for each packet that carries them.
+    /// HPCC's hops, `MAX_HOPS` for each packet that carries them. They are kept outside the packets, which stay at 24 bytes.
     hops: Vec<Hop>,
+    /// Places in `hops` that are free to use again.
     unused: Vec<u32>,
-    /// By port, where some flow uses PINT.
+    /// By port; empty if no flow uses PINT.
     loads: Vec<PortLoad>,
     pub(crate) draws: Stream,
     /// PINT's T.
@@ -28,7 +29,7 @@ pub(crate) struct Telemetry {
 }
 
 impl Telemetry {
-    /// That of a fabric in which links have, or may come to have, these rates; `longest_rtt` is PINT's T.
+    /// The telemetry of a fabric whose links have, or may be changed to, these `rates`; `longest_rtt` is PINT's T.
     pub(crate) fn new(
         setup: &Setup<'_>,
         rates: &[Rate],
@@ -53,21 +54,21 @@ impl Telemetry {
         })
     }
 
-    /// A link has another rate from now on.
+    /// Changes the rate of a link.
     pub(crate) fn set_rate(&mut self, link: u32, rate: Rate) {
         if let Some(code) = self.format.code(rate) {
             self.codes[link as usize] = code;
         }
     }
 
-    /// Whether ports write their load into packets.
+    /// Whether ports write their load into packets: whether some flow uses PINT.
     #[inline]
     pub(crate) fn writes_loads(&self) -> bool {
         !self.loads.is_empty()
     }
 
-    /// A packet leaves by `out`, whose port is `port` and sends at `rate`. Every packet moves a port's clock on; only data
-    /// changes what it knows of its load.
+    /// Writes PINT's load into a packet that leaves by `out`, whose `port` sends at `rate`. Every packet advances the port's
+    /// clock; only data packets change its estimate of the load.
     pub(crate) fn write_load(
         &mut self,
         now: Time,
@@ -88,12 +89,13 @@ impl Telemetry {
             && packet.header() == Header::Load
         {
             let draw = self.draws.random::<f64>();
+            // The header keeps the largest load on the path.
             let code = pint::encode(load, self.base, draw);
             packet.meta = packet.meta.max(u32::from(code));
         }
     }
 
-    /// A packet that carries hops leaves by `out`, whose port is `port`.
+    /// Writes an HPCC hop into a packet that leaves by `out`, whose port is `port`.
     pub(crate) fn write_hop(&mut self, now: Time, out: u32, port: &Port, packet: &mut Packet) {
         let code = self.codes[out as usize];
         let hop = self.format.hop(now, port.sent_bytes, port.queued_bytes, code);
@@ -101,7 +103,8 @@ impl Telemetry {
         self.hops[place as usize * MAX_HOPS + count as usize] = hop;
         packet.meta += 1;
     }
-    /// What an acknowledgement that arrives at `now` tells the congestion control of `sender`.
+
+    /// The feedback that an acknowledgement arriving at `now` carries for the congestion control of `sender`.
     #[inline]
     pub(crate) fn read(&self, packet: &Packet, now: Time, sender: &Sender) -> Ack<'_> {
         let (telemetry, stamp, load) = match packet.header() {
@@ -125,7 +128,7 @@ impl Telemetry {
         }
     }
 
-    /// A place for the hops of one more packet, as its `meta` names it.
+    /// Allocates a place for the hops of one more packet; returns the packet's `meta`.
     pub(crate) fn take_place(&mut self) -> u32 {
         let place = self.unused.pop().unwrap_or_else(|| {
             let place = self.hops.len() / MAX_HOPS;
@@ -135,9 +138,9 @@ impl Telemetry {
         place << 8
     }
 
-    /// A packet is gone: what it carried is no longer needed.
+    /// Frees the place of a packet's hops, if it has one.
     #[inline]
-    pub(crate) fn give_up(&mut self, packet: &Packet) {
+    pub(crate) fn free_place(&mut self, packet: &Packet) {
         if packet.header() == Header::Hops {
             self.unused.push(packet.meta >> 8);
         }

@@ -1,4 +1,4 @@
-//! Directed links: the ports that feed them, the packets on them, and the routes that lead over them.
+//! Directed links: the ports that feed them, the packets on them, and the routes across them.
 
 use hocket_des::{Rate, Time};
 use hocket_scenario::{LinkId, NodeId, NodeKind};
@@ -11,26 +11,26 @@ use crate::parts::ring::Ring;
 use crate::setup::Setup;
 use crate::usage::Usage;
 
-/// All directed links. Each is named by its number, also as the port that feeds it; the opposite direction differs in the
-/// last bit.
+/// All directed links. A link and the port that feeds it have the same number; the opposite direction of a link differs in
+/// the last bit.
 pub(crate) struct Wires {
     pub(crate) ports: Vec<Port>,
     pub(crate) flights: Vec<Ring<InFlight>>,
-    /// The links of every route, one route after another.
+    /// The links of all routes, concatenated. A route is identified by the index of its first link.
     pub(crate) routes: Vec<u32>,
-    /// Picoseconds on the wire by speed and size.
+    /// Transmission times in picoseconds, by speed and packet size: a table, to save a division for each packet.
     times: Vec<Vec<u64>>,
-    /// By speed.
+    /// The rate of each speed.
     rates: Vec<Rate>,
-    /// Bytes by link and job, where they are asked for.
+    /// Bytes by link and job, if utilisation is recorded.
     pub(crate) usage: Option<Usage>,
-    /// After how many bytes switches pass on what has not fully arrived, if they do.
+    /// With cut-through switching: the bytes of headers after which a switch may forward a packet.
     cut_through: Option<u16>,
     pub(crate) packet_hops: u64,
 }
 
 impl Wires {
-    /// The links of a fabric without routes; `later_rates` are those that links may come to have besides their own.
+    /// The links of a fabric, without routes. `later_rates` are the rates to which changes may set links.
     pub(crate) fn new(setup: &Setup<'_>, later_rates: &[Rate]) -> Self {
         let (fabric, model) = (setup.fabric, setup.model);
         let links = fabric.links();
@@ -73,13 +73,14 @@ impl Wires {
         }
     }
 
-    /// A packet leaves by a port that is not busy.
+    /// Sends a packet by a port that is not busy.
     #[inline(always)]
     pub(crate) fn transmit(&mut self, clock: &mut Clock, out: u32, packet: Packet) {
         let port = &mut self.ports[out as usize];
         let span = self.times[usize::from(port.speed)][usize::from(packet.wire)];
         let until = Time::from_ps(clock.now.as_ps() + span);
         port.busy_until = until;
+        // The order is taken now: an event that is scheduled for this time only later still gets its place.
         port.free_order = clock.next_order();
         port.sent_bytes += u64::from(packet.wire);
         port.sent_packets += 1;
@@ -93,6 +94,7 @@ impl Wires {
             Some(headers) => self.headers_sent(clock.now, out, &packet, headers, until),
         };
         let at = Time::from_ps(passable.as_ps() + delay_ps);
+        // Only the first packet on a link has an event in the calendar; its arrival schedules the next one.
         let flight = &mut self.flights[out as usize];
         if flight.is_empty() {
             clock.schedule_as(at, order, Event::Arrive(out));
@@ -101,8 +103,8 @@ impl Wires {
         self.packet_hops += 1;
     }
 
-    /// When the far end of a link may pass a packet on that has begun to leave and is sent until `until`: after its
-    /// headers, if it goes on over a link that is no faster, so that it cannot run dry.
+    /// When the far end of a link may forward a packet whose transmission starts now and ends at `until`: once its headers
+    /// are sent if the next link is no faster, otherwise only at `until`, since a faster link would run out of data.
     #[cold]
     fn headers_sent(
         &self,
@@ -124,7 +126,7 @@ impl Wires {
         Time::from_ps(now.as_ps() + self.times[usize::from(port.speed)][usize::from(headers)])
     }
 
-    /// Takes off a link the first packet on it, which has come to its end.
+    /// Removes the first packet on a link, which has reached its end, and schedules the arrival of the next one.
     #[inline(always)]
     pub(crate) fn take_arrival(&mut self, clock: &mut Clock, link: u32) -> Packet {
         let flight = &mut self.flights[link as usize];
@@ -135,17 +137,17 @@ impl Wires {
         packet
     }
 
-    /// Sees to it that a port is looked at when it is free.
+    /// Schedules an event for when a port becomes free, unless there is one.
     #[inline]
-    pub(crate) fn look_when_free(&mut self, clock: &mut Clock, port: u32) {
+    pub(crate) fn schedule_free(&mut self, clock: &mut Clock, port: u32) {
         let state = &mut self.ports[port as usize];
-        if !state.looks_when_free {
-            state.looks_when_free = true;
+        if !state.free_is_scheduled {
+            state.free_is_scheduled = true;
             clock.schedule_as(state.busy_until, state.free_order, Event::Free(port));
         }
     }
 
-    /// The rates that links have, or may come to have.
+    /// The rates that links have or may be changed to.
     pub(crate) fn rates(&self) -> &[Rate] {
         &self.rates
     }
@@ -156,9 +158,8 @@ impl Wires {
         self.rates[usize::from(port.speed)]
     }
 
-    /// Neither end of a cable sends before what the other is sending has left. A PAUSE would otherwise wait behind a
-    /// frame of a slow cable while frames come at the rate to which the cable has just changed, more than headroom is
-    /// kept for.
+    /// Keeps both ends of a cable from sending until neither is in the middle of a packet. Otherwise a PAUSE could wait
+    /// behind a packet sent at the old, slow rate while packets arrive at the new rate, which exceeds the headroom.
     pub(crate) fn wait_for_both(&mut self, clock: &mut Clock, ends: [u32; 2]) {
         let [one, other] = ends.map(|end| self.ports[end as usize].busy_until);
         let (until, waits) = if one < other { (other, ends[0]) } else { (one, ends[1]) };
@@ -175,7 +176,7 @@ impl Wires {
         self.ports[link as usize].speed = speed as u16;
     }
 
-    /// Adds a route; returns where it begins.
+    /// Adds a route; returns its index in [`Self::routes`].
     pub(crate) fn add_route(&mut self, links: &[LinkId]) -> u32 {
         let start = self.routes.len() as u32;
         self.routes.extend(links.iter().map(|link| link.code()));

@@ -1,24 +1,24 @@
-//! Packets that wait, queue by queue, in blocks of memory that all queues share: what one queue gives back, the
-//! next one takes, still in cache. Deep queues would otherwise walk through memory that nobody has touched for long.
+//! Queues of packets in blocks of memory that all queues share: a block that one queue frees is reused by the next while it
+//! is still in cache. Deep queues of their own would go through memory that has long left the cache.
 
 use crate::parts::packet::Packet;
 
 const NONE: u32 = u32::MAX;
-// With the link to the next one, a block is 512 bytes.
+// With the index of the next block, a block has 512 bytes.
 const PER_BLOCK: usize = 21;
 
-/// One queue's place in the blocks.
+/// A queue: a list of blocks, and its ends in the first and the last block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Backlog {
     first: u32,
     last: u32,
-    /// Where in the first block the front stands, and where in the last one the next packet goes.
+    /// The position of the front in the first block, and of the next free place in the last one.
     head: u8,
     tail: u8,
     count: u32,
 }
 
-/// The blocks.
+/// The blocks of all queues.
 #[derive(Clone, Debug)]
 pub(crate) struct Backlogs {
     blocks: Vec<Block>,
@@ -60,7 +60,7 @@ impl Backlogs {
         queue.count += 1;
     }
 
-    /// Takes the front of a queue that is not empty.
+    /// Removes the front of a queue that is not empty.
     #[inline(always)]
     pub(crate) fn pop(&mut self, queue: &mut Backlog) -> Packet {
         let block = &mut self.blocks[queue.first as usize];
@@ -81,11 +81,11 @@ impl Backlogs {
         Some(&block.packets[usize::from(queue.head)])
     }
 
-    /// Asks for the front of a queue, and what is behind it, to be brought near.
+    /// Prefetches the front of a queue.
     #[inline]
-    pub(crate) fn expect_front(&self, queue: &Backlog) {
+    pub(crate) fn prefetch_front(&self, queue: &Backlog) {
         if queue.count > 0 {
-            self.blocks[queue.first as usize].packets[usize::from(queue.head)].expect();
+            self.blocks[queue.first as usize].packets[usize::from(queue.head)].prefetch();
         }
     }
 

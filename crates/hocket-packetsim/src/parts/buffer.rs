@@ -1,5 +1,4 @@
-//! A switch's shared buffer: what each ingress port and class may hold, and when it asks its
-//! neighbour to stop.
+//! A switch's shared buffer: how much each ingress port and class may hold, and when the switch pauses a neighbour.
 
 use hocket_des::{Bytes, Duration, Rate};
 
@@ -8,7 +7,7 @@ use crate::model::{Frames, Headroom, PRIORITIES, Switching};
 /// The memory of one switch, by ingress port and class.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedBuffer {
-    /// What all ports may share: the buffer without headroom and reserves.
+    /// Bytes shared by all ports: the buffer without headroom and reserves.
     pool: i64,
     shared_used: i64,
     reserve: u32,
@@ -21,11 +20,11 @@ pub(crate) struct SharedBuffer {
 #[derive(Clone, Copy, Debug)]
 struct IngressPort {
     headroom: u32,
-    /// The threshold is what is free of the pool × 2^this.
+    /// The threshold is the free part of the pool × 2^exponent.
     exponent: i8,
 }
 
-/// What one ingress port holds of one class.
+/// Bytes held for one ingress port and class.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ingress {
     /// In its reserve and in the shared pool.
@@ -34,7 +33,7 @@ struct Ingress {
     paused: bool,
 }
 
-/// How many bytes a flow may fill for each weight: `room` ÷ `weights`.
+/// The bytes that a flow may fill for each unit of its weight: `room` ÷ `weights`, kept as a fraction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CrowdBound {
     room: u128,
@@ -42,13 +41,13 @@ pub(crate) struct CrowdBound {
 }
 
 impl CrowdBound {
-    /// The smaller one.
+    /// The smaller bound.
     pub(crate) fn min(self, other: Self) -> Self {
-        // Room is below 2^48, weights are below 2^80.
+        // The products fit: room is below 2^48 and weights are below 2^80.
         if self.room * other.weights <= other.room * self.weights { self } else { other }
     }
 
-    /// What a flow of this weight may fill, in bytes.
+    /// The bytes that a flow of this weight may fill.
     pub(crate) fn of(self, weight: u64) -> u64 {
         u64::try_from(self.room * u128::from(weight) / self.weights).unwrap_or(u64::MAX)
     }
@@ -62,8 +61,7 @@ pub(crate) struct Incoming {
 }
 
 impl SharedBuffer {
-    /// The buffer of a switch with these ports, whose hosts have NICs of `host_rate`; `classes` of traffic are in
-    /// use.
+    /// The buffer of a switch with these ports. Hosts have NICs of `host_rate`, and `classes` traffic classes are in use.
     pub(crate) fn new(
         switching: &Switching,
         frames: &Frames,
@@ -89,19 +87,19 @@ impl SharedBuffer {
         }
     }
 
-    /// What all ports may share; not above zero if headroom and reserves take the whole buffer.
+    /// Bytes shared by all ports; zero or negative if headroom and reserves take the whole buffer.
     pub(crate) fn pool(&self) -> i64 {
         self.pool
     }
 
-    /// Whether a packet that leaves as it comes can neither be refused nor send a PAUSE.
+    /// Whether a packet that leaves at once can neither be refused nor cause a PAUSE.
     #[inline]
     pub(crate) fn is_untouched_by(&self, port: u16, priority: usize, wire: u16) -> bool {
         let held = &self.ingress[usize::from(port) * PRIORITIES + priority];
         held.bytes + u32::from(wire) <= self.reserve && held.in_headroom == 0 && !held.paused
     }
 
-    /// Takes a packet in; false if there is no room for it.
+    /// Adds a packet; returns false if there is no room for it.
     #[inline]
     pub(crate) fn admit(&mut self, port: u16, priority: usize, wire: u16) -> bool {
         let threshold = self.threshold(port);
@@ -125,7 +123,7 @@ impl SharedBuffer {
         true
     }
 
-    /// Lets a packet go.
+    /// Removes a packet.
     #[inline]
     pub(crate) fn release(&mut self, port: u16, priority: usize, wire: u16) {
         let held = &mut self.ingress[usize::from(port) * PRIORITIES + priority];
@@ -138,7 +136,7 @@ impl SharedBuffer {
         self.shared_used -= i64::from(from_shared);
     }
 
-    /// Whether the neighbour must be told to stop; it counts as told.
+    /// Whether a PAUSE must be sent to the neighbour; the neighbour counts as paused from then on.
     #[inline]
     pub(crate) fn wants_pause(&mut self, port: u16, priority: usize) -> bool {
         let threshold = self.threshold(port);
@@ -150,7 +148,7 @@ impl SharedBuffer {
         wanted
     }
 
-    /// Whether the neighbour may be told to go on; it counts as told.
+    /// Whether a resume must be sent to the neighbour; the neighbour no longer counts as paused.
     #[inline]
     pub(crate) fn wants_resume(&mut self, port: u16, priority: usize) -> bool {
         let place = usize::from(port) * PRIORITIES + priority;
@@ -166,16 +164,16 @@ impl SharedBuffer {
         wanted
     }
 
-    /// Whether the neighbour at `port` has been told to stop sending `priority`.
+    /// Whether `priority` of the neighbour at `port` is paused.
     pub(crate) fn is_pausing(&self, port: u16, priority: usize) -> bool {
         self.ingress[usize::from(port) * PRIORITIES + priority].paused
     }
 
-    /// What a flow may fill, by its weight, if one ingress port is to send no PAUSE while flows that weigh `here` come in by
-    /// it, of those that weigh `all` and fill this buffer, each with as much as its weight allows it.
+    /// How much each flow may fill, by its weight, so that ingress `port` sends no PAUSE. Flows of total weight `all` fill
+    /// this buffer, each as much as its weight allows; those of total weight `here` enter by `port`.
     ///
-    /// With x bytes for a weight of 1, the port's part of the pool is at most `here` × x − reserve, and its threshold at
-    /// least 2^exponent × (pool − `all` × x), less one byte that rounding takes.
+    /// With x bytes for each unit of weight, the port's part of the pool is at most `here` × x − reserve, and its threshold
+    /// at least 2^exponent × (pool − `all` × x), minus one byte for rounding.
     pub(crate) fn crowd_bound(&self, port: u16, here: u128, all: u128) -> CrowdBound {
         let exponent = i32::from(self.ports[usize::from(port)].exponent);
         let (times, parts) = (1 << exponent.max(0), 1 << (-exponent).max(0));
@@ -185,12 +183,12 @@ impl SharedBuffer {
         CrowdBound { room, weights: (parts as u128 * here + times as u128 * all).max(1) }
     }
 
-    /// Bytes held for all ports and classes.
+    /// Bytes held for all ports and classes together.
     pub(crate) fn held(&self) -> u64 {
         self.ingress.iter().map(|held| u64::from(held.bytes) + u64::from(held.in_headroom)).sum()
     }
 
-    /// What one ingress port and class may hold of the pool: dynamic thresholds (Choudhury and Hahne, 1998).
+    /// The bytes of the pool that one ingress port and class may hold: dynamic thresholds (Choudhury and Hahne, 1998).
     #[inline]
     fn threshold(&self, port: u16) -> i64 {
         let free = (self.pool - self.shared_used).max(0);
@@ -202,9 +200,9 @@ impl SharedBuffer {
 fn headroom(rule: Headroom, frames: &Frames, link: &Incoming) -> u32 {
     let in_flight = |span: Duration| link.rate.bytes_in(span).get();
     let bytes = match rule {
-        // A frame each for the one that crosses the threshold, for what arrives while the PAUSE waits for a frame
-        // that has just begun to leave, and for the one that the neighbour has just begun when the PAUSE comes; the PAUSE's own
-        // time on the wire; and its way there with the way here of what was sent meanwhile.
+        // Three frames: the one that crosses the threshold, what arrives while the PAUSE waits for a frame that has just
+        // begun to leave, and the one that the neighbour has just begun when the PAUSE arrives. Then what arrives during the
+        // PAUSE's own transmission, and during two propagation delays: that of the PAUSE and that of the data sent meanwhile.
         Headroom::Computed => {
             in_flight(link.delay + link.delay)
                 + 3 * u64::from(frames.largest())
@@ -216,7 +214,7 @@ fn headroom(rule: Headroom, frames: &Frames, link: &Incoming) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-// A port k doublings faster than the hosts may hold 2^k times as much.
+// How often a port's rate doubles that of the hosts: with k doublings it may hold 2^k times as much.
 fn doublings(rate: Rate, host_rate: Rate) -> i8 {
     let mut ratio = rate.as_bps() / host_rate.as_bps().max(1);
     let mut doublings = 0;

@@ -1,32 +1,32 @@
-//! What can happen in a run, in four bytes each.
+//! Events of a run, packed into four bytes each.
 
-/// What can happen.
+/// An event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
-    /// The first packet on its way reaches the end of this link.
+    /// The first packet on this link reaches its end.
     Arrive(u32),
     /// This port has finished sending a packet.
     Free(u32),
-    /// The pace of a queue pair on this NIC lets it send.
+    /// The pacing timer of this NIC expires.
     Wake(u32),
-    /// A flow that lost a packet should have made progress by now.
+    /// The retransmission timer of this flow, which may have lost a packet, expires.
     Retry(u32),
     /// This receiving NIC may grant a packet.
     Grant(u32),
-    /// Something that the network itself does not do is due.
+    /// A task from outside the network is due.
     Task(Task),
 }
 
-/// What comes from outside of the network.
+/// An event from outside the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     /// This message of the workload is posted.
     Message(u32),
-    /// This job goes on.
+    /// A wait of this job is over.
     Job(u32),
-    /// A wait of this rank is over, counted among those of all training jobs.
+    /// A wait of this rank is over; ranks are numbered over all training jobs.
     Rank(u32),
-    /// The receiver of this message of a training job notices it.
+    /// The receiver of this message of a training job notices it, after its endpoint delay.
     Notice(u32),
     /// Queues and rates are sampled.
     Sample,
@@ -36,12 +36,13 @@ pub(crate) enum Task {
     End,
 }
 
-/// An event in four bytes: three bits say which, the others of what.
+/// An event in four bytes: three bits for its kind, the others for the number of the link, flow, job or other object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PackedEvent(u32);
 
 const EVENT_SHIFT: u32 = 29;
-/// As many links and messages can have events, and half as many jobs, ranks and changes.
+/// The largest number of links and of messages; jobs, ranks and changes can have half as many, since two kinds share one
+/// code.
 pub(crate) const MAX_OF_A_KIND: usize = 1 << EVENT_SHIFT;
 
 impl Event {
@@ -71,7 +72,7 @@ impl PackedEvent {
         self.0 >> EVENT_SHIFT == 0
     }
 
-    /// Whether a port is free or wakes up.
+    /// Whether a port becomes free or its pacing timer expires.
     #[inline(always)]
     pub(crate) fn is_of_a_port(self) -> bool {
         matches!(self.0 >> EVENT_SHIFT, 1 | 2)

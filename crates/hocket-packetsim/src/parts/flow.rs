@@ -1,4 +1,5 @@
-//! A flow at both of its ends: what is needed for every packet, and apart from it what is not.
+//! The state of a flow at its sender and receiver. State that every packet needs is separate from the rest, to fill few
+//! cache lines.
 
 use std::num::NonZeroU32;
 
@@ -7,11 +8,11 @@ use hocket_transport::{Control, Path, PhaseProgress, Receiver, Sender};
 
 use crate::parts::packet::Header;
 
-/// A flow at its sender, in two cache lines.
+/// The state of a flow at its sender that every packet needs, in two cache lines.
 #[repr(align(128))]
 pub(crate) struct Flow {
     pub(crate) sender: Sender,
-    /// Acknowledged up to here, the oldest message is complete.
+    /// Where the oldest message ends: it is complete when everything before is acknowledged.
     pub(crate) milestone: u64,
     pub(crate) route: u32,
     pub(crate) nic: u32,
@@ -19,67 +20,71 @@ pub(crate) struct Flow {
     pub(crate) policy: u16,
     /// Data in a full packet.
     pub(crate) mtu: u16,
-    /// Bytes that a packet has beside its data.
+    /// Bytes of headers in a data packet.
     pub(crate) overhead: u16,
-    /// Bytes of the last packet on the wire.
+    /// Size of the last packet on the wire.
     pub(crate) last_wire: u16,
     pub(crate) priority: u8,
     pub(crate) header: Header,
     pub(crate) moves_next_send: bool,
-    /// Whether the control looks at acknowledgements.
-    pub(crate) hears_acks: bool,
-    /// Whether the control wants to know how far the job's phase is.
+    /// Whether congestion control reacts to acknowledgements.
+    pub(crate) uses_acks: bool,
+    /// Whether congestion control depends on the progress of the job's phase.
     pub(crate) is_adaptive: bool,
 }
 
-/// A flow's congestion control, and the path that it needs to know: two cache lines.
+/// The congestion state of a flow: its control and the path that the control refers to, in two cache lines.
 #[derive(Clone, Debug)]
 #[repr(C, align(128))]
-pub(crate) struct Steering {
+pub(crate) struct CongestionState {
     pub(crate) control: Control,
     pub(crate) path: Path,
 }
 
-/// What is seldom needed of a flow at its sender.
+/// Cold sender state: what few packets need of a flow at its sender.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Course {
-    /// Where the phase of its job began in the stream of bytes, and what is to be sent in it.
+pub(crate) struct SenderState {
+    /// The current phase of its job: where it began in the flow's stream of bytes, and its total bytes.
     pub(crate) phase: PhaseProgress,
-    /// Of a sprayed flow: its place in the table of those, counted from 1.
+    /// For a sprayed flow: its place in the table of sprayed flows, counted from 1.
     pub(crate) spray: Option<NonZeroU32>,
 }
 
-/// A flow at its receiver, in one cache line.
+/// The state of a flow at its receiver, in one cache line.
 #[repr(align(64))]
-pub(crate) struct Return {
+pub(crate) struct ReceiverState {
     pub(crate) receiver: Receiver,
     pub(crate) route: u32,
-    /// The port by which answers leave.
+    /// The port by which acknowledgements leave.
     pub(crate) nic: u32,
     pub(crate) marks: u32,
+    /// Size of an acknowledgement on the wire.
     pub(crate) wire: u16,
     pub(crate) priority: u8,
-    /// Who wants to be told of what: [`NOTIFIES`], [`TELLS`].
-    pub(crate) wants: u8,
+    /// What the receiver reports: the bits [`REPORTS_MARKS`] and [`REPORTS_ARRIVALS`].
+    pub(crate) reports: u8,
 }
 
-/// The sender wants to be told of marks by packets of their own.
-pub(crate) const NOTIFIES: u8 = 1;
-/// A training job wants to be told when all of a message has arrived.
-pub(crate) const TELLS: u8 = 2;
+/// The receiver sends CNPs for marked packets.
+pub(crate) const REPORTS_MARKS: u8 = 1;
+/// The receiver reports to a training job when all of a message has arrived.
+pub(crate) const REPORTS_ARRIVALS: u8 = 2;
 
 impl Flow {
-    /// How far the phase of its job is, for a control that wants to know.
+    /// The progress of the job's phase, for a control that depends on it; the default for all others.
     #[inline]
-    pub(crate) fn progress(&self, course: &Course) -> PhaseProgress {
+    pub(crate) fn progress(&self, sender_state: &SenderState) -> PhaseProgress {
         if !self.is_adaptive {
             return PhaseProgress::default();
         }
-        PhaseProgress { sent: self.sender.sent() - course.phase.sent, total: course.phase.total }
+        PhaseProgress {
+            sent: self.sender.sent() - sender_state.phase.sent,
+            total: sender_state.phase.total,
+        }
     }
 
-    /// Sends data no faster than this. On the wire it takes headers besides, so that on an idle network a phase lasts as long as
-    /// its profile says, up to where the NIC's own rate is reached.
+    /// Limits the rate of data. The rate on the wire is higher by the headers, so that on an idle network a phase lasts as
+    /// long as in its profile, unless that exceeds the NIC's own rate.
     pub(crate) fn set_data_rate(&mut self, rate: Rate) {
         let (mtu, overhead) = (u128::from(self.mtu), u128::from(self.overhead));
         let bps = (u128::from(rate.as_bps()) * (mtu + overhead)).div_ceil(mtu);

@@ -1,38 +1,38 @@
-//! A host's network interface: which of its queue pairs sends next. Only those that may send are
-//! looked at; those that wait for their pace stand in a heap by time.
+//! A host's network interface: selects the queue pair that sends next. It looks only at queue pairs that may send now;
+//! those that pacing delays are in a heap by time.
 
 use hocket_des::Time;
 
 use crate::parts::packet::Packet;
 use crate::parts::ring::Ring;
 use crate::parts::slots::Slots;
-use crate::reference::Listed;
+use crate::reference::QueuePairList;
 
 const NOWHERE: u32 = u32::MAX;
 
-/// The queue pairs of one NIC, by slot, and what else waits to leave.
+/// The queue pairs of one NIC, by slot, and its queue of acknowledgements.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Nic {
     /// The flow of each slot.
     flows: Vec<u32>,
-    /// The class of each slot, and bit c for each class c that some slot has.
+    /// The class of each slot; bit c of `used_classes` is set if some slot has class c.
     classes: Vec<u8>,
     used_classes: u8,
     /// Slots that may send now.
     eligible: Slots,
-    /// Slots that may send later, the earliest first.
+    /// Slots that pacing allows to send later, the earliest first.
     pacing: PacingHeap,
-    /// Where the round robin looks first.
+    /// The slot at which the round robin continues.
     next: u32,
-    /// Acknowledgements and the like, which go before data.
+    /// Acknowledgements, NACKs, CNPs and grants, which go before data.
     pub(crate) answers: Ring<Packet>,
-    /// When the NIC will look again by itself, and the event's order.
+    /// The time and order of the pacing timer's event, if the timer is set.
     pub(crate) wake: Option<(Time, u64)>,
-    /// What the reference's NIC knows besides.
-    listed: Option<Listed>,
+    /// The list that the NIC of an HPCC-style simulator keeps, if that is simulated.
+    reference_list: Option<QueuePairList>,
 }
 
-/// Slots by the time from which they may send; each at most once.
+/// A heap of slots by the time from which they may send; each slot occurs at most once.
 #[derive(Clone, Debug, Default)]
 struct PacingHeap {
     heap: Vec<(Time, u32)>,
@@ -40,8 +40,8 @@ struct PacingHeap {
 }
 
 impl Nic {
-    pub(crate) fn new(listed: Option<Listed>) -> Self {
-        Self { listed, ..Self::default() }
+    pub(crate) fn new(reference_list: Option<QueuePairList>) -> Self {
+        Self { reference_list, ..Self::default() }
     }
 
     /// Adds a queue pair that has nothing to send; returns its slot.
@@ -52,8 +52,8 @@ impl Nic {
         self.used_classes |= 1 << class;
         self.eligible.grow(self.flows.len());
         self.pacing.place.push(NOWHERE);
-        if let Some(listed) = &mut self.listed {
-            listed.grow(self.flows.len());
+        if let Some(list) = &mut self.reference_list {
+            list.grow(self.flows.len());
         }
         slot
     }
@@ -63,11 +63,11 @@ impl Nic {
         self.flows[slot as usize]
     }
 
-    /// The queue pair may send from `at` on; `soon` is the first time at which the NIC can ask.
+    /// Lets a queue pair send from `at` on. `soon` is the first time at which the NIC can send: up to then no pacing is needed.
     #[inline]
     pub(crate) fn allow(&mut self, slot: u32, at: Time, soon: Time) {
-        if let Some(listed) = &mut self.listed {
-            listed.remove_ghost(slot);
+        if let Some(list) = &mut self.reference_list {
+            list.remove_ghost(slot);
         }
         if at <= soon {
             self.pacing.remove(slot);
@@ -78,15 +78,15 @@ impl Nic {
         }
     }
 
-    /// The queue pair has nothing to send, or no window; its pace would let it send from `at` on.
+    /// Stops a queue pair that has nothing to send or no window; pacing would let it send from `at` on.
     #[inline]
     pub(crate) fn forbid(&mut self, slot: u32, at: Time, soon: Time) {
         self.eligible.remove(slot);
         self.pacing.remove(slot);
-        if let Some(listed) = &mut self.listed
+        if let Some(list) = &mut self.reference_list
             && at > soon
         {
-            listed.add_ghost(slot);
+            list.add_ghost(slot);
             self.pacing.set(slot, at);
         }
     }
@@ -97,14 +97,14 @@ impl Nic {
         !self.eligible.is_empty()
     }
 
-    /// The slot that may send at `now` and whose turn it is; bit c of `paused` holds those of class c.
+    /// The slot whose turn it is among those that may send at `now`; bit c of `paused` stops those of class c.
     #[inline]
     pub(crate) fn pick(&mut self, now: Time, paused: u8) -> Option<u32> {
         while let Some(&(at, slot)) = self.pacing.heap.first()
             && at <= now
         {
             self.pacing.remove(slot);
-            let is_ghost = self.listed.as_ref().is_some_and(|listed| listed.is_ghost(slot));
+            let is_ghost = self.reference_list.as_ref().is_some_and(|list| list.is_ghost(slot));
             if !is_ghost {
                 self.eligible.insert(slot);
             }
@@ -117,8 +117,8 @@ impl Nic {
             let classes = &self.classes;
             self.eligible.next(self.next, |slot| paused & 1 << classes[slot as usize] != 0)
         };
-        if let Some(listed) = &mut self.listed {
-            listed.search(&mut self.next, found);
+        if let Some(list) = &mut self.reference_list {
+            list.search(&mut self.next, found);
         }
         if let Some(slot) = found {
             self.next = slot + 1;
@@ -126,66 +126,66 @@ impl Nic {
         found
     }
 
-    /// Whether something may leave at `now`, or the pacing timer may have to be set.
+    /// Whether something may be sent at `now`, or the pacing timer may have to be set.
     #[inline]
-    pub(crate) fn wants_a_look(&self, now: Time) -> bool {
+    pub(crate) fn needs_attention(&self, now: Time) -> bool {
         !self.eligible.is_empty()
             || !self.answers.is_empty()
             || self.wake.is_none()
             || self.pacing.heap.first().is_some_and(|&(at, _)| at <= now)
-            || self.listed.as_ref().is_some_and(Listed::has_finished)
+            || self.reference_list.as_ref().is_some_and(QueuePairList::has_finished)
     }
 
-    /// Whether the pacing timer is set only once the link is free, as the reference does it; that decides its place
-    /// among events of the same time.
+    /// Whether the pacing timer is set only once the link is free, as in HPCC-style simulators. That determines the order of
+    /// its event among those of the same time.
     #[inline]
     pub(crate) fn sets_timer_when_free(&self) -> bool {
-        self.listed.as_ref().is_some_and(|listed| listed.len() > 0)
+        self.reference_list.as_ref().is_some_and(|list| list.len() > 0)
     }
 
-    /// The flow that would be picked, as far as can be told before.
+    /// The flow that will probably be picked next, for prefetching.
     #[inline]
     pub(crate) fn upcoming(&self) -> Option<u32> {
         let slot = self.eligible.next(self.next, |_| false);
         slot.or_else(|| self.pacing.heap.first().map(|&(_, slot)| slot)).map(|slot| self.flow(slot))
     }
 
-    /// When the next queue pair that waits for its pace may send.
+    /// When pacing allows the next queue pair to send.
     #[inline]
     pub(crate) fn next_pace(&self) -> Option<Time> {
         self.pacing.heap.first().map(|&(at, _)| at)
     }
 
-    /// The queue pair has something to send, for as long as [`Self::finish`] does not come.
-    pub(crate) fn list(&mut self, slot: u32) {
-        if let Some(listed) = &mut self.listed {
-            listed.add(slot);
+    /// Registers that a queue pair has something to send, until [`Self::finish`].
+    pub(crate) fn activate(&mut self, slot: u32) {
+        if let Some(list) = &mut self.reference_list {
+            list.add(slot);
         }
     }
 
-    /// All of the queue pair's bytes are acknowledged.
+    /// Registers that all bytes of a queue pair are acknowledged.
     pub(crate) fn finish(&mut self, slot: u32) {
         self.eligible.remove(slot);
         self.pacing.remove(slot);
-        if let Some(listed) = &mut self.listed {
-            listed.finish(slot);
+        if let Some(list) = &mut self.reference_list {
+            list.finish(slot);
         }
     }
 
-    /// Whether the timer has to be set for `at`; the reference's, once set, is not set anew.
+    /// Whether the timer must be set for `at`. HPCC-style simulators never move a timer that is set.
     #[inline]
     pub(crate) fn lacks_timer_for(&self, at: Time) -> bool {
-        self.wake.is_none_or(|(set, _)| self.listed.is_none() && set > at)
+        self.wake.is_none_or(|(set, _)| self.reference_list.is_none() && set > at)
     }
 
-    /// Whether the pacing timer may be set: always, except that the reference's NIC takes the earliest time over all
-    /// listed queue pairs, and sets no timer if that has passed, though the queue pair it belongs to has all its bytes sent
-    /// or its window used.
+    /// Whether the pacing timer may be set: always, except in the NIC of HPCC-style simulators. That takes the earliest time
+    /// over all queue pairs in its list and sets no timer if that time has passed, even if the queue pair in question cannot
+    /// send, because it has sent everything or used its window.
     #[inline]
     pub(crate) fn may_wake(&self) -> bool {
-        match &self.listed {
+        match &self.reference_list {
             None => true,
-            Some(listed) => listed.len() == self.pacing.heap.len(),
+            Some(list) => list.len() == self.pacing.heap.len(),
         }
     }
 }
@@ -217,7 +217,7 @@ impl PacingHeap {
         }
         self.place[slot as usize] = NOWHERE;
         let place = place as usize;
-        let last = self.heap.pop().expect("the slot stands in the heap");
+        let last = self.heap.pop().expect("the heap contains the slot");
         if place < self.heap.len() {
             let before = self.heap[place].0;
             self.heap[place] = last;
@@ -295,7 +295,7 @@ mod tests {
         }
 
         #[test]
-        fn the_pacing_heap_gives_the_earliest_after_any_changes(
+        fn the_pacing_heap_returns_the_earliest_time_after_any_sequence_of_changes(
             changes in prop::collection::vec((0_u32..20, prop::option::of(1_u64..100)), 1..200)
         ) {
             let mut nic = nic(20);
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_pair_that_is_held_is_passed_over() {
+    fn the_round_robin_skips_a_paused_queue_pair() {
         let mut nic = nic(3);
         for slot in 0..3 {
             nic.allow(slot, Time::ZERO, Time::ZERO);

@@ -1,53 +1,54 @@
-//! What travels: 24 bytes for each packet, copied from queue to link to queue.
+//! Packets: 24 bytes each, copied from queue to link to queue.
 
 use hocket_des::Time;
 
-use crate::parts::ring::expect;
+use crate::parts::ring::prefetch;
 
 /// What a packet is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Data,
     Ack,
-    /// Go back to `sequence`.
+    /// Requests retransmission from `sequence` on.
     Nack,
     /// DCQCN's congestion notification.
     Cnp,
-    /// Stop sending `priority`.
+    /// Stops the sending of `priority`.
     Pause,
-    /// Go on sending `priority`.
+    /// Resumes the sending of `priority`.
     Resume,
-    /// The right to send `sequence` bytes of the flow in all.
+    /// Allows the sender to send all bytes of the flow before `sequence`.
     Grant,
-    /// Whatever it was, the link failed while it was on its way.
+    /// A packet of any kind on a link that failed.
     Lost,
 }
 
-/// What switches write into a packet, and receivers echo.
+/// The meaning of a packet's `meta`, which receivers echo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Header {
-    /// `meta` is when the packet was sent, in nanoseconds modulo 2^32: 4.3 seconds.
+    /// When the packet was sent, in nanoseconds modulo 2^32 (4.3 seconds).
     Stamp,
-    /// In-band telemetry: `meta` names its place and how many hops wrote.
+    /// In-band telemetry (HPCC): the place of its hops, and in the lowest byte their number.
     Hops,
-    /// The load of the most loaded link, in PINT's code: `meta`.
+    /// The load of the most loaded link, in PINT's code.
     Load,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
     pub(crate) flow: u32,
-    /// Where in the table of routes the next link stands.
+    /// The index of the next link in the table of routes.
     pub(crate) route: u32,
-    /// Data: its first byte in the flow. Otherwise what the kind says. The lower half: see [`Self::sequence`].
+    /// For data the position of its first byte in the flow, otherwise as the kind defines. Only the lower half of 64 bits;
+    /// [`Self::sequence`] restores the rest.
     sequence: u32,
-    /// What the header says.
+    /// See [`Header`].
     pub(crate) meta: u32,
     /// Bytes on the wire.
     pub(crate) wire: u16,
     /// Bytes of data.
     pub(crate) payload: u16,
-    /// By which of its ports the packet came into the present switch.
+    /// The ingress port of the packet at its current switch.
     pub(crate) ingress: u16,
     pub(crate) kind: Kind,
     /// Bits 0 to 2: priority. The others are the flags below.
@@ -75,7 +76,7 @@ impl Packet {
         }
     }
 
-    /// Where in the flow, given a place `near` it: at most 2 GB away, and no network holds that much of a flow.
+    /// The position in the flow, given one `near` it: at most 2 GB away, which exceeds what any network holds of one flow.
     #[inline]
     pub(crate) fn sequence(&self, near: u64) -> u64 {
         let ahead = self.sequence.wrapping_sub(near as u32).cast_signed();
@@ -87,18 +88,18 @@ impl Packet {
         self.sequence = sequence as u32;
     }
 
-    /// When the packet was sent, in a flow that carries stamps.
+    /// When the packet was sent, if its header is [`Header::Stamp`].
     #[inline]
     pub(crate) fn sent_at(&self, now: Time) -> Time {
         let ago_ns = stamp(now).wrapping_sub(self.meta);
         Time::from_ps(now.as_ps().saturating_sub(u64::from(ago_ns) * 1_000))
     }
 
-    /// Asks for the packet to be brought near: it may lie across two cache lines.
+    /// Prefetches the packet, which may span two cache lines.
     #[inline]
-    pub(crate) fn expect(&self) {
-        expect(&self.flow);
-        expect(&self.flags);
+    pub(crate) fn prefetch(&self) {
+        prefetch(&self.flow);
+        prefetch(&self.flags);
     }
 
     #[inline]
@@ -126,7 +127,7 @@ impl Packet {
         self.flags = self.flags & !ENDS_MESSAGE | if ends { ENDS_MESSAGE } else { 0 };
     }
 
-    /// Whether the packet that this one answers was marked. A mark of its own has no effect.
+    /// Whether the packet that this one acknowledges was marked. A mark on the acknowledgement itself has no effect.
     #[inline]
     pub(crate) fn echoes_mark(&self) -> bool {
         self.flags & ECHO != 0
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_beyond_four_gigabytes_is_told_in_four_bytes() {
+    fn four_bytes_restore_a_sequence_beyond_four_gigabytes() {
         let mut packet = Packet::new(Kind::Ack, 0, 0, 0, 0);
         for (sequence, near) in
             [(5_000_000_000, 4_999_000_000), ((1 << 32) + 3, (1 << 32) - 3), (7, 7), (0, 9)]

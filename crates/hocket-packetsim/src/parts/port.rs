@@ -1,4 +1,4 @@
-//! The sending end of a link: what waits there by class, what it may send, and what is on its way.
+//! The sending end of a link: its queues by class, its scheduling, and the packets in flight.
 
 use hocket_des::Time;
 
@@ -9,48 +9,47 @@ use crate::parts::ring::Ring;
 
 /// The sending end of one directed link.
 ///
-/// Two cache lines; what is rarely needed stands elsewhere.
+/// Two cache lines; state that is rarely needed is kept elsewhere.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(crate) struct Port {
-    /// The packet that is being sent ends then, and the order of that event, whether or not it is
-    /// scheduled.
+    /// When the current transmission ends, and the order of that event, whether or not it is scheduled.
     pub(crate) busy_until: Time,
     pub(crate) free_order: u64,
-    /// Whether the port will be looked at when it is free.
-    pub(crate) looks_when_free: bool,
-    /// Bit c: packets of class c wait.
+    /// Whether an event is scheduled for when the port becomes free.
+    pub(crate) free_is_scheduled: bool,
+    /// Bit c: packets of class c are queued.
     pub(crate) waiting: u8,
-    /// Bit c: class c must not be sent.
+    /// Bit c: class c is paused.
     pub(crate) paused: u8,
     last_class: u8,
     pub(crate) from_host: bool,
     pub(crate) to_host: bool,
     pub(crate) is_up: bool,
-    /// Which table of transmission times holds.
+    /// Index of the link's rate and of its table of transmission times.
     pub(crate) speed: u16,
     pub(crate) delay_ps: u64,
-    /// The switch at either end, if it is one.
+    /// The nodes at both ends of the link.
     pub(crate) from: u32,
     pub(crate) to: u32,
-    /// Which port of the switch at the far end this link leads into.
+    /// The ingress port of this link at its far end.
     pub(crate) ingress: u16,
-    /// Bytes that wait, of all classes.
+    /// Bytes queued, of all classes.
     pub(crate) queued_bytes: u64,
-    /// Bytes that began to leave.
+    /// Bytes of packets whose transmission has begun.
     pub(crate) sent_bytes: u64,
     pub(crate) sent_packets: u64,
     pub(crate) marked_packets: u64,
-    /// The most that waited.
+    /// The largest queue so far.
     pub(crate) peak_bytes: u64,
-    /// PAUSE frames.
+    /// PAUSE and resume frames, which go before all queues.
     pub(crate) urgent: Ring<Packet>,
 }
 
-/// What each class may still send in its turn, where they share by weights.
+/// By class: the bytes that it may still send in its turn (deficit weighted round robin).
 pub(crate) type Deficits = [i32; PRIORITIES];
 
-/// Packets of one class that wait at one port.
+/// The queue of one class at one port.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ClassQueue {
     pub(crate) packets: Backlog,
@@ -70,7 +69,7 @@ impl Port {
         Self {
             busy_until: Time::ZERO,
             free_order: 0,
-            looks_when_free: false,
+            free_is_scheduled: false,
             waiting: 0,
             paused: 0,
             last_class: 0,
@@ -91,20 +90,20 @@ impl Port {
         }
     }
 
-    /// Whether a packet is being sent at `now`, seen by an event of this `order`.
+    /// Whether a packet is being sent at `now`, from the point of view of an event with this `order`.
     #[inline]
     pub(crate) fn is_busy(&self, now: Time, order: u64) -> bool {
         self.busy_until > now || (self.busy_until == now && self.free_order > order)
     }
 
-    /// Whether something waits that may be sent.
+    /// Whether a packet is queued that may be sent.
     #[inline]
     pub(crate) fn has_ready(&self) -> bool {
         self.waiting & !self.paused != 0 || !self.urgent.is_empty()
     }
 
-    /// The class to be served next; `queues` are those of this port, `first` has the bit of a class that goes before
-    /// all others.
+    /// The class to be served next. `queues` are those of this port; `first` has the bit of a class that goes before all
+    /// others.
     #[inline]
     pub(crate) fn next_class(
         &mut self,
@@ -142,8 +141,8 @@ impl Port {
         ((turned.trailing_zeros() + start) % PRIORITIES as u32) as usize
     }
 
-    // Shreedhar and Varghese, SIGCOMM 1995: a class goes on while its deficit covers its next packet,
-    // and gets a quantum each time its turn comes.
+    // Deficit round robin (Shreedhar and Varghese, SIGCOMM 1995): a class sends while its deficit covers its next packet, and
+    // receives a quantum each time its turn comes.
     fn by_deficit(
         &self,
         ready: u8,
@@ -154,7 +153,7 @@ impl Port {
     ) -> usize {
         const QUANTUM: i32 = 512;
         for (class, deficit) in deficits.iter_mut().enumerate() {
-            // A class with nothing to send saves nothing up.
+            // A class without packets must not save up deficit for a later burst.
             if self.waiting & 1 << class == 0 {
                 *deficit = 0;
             }

@@ -1,15 +1,15 @@
-//! A queue in a ring of memory that grows by doubling. What stands at its front can be asked for
-//! from memory before it is needed: at a hundred hosts and more, waiting for memory is most of the cost.
+//! A queue in a ring buffer that grows by doubling. Its ends can be prefetched before they are needed: from a hundred hosts
+//! on, waiting for memory is most of the cost.
 
 use prefetch_index::prefetch_index;
 
-/// Asks for the memory at which a value begins.
+/// Prefetches the cache line at which a value begins.
 #[inline(always)]
-pub(crate) fn expect<T>(value: &T) {
+pub(crate) fn prefetch<T>(value: &T) {
     prefetch_index(std::slice::from_ref(value), 0);
 }
 
-/// First in, first out.
+/// A first-in, first-out queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring<T> {
     slots: Box<[T]>,
@@ -44,7 +44,7 @@ impl<T: Copy> Ring<T> {
         self.count += 1;
     }
 
-    /// Takes the front of a ring that is not empty.
+    /// Removes the front of a ring that is not empty.
     #[inline(always)]
     pub(crate) fn pop_front(&mut self) -> T {
         assert!(self.count > 0, "an empty ring has no front");
@@ -54,9 +54,9 @@ impl<T: Copy> Ring<T> {
         value
     }
 
-    /// Asks for the place of the next value to be brought near.
+    /// Prefetches the place of the next value to be pushed.
     #[inline]
-    pub(crate) fn expect_back(&self) {
+    pub(crate) fn prefetch_back(&self) {
         prefetch_index(&self.slots, self.place(self.count));
     }
 
@@ -74,7 +74,7 @@ impl<T: Copy> Ring<T> {
         self.count = 0;
     }
 
-    // Capacities are powers of two, or zero: then nothing is looked up.
+    // Capacities are powers of two, so a mask replaces the modulo; with capacity 0 the place is never used.
     #[inline]
     fn place(&self, behind: u32) -> usize {
         (self.head.wrapping_add(behind) as usize) & self.slots.len().wrapping_sub(1)

@@ -1,4 +1,4 @@
-//! A set of slots of a NIC, in a bit each.
+//! A set of slots of a NIC, as a bit set.
 
 /// A set of slots.
 #[derive(Clone, Debug, Default)]
@@ -13,7 +13,7 @@ impl Slots {
         self.count == 0
     }
 
-    /// How many slots are in the set.
+    /// The number of slots in the set.
     #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.count
@@ -45,7 +45,7 @@ impl Slots {
         self.words[slot as usize / 64] & 1 << (slot % 64) != 0
     }
 
-    /// The first slot at or after `start`, going round, that is not passed over.
+    /// The first slot at or after `start`, cyclically, for which `pass` is false.
     #[inline]
     pub(crate) fn next(&self, start: u32, pass: impl Fn(u32) -> bool) -> Option<u32> {
         if self.count == 0 {
@@ -75,12 +75,12 @@ impl Slots {
         })
     }
 
-    /// How many slots of the set stand before `slot`.
+    /// The number of slots in the set before `slot`.
     pub(crate) fn rank(&self, slot: u32) -> u32 {
         self.iter().take_while(|&each| each < slot).count() as u32
     }
 
-    /// The slot with `rank` others before it.
+    /// The slot that has `rank` slots of the set before it.
     pub(crate) fn select(&self, rank: u32) -> u32 {
         self.iter().nth(rank as usize).expect("the rank lies below the count")
     }

@@ -1,5 +1,5 @@
-//! A collective alone on an idle fabric has the busbw of its closed form on both engines, and one that first adds up inside
-//! servers sends an eighth of the bytes between them.
+//! On both engines, a single collective on an idle fabric has the bus bandwidth of its closed form, and one that first
+//! reduces inside servers of eight sends an eighth of the bytes between them.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ use crate::training::{both, framing, job, one_collective, one_tor, one_tor_with,
 const NIC_BPS: f64 = 200e9;
 const DELAY_S: f64 = 500e-9;
 
-/// Seconds that bytes take at a NIC.
+/// Transmission time of bytes at a NIC, in seconds.
 fn at_nic_s(bytes: f64) -> f64 {
     bytes * 8.0 / NIC_BPS
 }
 
-/// Of `messages` that each rank sends and receives side by side: the data with its headers and the acknowledgements of what
-/// comes in, one after another on the NIC; then the last packet passes the switch and two cables.
+/// The duration of a step in which each rank sends and receives `messages` messages concurrently: all data with headers and
+/// the acknowledgements of incoming data leave the NIC, then the last packet crosses the switch and two cables.
 fn step_s(messages: f64, bytes: f64) -> f64 {
     let its = framing(Model::default().frames.mtu);
     let packets = (bytes / f64::from(its.payload)).ceil();
@@ -27,12 +27,12 @@ fn step_s(messages: f64, bytes: f64) -> f64 {
     at_nic_s(messages * wire) + 2.0 * DELAY_S + at_nic_s(last)
 }
 
-/// The acknowledgement of the last packet on its way back.
+/// The time that the acknowledgement of the last packet takes.
 fn back_s() -> f64 {
     2.0 * (DELAY_S + at_nic_s(f64::from(framing(1_000).ack)))
 }
 
-/// `busbw_bps` on the packet engine and on the flow engine, and of an operation that takes `expected_s`.
+/// `busbw_bps` on the packet engine, on the flow engine, and of an operation that takes `expected_s`.
 fn busbw(
     ranks: u32,
     kind: CollectiveKind,
@@ -84,12 +84,12 @@ fn in_two_levels_an_eighth_of_the_bytes_leaves_a_server_of_eight_and_the_nics_ar
  {
     let (servers, gpus) = (4, 8);
     let ranks = servers * gpus;
-    // Whole packets wherever it is cut.
+    // The bytes divide into whole packets at every level.
     let bytes = u64::from(ranks * gpus) * 4 * u64::from(Model::default().frames.mtu);
     let run = |algorithms: &[Algorithm]| {
         let workload = one_collective(ranks, CollectiveKind::AllReduce, bytes);
         let its = job("job", spec(workload, gpus, algorithms, 1));
-        // Inside, everything takes next to no time.
+        // Operations inside a server take almost no time.
         let (packets, flows) = both(one_tor_with(servers, gpus, 100_000), vec![its], 1);
         let nics = |links: &[String], bytes: &[f64]| {
             let rows = links.iter().zip(bytes).filter(|(link, _)| link.ends_with("->tor"));
@@ -111,7 +111,7 @@ fn in_two_levels_an_eighth_of_the_bytes_leaves_a_server_of_eight_and_the_nics_ar
     for bytes in [&two.0, &two.1] {
         assert_eq!(*bytes, vec![leaves / 8.0; ranks as usize]);
     }
-    // Two steps of either are over within some 3 us of what the NICs need.
+    // Two steps of each are done within about 3 us of the time that the NICs need.
     for (one_s, two_s) in one.2.into_iter().zip(two.2) {
         let ratio = (two_s - 4e-6) / (one_s - 4e-6);
         assert!((ratio - 1.0 / 8.0).abs() < 0.02, "{one_s} {two_s} {ratio}");
@@ -119,7 +119,7 @@ fn in_two_levels_an_eighth_of_the_bytes_leaves_a_server_of_eight_and_the_nics_ar
 }
 
 #[test]
-fn no_link_carries_more_or_less_than_what_the_members_of_a_hierarchy_send() {
+fn every_link_carries_exactly_what_the_members_of_a_hierarchy_send() {
     use Algorithm::{Direct, HalvingDoubling, Ring};
     let (servers, gpus) = (4, 4);
     let ranks = servers * gpus;

@@ -1,19 +1,18 @@
-//! A fabric of two racks, jobs on it, and both engines' tables of one scenario.
+//! A fabric of two racks, jobs on it, and the tables of both engines for a scenario.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 
 use hocket_des::{Duration, Rate, Time};
-use hocket_packetsim::{LinkChange, Model, Observer, PacketOptions, PacketOutcome, run_scenario};
+use hocket_packetsim::{LinkChange, Model, PacketOptions, PacketOutcome, run_scenario};
 use hocket_scenario::{
-    Cable, Column, Fabric, Job, JobFlow, Node, NodeId, NodeKind, Phase, Profile, Routing, Scenario,
-    Stop, Table, Tables, flow_crossings,
+    Cable, Column, Fabric, Job, JobFlow, Node, NodeId, NodeKind, Observer, Phase, Profile, Routing,
+    Scenario, Stop, Table, Tables, flow_crossings,
 };
 
 pub(crate) const LINE: Rate = Rate::from_gbps(50);
 
-/// Hosts 0 to 3, two in each rack; rack switches 4 and 5; spines from 6 on. All cables are alike: a host's is
-/// cable `host`, those of spine s are cables 4 + 2s (rack 4) and 5 + 2s (rack 5).
+/// Hosts 0 to 3, two in each rack; rack switches 4 and 5; spines from 6 on. All cables have the same rate and delay. Cable
+/// `host` is that of a host; cables 4 + 2s and 5 + 2s connect spine s to racks 4 and 5.
 pub(crate) fn racks(spines: u32, rate: Rate) -> Fabric {
     let node = |kind, name: String| Node { name, kind };
     let hosts = (0..4).map(|host| node(NodeKind::Host, format!("host{host}")));
@@ -31,7 +30,7 @@ pub(crate) fn host(index: u32) -> NodeId {
     NodeId::new(index)
 }
 
-/// The default, with less patience for what is lost.
+/// The default with a shorter retransmission timeout.
 pub(crate) fn model() -> Model {
     Model { retransmit_timeout: Duration::from_us(500), ..Model::default() }
 }
@@ -80,12 +79,12 @@ pub(crate) fn packets(scenario: &Scenario) -> Collected {
     packets_with(scenario, &model(), &[]).0
 }
 
-/// The flow engine's tables; its links carry data alone, 1,000 of the 1,082 bytes of a packet.
+/// The flow engine's tables. Its links have the rate that is left for data: 1,000 of the 1,082 bytes of a packet.
 pub(crate) fn flows(jobs: Vec<Job>, queues: u8, iterations: u64) -> Tables {
     let goodput = Rate::from_bps(LINE.as_bps() * 1_000 / 1_082);
     let scenario = scenario(racks(1, goodput), jobs, queues, iterations);
     let options = hocket_flowsim::FlowOptions::default();
-    let outcome = hocket_flowsim::run(&scenario, &options, |_| ControlFlow::Continue(()));
+    let outcome = hocket_flowsim::run(&scenario, &options);
     outcome.expect("the run passes its checks").tables
 }
 

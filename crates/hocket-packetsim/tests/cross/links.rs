@@ -1,4 +1,4 @@
-//! Links that fail, come back or slow down, pinned paths, and flows spread over all ways.
+//! Links that fail, recover or slow down, pinned paths, and flows sprayed over all paths.
 
 use hocket_des::{Bytes, Rate, Time};
 use hocket_packetsim::model::{Headroom, Model};
@@ -79,7 +79,7 @@ fn a_pinned_path_carries_all_of_a_flow() {
         let flow = JobFlow { path: over_spine(spine), ..JobFlow::new(host(0), host(2), 0) };
         let (tables, _) = run(2, vec![Transfer { flow, ..transfer(0, 2, SIZE) }], &[]);
         assert_close(&fct_s(&tables), &[SEND_S], 0.01);
-        // Packets of data on the rack's link to each spine.
+        // Data packets on the rack's link to each spine.
         let sent = [0, 1].map(|spine| sent_up(&tables, &format!("rack0->spine{spine}")));
         let all = (SIZE / 1_000 * 1_082) as f64;
         let (taken, other) = (sent[spine as usize], sent[1 - spine as usize]);
@@ -88,7 +88,7 @@ fn a_pinned_path_carries_all_of_a_flow() {
 }
 
 #[test]
-fn a_flow_finds_its_way_around_a_failed_link() {
+fn a_flow_is_rerouted_around_a_failed_link() {
     for cable in [4, 5] {
         let flow = JobFlow { path: over_spine(0), ..JobFlow::new(host(0), host(2), 0) };
         let changes = [change(200, cable, Change::Down)];
@@ -99,32 +99,32 @@ fn a_flow_finds_its_way_around_a_failed_link() {
 }
 
 #[test]
-fn a_lost_tail_is_sent_again_after_the_timeout() {
+fn lost_packets_at_the_end_of_a_message_are_retransmitted_after_the_timeout() {
     let flow = JobFlow { path: over_spine(0), ..JobFlow::new(host(0), host(2), 0) };
-    // All has left the host after 692.5 us; the last packets are on their way over the spine.
+    // All packets have left the host after 692.5 us; the last ones are still on the way to the spine or beyond.
     let changes = [change(693, 5, Change::Down)];
     let (tables, _) = run(2, vec![Transfer { flow, ..transfer(0, 2, SIZE) }], &changes);
-    // The first look, after one timeout, sees the progress that the acknowledgements under way still brought.
+    // When the timer expires first, acknowledgements that were in flight at the failure have brought progress.
     let timeout = model().retransmit_timeout.as_secs_f64();
     assert_close(&fct_s(&tables), &[SEND_S + 2.0 * timeout], 0.01);
 }
 
 #[test]
-fn a_flow_without_a_way_waits_until_the_link_is_up_again() {
+fn a_flow_without_a_path_waits_until_the_link_is_up_again() {
     let changes = [change(200, 5, Change::Down), change(1_000, 5, Change::Up)];
     let (tables, _) = run(1, vec![transfer(0, 2, SIZE)], &changes);
     assert_close(&fct_s(&tables), &[SEND_S + 800e-6], 0.01);
 }
 
 #[test]
-fn a_host_whose_cable_fails_goes_on_when_it_is_back() {
+fn a_host_whose_cable_fails_continues_when_the_cable_works_again() {
     let changes = [change(200, 0, Change::Down), change(1_000, 0, Change::Up)];
     let (tables, _) = run(1, vec![transfer(0, 2, SIZE), transfer(2, 0, SIZE)], &changes);
     assert_close(&fct_s(&tables), &[SEND_S + 800e-6; 2], 0.05);
 }
 
 #[test]
-fn a_degraded_link_takes_longer_by_what_it_lost() {
+fn a_flow_on_a_degraded_link_takes_longer_by_the_lost_capacity() {
     // 200 us at 50 Gbps, the rest at 20 Gbps.
     let changes = [change(200, 4, Change::Rate(Rate::from_gbps(20)))];
     let (tables, _) = run(1, vec![transfer(0, 2, SIZE)], &changes);
@@ -136,7 +136,7 @@ fn a_degraded_link_takes_longer_by_what_it_lost() {
 }
 
 #[test]
-fn a_congested_link_that_fails_leaves_no_byte_in_any_buffer() {
+fn the_failure_of_a_congested_link_leaves_no_byte_in_any_buffer() {
     let changes = [
         change(150, 6, Change::Down),
         change(400, 6, Change::Up),
@@ -163,26 +163,26 @@ fn two_sprayed_flows_fill_two_spines_evenly() {
         ..transfer(from, to, SIZE)
     };
     let (tables, _) = run(2, vec![spray(0, 2), spray(1, 3)], &[]);
-    // By hash both could meet on one spine; sprayed, each has the rate of its NIC.
+    // With ECMP, both flows could share one spine; sprayed, each gets the rate of its NIC.
     assert_close(&fct_s(&tables), &[SEND_S; 2], 0.02);
     let sent = [0, 1].map(|spine| sent_up(&tables, &format!("rack0->spine{spine}")));
     assert_close(&sent[..1], &sent[1..], 0.001);
 }
 
 #[test]
-fn packets_that_overtake_each_other_are_not_sent_again() {
+fn sprayed_packets_that_overtake_each_other_are_not_retransmitted() {
     let spray = JobFlow { path: PathChoice::Spray, ..JobFlow::new(host(0), host(2), 0) };
-    // From host 1 to host 3 over spine 0, in the way of every other packet.
+    // From host 1 to host 3 over spine 0, which delays every second packet.
     let across = JobFlow { path: on_links(&[2, 8, 11, 7]), ..JobFlow::new(host(1), host(3), 0) };
     let transfers = [spray, across].map(|flow| Transfer { flow, ..transfer(0, 2, SIZE) });
     let (tables, outcome) = run(2, transfers.to_vec(), &[]);
     assert_eq!(outcome.counters.retransmissions, 0);
-    // The link to spine 0 has one and a half times to carry what it can.
+    // The demand on the link to spine 0 is one and a half times its capacity.
     assert!(fct_s(&tables)[0] > 1.2 * SEND_S, "{:?}", fct_s(&tables));
 }
 
 #[test]
-fn a_sprayed_flow_goes_on_over_the_ways_that_are_left() {
+fn a_sprayed_flow_continues_on_the_remaining_paths() {
     let flow = JobFlow { path: PathChoice::Spray, ..JobFlow::new(host(0), host(2), 0) };
     let changes = [change(200, 4, Change::Down), change(400, 4, Change::Up)];
     let (tables, _) = run(4, vec![Transfer { flow, ..transfer(0, 2, SIZE) }], &changes);
@@ -192,7 +192,7 @@ fn a_sprayed_flow_goes_on_over_the_ways_that_are_left() {
 }
 
 #[test]
-fn what_a_full_buffer_refuses_without_pfc_is_sent_again() {
+fn without_pfc_packets_dropped_by_a_full_buffer_are_retransmitted() {
     let mut model = model();
     model.switching.pfc = false;
     model.switching.buffer = Bytes::new(200_000);
@@ -211,9 +211,9 @@ fn what_a_full_buffer_refuses_without_pfc_is_sent_again() {
 }
 
 #[test]
-fn a_port_that_was_paused_when_its_link_failed_is_paused_when_it_is_back() {
+fn a_port_that_is_paused_when_its_link_fails_is_paused_when_the_link_recovers() {
     let slow = change(0, 2, Change::Rate(Rate::from_gbps(1)));
-    // Most of the time host 0 is paused: what it sent at 50 Gbps leaves at 1 Gbps.
+    // Host 0 is paused most of the time: it sends at 50 Gbps into a link of 1 Gbps.
     let failures = (1..6).flat_map(|each| {
         [change(100 * each, 0, Change::Down), change(100 * each + 1, 0, Change::Up)]
     });
@@ -239,9 +239,9 @@ const SLOW: Change = Change::Rate(Rate::from_gbps(7));
 const FAST: Change = Change::Rate(LINE);
 
 #[test]
-fn packets_that_overtake_each_other_on_a_new_way_are_sent_again() {
-    // Flow 1 takes the slow way at 463 us and the fast one at 471 us. What it sends then overtakes what is under way,
-    // and is dropped without a word: the receiver has reported the gap already.
+fn packets_that_overtake_each_other_on_a_new_path_are_retransmitted() {
+    // Flow 1 takes the slow path at 463 us and the fast one at 471 us. The packets that it sends then overtake those in
+    // flight and are dropped without a NACK, since the receiver has reported the gap already.
     let changes = [
         change(0, 0, SLOW),
         change(246, 2, Change::Down),
@@ -264,7 +264,7 @@ fn packets_that_overtake_each_other_on_a_new_way_are_sent_again() {
 }
 
 #[test]
-fn a_pause_behind_a_slow_frame_comes_in_time_when_the_cable_turns_fast() {
+fn a_pause_behind_a_slow_frame_arrives_in_time_when_the_cable_becomes_fast() {
     let changes =
         [change(89, 1, SLOW), change(298, 7, SLOW), change(306, 7, FAST), change(307, 1, FAST)];
     let spray = JobFlow { path: PathChoice::Spray, ..JobFlow::new(host(1), host(2), 0) };
@@ -316,9 +316,9 @@ fn any_changes() -> impl Strategy<Value = Vec<LinkChange>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    // The run itself checks that all bytes arrive, all buffers end empty and no link exceeds its rate.
+    // The run's self-checks verify that all bytes arrive, all buffers end empty and no link exceeds its rate.
     #[test]
-    fn whatever_fails_for_a_while_everything_arrives(
+    fn everything_arrives_whatever_links_fail_for_a_while(
         transfers in prop::collection::vec(any_transfer(), 1..10),
         changes in any_changes(),
     ) {
@@ -331,7 +331,7 @@ proptest! {
 }
 
 #[test]
-fn a_change_of_what_is_not_there_is_refused() {
+fn a_change_of_an_unknown_link_or_to_an_impossible_rate_is_rejected() {
     let error = |change| {
         let (scenario, options) = (scenario(1, vec![transfer(0, 2, 1_000)]), Default::default());
         let mut tables = Collected::default();
@@ -341,10 +341,10 @@ fn a_change_of_what_is_not_there_is_refused() {
     };
     assert_eq!(
         error(change(1, 77, Change::Down)),
-        "change 1 is of link 154; there are 12, counted from 0"
+        "change 1 names link 154, but there are only 12, counted from 0"
     );
     assert_eq!(
         error(change(1, 4, Change::Rate(Rate::from_gbps(100)))),
-        "change 1: link \"rack0->spine0\" gets a rate of 100 Gbps; it must be above 0 and at most 50 Gbps"
+        "change 1: link \"rack0->spine0\" is set to 100 Gbps; its rate must be above 0 and at most 50 Gbps"
     );
 }

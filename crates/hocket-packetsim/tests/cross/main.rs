@@ -1,4 +1,4 @@
-//! One scenario on two engines; and what the packet engine alone knows: jobs' flows, transfers, links that fail.
+//! The same scenario on both engines, and features of the packet engine alone: jobs' flows, transfers, links that fail.
 
 mod busbw;
 mod common;
@@ -7,8 +7,6 @@ mod links;
 mod programs;
 mod random;
 mod training;
-
-use std::ops::ControlFlow;
 
 use hocket_des::{Bytes, Duration, Rate};
 use hocket_packetsim::{Change, LinkChange, PacketStatus};
@@ -41,7 +39,7 @@ fn a_job_alone_takes_its_period() {
 }
 
 #[test]
-fn a_job_as_fast_as_its_nic_takes_the_time_of_its_headers_besides() {
+fn a_job_that_sends_at_its_nics_rate_takes_longer_by_its_headers() {
     let (packets, flows) = both(&[job("a", profile(0, 1_000, 50), 0, 2)], 1, 3);
     let found = packets.values("iterations", "communication_s");
     assert_close(&found, &values(&flows.iterations, "communication_s"), 0.005);
@@ -50,8 +48,8 @@ fn a_job_as_fast_as_its_nic_takes_the_time_of_its_headers_besides() {
 
 #[test]
 fn an_idle_network_adds_nothing_but_the_last_round_trip() {
-    // 50 bytes in 1 us; the phase ends when its one packet of 132 bytes is acknowledged: over four links of 50 Gbps
-    // and 500 ns, 21,120 ps each, and back with 86 bytes, 13,760 ps each.
+    // 50 bytes in 1 us. The phase ends when its only packet is acknowledged: over four links of 50 Gbps and 500 ns, 132
+    // bytes take 21,120 ps on each, and the acknowledgement of 86 bytes 13,760 ps.
     let up = hocket_scenario::Phase {
         start: Duration::ZERO,
         duration: Duration::from_us(1),
@@ -64,7 +62,7 @@ fn an_idle_network_adds_nothing_but_the_last_round_trip() {
 }
 
 #[test]
-fn two_jobs_in_step_share_a_link_by_half() {
+fn two_synchronised_jobs_share_a_link_equally() {
     let jobs = ["a", "b"].map(|name| job(name, profile(0, 800, 40), u32::from(name == "b"), 2));
     let (packets, flows) = both(&jobs, 1, 6);
     let expected = values(&flows.jobs, "mean_iteration_s");
@@ -72,10 +70,10 @@ fn two_jobs_in_step_share_a_link_by_half() {
     assert_close(&packets.values("jobs", "mean_iteration_s"), &expected, 0.02);
 }
 
-// HotNets'22 section 2: what one of two jobs in step gains by chance, it keeps, and they slide apart. Fair
-// sharing, which is all that the flow engine knows of DCQCN, holds them in step.
+// HotNets'22 section 2: if one of two synchronised jobs gains a lead by chance, it keeps the lead, and the jobs drift apart.
+// Fair sharing, as which the flow engine models DCQCN, keeps them synchronised.
 #[test]
-fn two_jobs_under_dcqcn_share_by_half_at_first_and_then_slide_apart() {
+fn two_jobs_under_dcqcn_share_equally_at_first_and_then_drift_apart() {
     let mut jobs = ["a", "b"].map(|name| job(name, profile(0, 800, 40), u32::from(name == "b"), 2));
     for job in &mut jobs {
         job.transport.policy = Policy::Dcqcn(dcqcn::Parameters::recommended(LINE));
@@ -90,7 +88,7 @@ fn two_jobs_under_dcqcn_share_by_half_at_first_and_then_slide_apart() {
 }
 
 #[test]
-fn the_higher_priority_is_as_if_alone() {
+fn a_job_of_higher_priority_runs_as_if_alone() {
     let with_priority =
         |name, from, priority| Job { priority, ..job(name, profile(0, 800, 40), from, 2) };
     let jobs = [with_priority("low", 0, 1), with_priority("high", 1, 0)];
@@ -101,7 +99,7 @@ fn the_higher_priority_is_as_if_alone() {
 }
 
 #[test]
-fn jobs_shifted_against_each_other_never_meet() {
+fn time_shifted_jobs_never_send_together() {
     let first = job("a", profile(0, 900, 46), 0, 2);
     let time_shift = Some(Duration::from_us(1_000));
     let second = Job { time_shift, ..job("b", profile(0, 900, 46), 1, 2) };
@@ -151,7 +149,7 @@ fn a_job_on_one_host_just_computes() {
 }
 
 #[test]
-fn a_sprayed_or_diverted_flow_counts_on_every_link_that_it_took() {
+fn a_sprayed_or_rerouted_flow_counts_on_every_link_that_it_took() {
     let by_link = |packets: &common::Collected| -> Vec<(String, f64)> {
         let links = &packets.0["links"][0];
         let Some(Column::Str { codes, dictionary }) = links.column("link") else {
@@ -184,7 +182,7 @@ fn a_sprayed_or_diverted_flow_counts_on_every_link_that_it_took() {
 }
 
 #[test]
-fn a_transfer_counts_for_the_job_that_it_is_given_to() {
+fn a_transfer_counts_for_the_job_to_which_it_is_attributed() {
     let jobs = vec![job("a", profile(0, 500, 8), 0, 2)];
     let transfer = Transfer {
         flow: JobFlow::new(host(0), host(2), 1),
@@ -201,10 +199,7 @@ fn a_transfer_counts_for_the_job_that_it_is_given_to() {
     // 500,000 bytes of the phase, and the transfer.
     assert_close(&packets.values("links", "bytes"), &[577_000.0; 4], 0.0);
     assert_close(&packets.values("phases", "bytes"), &[500_000.0], 0.0);
-    let error =
-        hocket_flowsim::run(&with_transfer, &hocket_flowsim::FlowOptions::default(), |_| {
-            ControlFlow::Continue(())
-        });
+    let error = hocket_flowsim::run(&with_transfer, &hocket_flowsim::FlowOptions::default());
     assert_eq!(
         error.unwrap_err().to_string(),
         "the number of transfers is 1; the flow engine runs periodic jobs alone, so it must be 0"
@@ -239,7 +234,7 @@ proptest! {
         let rates = packets.values("phases", "mean_rate_bps");
         prop_assert!(rates.iter().all(|&rate| rate <= 50e9));
         for (mean, job) in packets.values("jobs", "mean_communication_s").iter().zip(&jobs) {
-            // The last packet leaves at once where the profile would have spread it.
+            // The last packet leaves at line rate, where the profile would have spread it over time.
             let profile = &job.periodic().expect("all are periodic").profile;
             let least = profile.up_time().as_secs_f64();
             let packet_s = 8_000.0 / profile.phases()[0].rate.as_bps() as f64;
@@ -248,9 +243,9 @@ proptest! {
     }
 }
 
-// HotNets'22 section 4(i): the flow that has sent more of its phase increases faster.
+// HotNets'22 section 4(i): the flow that has sent more of its phase increases its rate faster.
 #[test]
-fn adaptively_unfair_dcqcn_favours_the_job_that_is_further() {
+fn adaptively_unfair_dcqcn_favours_the_job_that_is_ahead() {
     let first_phase_s = |adaptive| {
         let policy = Policy::Dcqcn(dcqcn::Parameters {
             adaptive,
@@ -290,7 +285,7 @@ fn a_run_that_is_cut_off_keeps_what_was_finished() {
     let (packets, outcome) = packets_with(&scenario, &model(), &[]);
     assert_eq!((outcome.status, outcome.ended), (PacketStatus::Stopped, at_us(5_000)));
     assert_eq!(packets.values("iterations", "iteration"), [0.0, 1.0]);
-    // Two phases whole, and the third.
+    // The phases of the two finished iterations, and that of the third.
     assert_close(&packets.values("links", "bytes"), &[13_500_000.0; 4], 0.001);
     assert_close(&packets.values("links", "busy_s"), &[0.002_7; 4], 0.01);
 }

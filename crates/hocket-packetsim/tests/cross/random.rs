@@ -1,5 +1,4 @@
-//! Random small workloads on both engines: they come to their end, move what they must, and nobody is ahead of what it waits
-//! for.
+//! Random small workloads on both engines: they finish, transfer the right number of bytes, and respect all dependencies.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +12,7 @@ use crate::training::{both, job, one_tor, spec};
 
 const ITERATIONS: u64 = 2;
 
-/// Ranks at one switch, with an algorithm for each kind.
+/// Ranks at one switch, with an algorithm for each kind of collective.
 fn on_one_switch(workload: Workload, algorithm: Algorithm, chunks: u32) -> TrainingSpec {
     let its = spec(workload, 1, &[algorithm], chunks);
     let serving = |kind: CollectiveKind| {
@@ -24,7 +23,7 @@ fn on_one_switch(workload: Workload, algorithm: Algorithm, chunks: u32) -> Train
     TrainingSpec { system: System { algorithms, ..its.system.clone() }, ..its }
 }
 
-/// By rank: what it sends in an iteration.
+/// By rank: the bytes that it sends in an iteration.
 fn sent(training: &Training) -> Vec<u64> {
     let workload = training.workload();
     let ranks = workload.ranks().len() as u32;
@@ -53,7 +52,7 @@ fn sent(training: &Training) -> Vec<u64> {
     sent
 }
 
-/// A table's operations by rank and place in its program: from when to when.
+/// The start and end of each operation in a table, by rank and place in its program.
 fn spans(
     rank: Vec<f64>,
     operation: Vec<f64>,
@@ -76,7 +75,8 @@ fn of_flows(operations: &Table) -> BTreeMap<(u32, u32), (f64, f64)> {
     spans(rank, operation, start, end)
 }
 
-/// Nobody starts before what it waits for is done, nor ends before those have come that it cannot do without.
+/// Asserts that no operation starts before its dependencies have ended, nor ends before the other ranks that it needs have
+/// started.
 fn check_order(workload: &Workload, spans: &BTreeMap<(u32, u32), (f64, f64)>) {
     let mut latest_start: BTreeMap<String, f64> = BTreeMap::new();
     for (&(rank, place), &(start, end)) in spans {
@@ -137,7 +137,7 @@ proptest! {
     }
 
     #[test]
-    fn jitter_and_stragglers_change_computes_alone_and_the_same_seed_gives_the_same_tables(
+    fn jitter_and_stragglers_change_only_compute_times_and_the_same_seed_gives_the_same_tables(
         drawn in drawn(), slow in 0_u32..2,
     ) {
         let plain = on_one_switch(drawn.workload(), Algorithm::Ring, 1);

@@ -1,7 +1,5 @@
 //! Training jobs on both engines: collectives of every kind, inside servers and between them.
 
-use std::ops::ControlFlow;
-
 use hocket_des::{Bytes, Duration, Rate};
 use hocket_packetsim::Model;
 use hocket_scenario::workload::{Exchange, Operation, OperationKind, Rank, Workload};
@@ -20,12 +18,12 @@ const KINDS: [CollectiveKind; 5] = [
     CollectiveKind::Broadcast,
 ];
 
-/// Servers of `gpus` GPUs each, of HOTI'22 Table I, all on one switch.
+/// Servers of `gpus` GPUs each, as in HOTI'22 Table I, all on one switch.
 pub(crate) fn one_tor(servers: u32, gpus: u32) -> Fabric {
     one_tor_with(servers, gpus, 1_600)
 }
 
-/// The same with a scale-up network of so many Gbps.
+/// The same with a scale-up network of this rate in Gbps.
 pub(crate) fn one_tor_with(servers: u32, gpus: u32, scale_up_gbps: u64) -> Fabric {
     let hosts = servers * gpus;
     let node = |kind, name: String| Node { name, kind };
@@ -103,7 +101,7 @@ pub(crate) fn both(fabric: Fabric, jobs: Vec<Job>, iterations: u64) -> (Collecte
     let scenario = Scenario::new(fabric, jobs, 1, 1, stop).expect("the jobs are valid");
     let (packets, _) = packets_with(&scenario, &Model::default(), &[]);
     let options = hocket_flowsim::FlowOptions::default();
-    let outcome = hocket_flowsim::run(&scenario, &options, |_| ControlFlow::Continue(()));
+    let outcome = hocket_flowsim::run(&scenario, &options);
     (packets, outcome.expect("the run passes its checks").tables)
 }
 
@@ -138,10 +136,10 @@ fn collectives_take_as_long_on_packets_as_on_flows() {
 }
 
 #[test]
-fn over_two_levels_steps_short_and_long_take_as_long_on_packets_as_on_flows() {
+fn short_and_long_steps_over_two_levels_take_as_long_on_packets_as_on_flows() {
     use Algorithm::{Direct, Ring};
-    // Around a ring with two slow hops; an answer from across that comes after the last step inside; and chunks of which some
-    // are scattered across on the same queue pairs on which others are gathered.
+    // Three cases: a ring with two slow hops; an acknowledgement from another server that arrives after the last step inside;
+    // and chunks that are scattered between servers on the same queue pairs on which others are gathered.
     let cases: [(&[Algorithm], u64, u32); 5] = [
         (&[Ring], 64_000, 1),
         (&[Ring, Ring], 64_000, 4),
@@ -183,8 +181,8 @@ fn a_pipeline_with_computes_takes_as_long_on_packets_as_on_flows() {
 }
 
 #[test]
-fn endpoints_that_take_their_time_delay_every_step() {
-    // Seven steps of a ring, each noticed 10 us later; and 500 kB that are added at 40 Gbps take 100 us more in each.
+fn endpoint_delay_and_reduction_delay_every_step() {
+    // Seven steps of a ring, each noticed 10 us later; reducing 500 kB at 40 Gbps adds 100 us to each.
     let alone =
         spec(one_collective(8, CollectiveKind::ReduceScatter, 4_000_000), 1, &[Algorithm::Ring], 1);
     let mut slow = alone.clone();
@@ -196,13 +194,13 @@ fn endpoints_that_take_their_time_delay_every_step() {
     };
     let (fast_s, slow_s) = (time(&alone), time(&slow));
     for (fast_s, slow_s) in fast_s.into_iter().zip(slow_s) {
-        // The last acknowledgement comes back while the receiver is still at work.
+        // The last acknowledgement arrives while the receiver is still reducing.
         assert!((slow_s - fast_s - 7.0 * 110e-6).abs() < 2e-6, "{fast_s} {slow_s}");
     }
 }
 
 #[test]
-fn a_pattern_is_what_collectives_of_one_kind_on_one_communicator_use() {
+fn collectives_of_one_kind_on_one_communicator_form_a_pattern() {
     let ranks = 4;
     let collective = |communicator, kind, bytes| {
         let bytes = Bytes::new(bytes);
@@ -221,7 +219,7 @@ fn a_pattern_is_what_collectives_of_one_kind_on_one_communicator_use() {
     its.system.algorithms.insert(CollectiveKind::AllToAll, vec![Algorithm::Direct]);
     let training = Training::new(its).expect("the ranks have places");
     let patterns = training.patterns();
-    // Around the ring, and from each to each other.
+    // Around the ring, and from each rank to every other.
     assert_eq!(patterns.iter().map(|pairs| pairs.len()).collect::<Vec<_>>(), [4, 12]);
     assert_eq!(training.pairs().len(), 12);
 }

@@ -5,21 +5,21 @@ use std::collections::BTreeMap;
 use hocket_des::{Bytes, Duration, Rate, Time};
 use hocket_packetsim::model::{Frames, Headroom, Notification, Scheduling, Switching};
 use hocket_packetsim::{
-    FlowSpec, LinkChange, MessageSpec, Model, Observer, PacketOptions, PacketOutcome,
-    PacketRunError, PacketWorkload, PathChoice, Reference, Setup, WindowRule, run,
+    FlowSpec, LinkChange, MessageSpec, Model, PacketOptions, PacketOutcome, PacketRunError,
+    PacketWorkload, PathChoice, Reference, Setup, WindowRule, run,
 };
-use hocket_scenario::{Cable, Column, Fabric, Node, NodeId, NodeKind, Table};
+use hocket_scenario::{Cable, Column, Fabric, Node, NodeId, NodeKind, Observer, Table};
 use hocket_transport::Policy;
 
 pub(crate) const LINE: Rate = Rate::from_gbps(100);
 pub(crate) const DELAY: Duration = Duration::from_ns(500);
-/// A full packet on the wire, and how long it takes at 100 Gbps.
+/// Size of a full packet on the wire, and its transmission time at 100 Gbps.
 pub(crate) const WIRE: u64 = 1_082;
 pub(crate) const PACKET_PS: u64 = WIRE * 80;
-/// An acknowledgement at 100 Gbps.
+/// Transmission time of an acknowledgement at 100 Gbps.
 pub(crate) const ACK_PS: u64 = 86 * 80;
 
-/// Switches with 1 MiB that mark nothing.
+/// A model with switches that have 1 MiB of buffer and do not mark.
 pub(crate) fn model() -> Model {
     let default = Model::default();
     Model {
@@ -44,12 +44,12 @@ pub(crate) fn cable(a: u32, b: u32) -> Cable {
     Cable { a: NodeId::new(a), b: NodeId::new(b), rate: LINE, delay: DELAY }
 }
 
-/// Hosts `h0`, `h1` and so on around switch `s`, each at the end of its cable.
+/// Hosts `h0`, `h1` and so on, each connected to switch `s` by its own cable.
 pub(crate) fn star_of(cables: impl IntoIterator<Item = (Rate, Duration)>) -> Fabric {
     star_around(NodeKind::Switch, cables)
 }
 
-/// As [`star_of`], around a switch of this kind.
+/// Like [`star_of`], with a switch of this kind.
 pub(crate) fn star_around(
     kind: NodeKind,
     cables: impl IntoIterator<Item = (Rate, Duration)>,
@@ -71,7 +71,7 @@ pub(crate) fn star(hosts: u32) -> Fabric {
     star_of((0..hosts).map(|_| (LINE, DELAY)))
 }
 
-/// `leaves` switches with `hosts` hosts each, all joined to `spines` switches.
+/// `leaves` switches with `hosts` hosts each, all connected to each of `spines` switches.
 pub(crate) fn clos(leaves: u32, hosts: u32, spines: u32) -> Fabric {
     let total = leaves * hosts;
     let host = |index| node(format!("h{index}"), NodeKind::Host);
@@ -118,7 +118,7 @@ pub(crate) struct Trial {
     pub(crate) seed: u64,
 }
 
-/// The tables of a run, those of one name one after another, and how it ended.
+/// The tables of a run, with the chunks of each concatenated, and its result.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) tables: BTreeMap<&'static str, Vec<Table>>,
@@ -162,7 +162,7 @@ impl Trial {
         Ran { tables: by_name, result }
     }
 
-    /// Runs while `observer` looks on.
+    /// Runs with `observer`.
     pub(crate) fn run_before(
         &self,
         observer: &mut dyn Observer,

@@ -1,4 +1,4 @@
-//! What congestion controls promise of queues and PAUSE frames.
+//! Queues and PAUSE frames under congestion controls, compared with their theory.
 
 use hocket_des::{Bytes, Duration};
 use hocket_packetsim::model::Marking;
@@ -15,38 +15,38 @@ use crate::common::{
 
 const STATIC: Policy = Policy::StaticWindow(static_window::Parameters { window: None });
 
-/// One round trip over a switch: two packets, two acknowledgements and four delays at 100 Gbps.
+/// The round-trip time over one switch: two packets, two acknowledgements and four delays at 100 Gbps.
 const FILLING: u64 = 27_500;
 
 fn receiver_driven() -> Policy {
     Policy::ReceiverDriven(receiver_driven::Parameters::recommended(FILLING))
 }
 
-/// Each of `hosts` hosts sends to all others, the next one first.
+/// Flows from each of `hosts` hosts to all others, starting with the next host.
 fn all_to_all(hosts: u32, policy: usize, priority: u8) -> Vec<FlowSpec> {
     let pairs = (0..hosts).flat_map(|from| (1..hosts).map(move |on| (from, (from + on) % hosts)));
     pairs.map(|(from, to)| FlowSpec { policy, priority, ..flow(from, to) }).collect()
 }
 
-/// Whether the two ends are no further apart than `percent` of the second.
+/// Asserts that `found` differs from `expected` by at most `percent` of it.
 fn assert_within(found: u64, expected: u64, percent: f64) {
     let off = (found as f64 / expected as f64 - 1.0) * 100.0;
     assert!(off.abs() <= percent, "{found} against {expected}: {off:+.2}%");
 }
 
 #[test]
-fn static_windows_keep_an_incast_from_pausing_at_its_full_speed() {
+fn static_windows_avoid_pauses_in_an_incast_at_full_speed() {
     let paused = Trial::incast(7, 2_000_000).run();
     assert!(paused.outcome().counters.pauses > 0);
     let calm = Trial::incast(7, 2_000_000).under(STATIC).run();
     assert_eq!(calm.outcome().counters.pauses, 0);
     assert_within(calm.outcome().ended.as_ps(), paused.outcome().ended.as_ps(), 0.1);
-    // 28 packets of each, less what is on the way.
+    // 28 packets of each flow, minus those on the links.
     assert!(calm.port("s->h0", "peak_bytes") < 7 * 28 * WIRE);
 }
 
 #[test]
-fn static_windows_keep_an_all_to_all_on_a_clos_from_pausing_at_its_full_speed() {
+fn static_windows_avoid_pauses_in_an_all_to_all_on_a_clos_at_full_speed() {
     let mut trial = Trial::new(clos(4, 8, 8), all_to_all(32, 0, 3), 1_000_000);
     trial.model.switching.buffer = Bytes::new(4 << 20);
     let paused = trial.run();
@@ -58,7 +58,7 @@ fn static_windows_keep_an_all_to_all_on_a_clos_from_pausing_at_its_full_speed() 
 }
 
 #[test]
-fn two_jobs_with_static_windows_share_a_clos_and_none_of_them_is_paused() {
+fn two_jobs_with_static_windows_share_a_clos_without_pauses() {
     for path in [PathChoice::Ecmp, PathChoice::Spray] {
         let mut flows = all_to_all(16, 0, 3);
         flows.extend(all_to_all(16, 1, 5));
@@ -74,7 +74,7 @@ fn two_jobs_with_static_windows_share_a_clos_and_none_of_them_is_paused() {
 }
 
 #[test]
-fn a_pattern_of_few_queue_pairs_has_larger_windows_than_one_of_many_beside_it() {
+fn a_pattern_of_few_queue_pairs_gets_larger_windows_than_a_concurrent_one_of_many() {
     let mut flows = all_to_all(16, 0, 3);
     let ring = flows.len()..flows.len() + 16;
     flows.extend((0..16).map(|host| flow(host, (host + 4) % 16)));
@@ -86,14 +86,14 @@ fn a_pattern_of_few_queue_pairs_has_larger_windows_than_one_of_many_beside_it() 
     trial.patterns = vec![(0..ring.start).collect(), ring.collect()];
     let apart = trial.run().outcome().ended;
     assert!(apart.as_ps() * 3 < as_one.as_ps(), "{apart} against {as_one}");
-    // Nor is there a PAUSE frame when both send.
+    // There is no PAUSE frame either when both patterns send.
     let both = Trial { patterns: trial.patterns, ..all }.run();
     assert_eq!(both.outcome().counters.pauses, 0);
 }
 
 #[test]
-fn static_windows_leave_little_of_the_buffer_unused_where_it_limits_them() {
-    // Twelve flows from each of seven hosts: with x bytes of each, 12 x − 4,096 stays below (P − 84 x) ÷ 8.
+fn static_windows_leave_little_of_the_buffer_unused_if_the_buffer_limits_them() {
+    // Twelve flows from each of seven hosts: with x bytes of each flow, 12 x − 4,096 stays below (P − 84 x) ÷ 8.
     let flows = (0..84).map(|number| flow(1 + number % 7, 0)).collect();
     let mut trial = Trial::new(star(8), flows, 300_000).under(STATIC);
     for buffer in [700_000, 800_000, 900_000, 1_000_000] {
@@ -102,7 +102,7 @@ fn static_windows_leave_little_of_the_buffer_unused_where_it_limits_them() {
         let each = (8 * 4_095 + pool) / (8 * 12 + 84);
         let ran = trial.run();
         assert_eq!(ran.outcome().counters.pauses, 0);
-        // All windows are in the queue but for what has left while they came, or is on its round trip of 25 packets.
+        // All windows are in the queue, except for packets that have left meanwhile and the 25 packets of a round trip.
         let window = each / WIRE;
         let elsewhere = (12 * window - 1).min(25);
         let (found, expected) = (ran.port("s->h0", "peak_bytes") / WIRE, 84 * window - elsewhere);
@@ -113,8 +113,8 @@ fn static_windows_leave_little_of_the_buffer_unused_where_it_limits_them() {
 }
 
 #[test]
-fn static_windows_bring_flows_around_a_ring_through_that_pfc_alone_stops_for_good() {
-    // Each host's flow goes two of the three links on.
+fn static_windows_let_flows_around_a_ring_complete_that_deadlock_with_pfc_alone() {
+    // Each host's flow takes two of the three links of the ring.
     let host = |host| node(format!("h{host}"), NodeKind::Host);
     let switch = |switch| node(format!("s{switch}"), NodeKind::Switch);
     let nodes = (0..3).map(host).chain((0..3).map(switch)).collect();
@@ -135,47 +135,47 @@ fn static_windows_bring_flows_around_a_ring_through_that_pfc_alone_stops_for_goo
     assert!(matches!(trial.run().result, Err(PacketRunError::Deadlock { .. })));
     let ran = trial.under(STATIC).run();
     assert_eq!((ran.outcome().counters.messages, ran.outcome().counters.pauses), (3, 0));
-    // Each link of the ring carries two of the flows and the acknowledgements of the third, and is always busy.
+    // Each link of the ring carries two flows and the acknowledgements of the third, and is always busy.
     let carried_ps = 4_000 * (2 * PACKET_PS + ACK_PS);
     assert_within(ran.outcome().ended.as_ps(), carried_ps, 0.5);
 }
 
 #[test]
-fn a_window_that_is_given_is_taken() {
+fn a_window_given_in_the_parameters_is_used() {
     let five = Policy::StaticWindow(static_window::Parameters { window: Some(5_000) });
     let ran = Trial::incast(1, 1_000_000).under(five).run();
-    // Five packets for each round trip of the first of them.
+    // Five packets per round trip of the first of them.
     let round_trip = 2 * PACKET_PS + 2 * ACK_PS + 4 * 500_000;
     assert_within(ran.outcome().ended.as_ps(), 200 * round_trip, 0.5);
 }
 
 #[test]
-fn more_flows_than_any_window_serves_are_refused_with_the_link_that_would_pause() {
+fn too_many_flows_for_any_window_are_rejected_with_the_link_that_would_pause() {
     let mut trial = Trial::incast(1, 10_000).under(STATIC);
     trial.flows = vec![flow(1, 0); 300];
     trial.model.switching.buffer = Bytes::new(700_000);
-    // The buffer has some 660,000 bytes beside headroom and reserves, which 300 flows of one port share: with x of each, 300 x
-    // − 4,096 is less than (660,000 − 300 x) ÷ 8 for x up to 256, and a packet has 1,082.
+    // The buffer has about 660,000 bytes besides headroom and reserves, shared by 300 flows of one port. With x bytes of each
+    // flow, 300 x − 4,096 is less than (660,000 − 300 x) ÷ 8 for x up to 256, but a packet has 1,082 bytes.
     let refusal = trial.refusal();
-    let expected = "link \"h1->s\", which 300 flows cross with their data and 0 with their answers, cannot be kept \
-                    from PAUSE frames: static-window: 300 flows with a packet of 1082 B each";
+    let expected = "no static window keeps link \"h1->s\" free of PAUSE frames; it carries the data of 300 flows \
+                    and only the acknowledgements of 0: static-window: 300 flows with a packet of 1082 B each";
     assert!(refusal.starts_with(expected), "{refusal}");
     trial.flows.truncate(2);
     trial.messages.truncate(2);
     trial.model.answering.ack_every = 100;
     assert_eq!(
         trial.refusal(),
-        "on link \"h1->s\", 2 flows with static windows have 27001 bytes each; receivers answer every \
-         100 packets, which are more"
+        "on link \"h1->s\", 2 flows with static windows have 27001 bytes each, less than the \
+         100 packets that each acknowledgement waits for"
     );
 }
 
 #[test]
-fn a_message_alone_loses_nothing_by_waiting_for_grants() {
+fn a_single_message_loses_no_time_waiting_for_grants() {
     let plain = Trial::incast(1, 10_000_000).run().outcome().ended;
     let granted = Trial::incast(1, 10_000_000).under(receiver_driven()).run();
     assert_eq!(granted.outcome().counters.messages, 1);
-    // Grants share the way of the acknowledgements and may hold one back for their own length.
+    // Grants share the path of the acknowledgements and may delay one by their own transmission time.
     assert_within(granted.outcome().ended.as_ps(), plain.as_ps(), 0.1);
 }
 
@@ -185,15 +185,15 @@ fn receivers_keep_their_link_busy_and_its_queue_short() {
     assert_eq!(ran.outcome().counters.pauses, 0);
     let busy_ps = ran.port("s->h0", "bytes") * 80;
     assert!(busy_ps as f64 > 0.95 * ran.outcome().ended.as_ps() as f64);
-    // Of each message 28 packets at most may be under way.
+    // Each message may have at most 28 packets in flight.
     assert!(ran.port("s->h0", "peak_bytes") <= 7 * 28 * WIRE);
-    // Round robin: nobody is done long before the others.
+    // With round robin, no message completes long before the others.
     let ends = ran.ends(7);
     assert_within(*ends.iter().min().unwrap(), *ends.iter().max().unwrap(), 1.0);
 }
 
 #[test]
-fn messages_of_all_lengths_are_granted_to_their_ends() {
+fn messages_of_all_lengths_are_granted_completely() {
     let mut trial = Trial::new(clos(2, 4, 2), all_to_all(8, 0, 3), 1).under(receiver_driven());
     trial.model.answering.ack_every = 4;
     for (number, each) in trial.messages.iter_mut().enumerate() {
@@ -208,7 +208,7 @@ fn messages_of_all_lengths_are_granted_to_their_ends() {
 }
 
 #[test]
-fn what_is_lost_is_sent_again_on_the_credit_that_there_was() {
+fn lost_packets_are_retransmitted_within_the_credit_already_granted() {
     let mut trial = Trial::incast(7, 1_000_000).under(receiver_driven());
     trial.model.switching.pfc = false;
     trial.model.switching.buffer = Bytes::new(250_000);
@@ -219,8 +219,8 @@ fn what_is_lost_is_sent_again_on_the_credit_that_there_was() {
 }
 
 #[test]
-fn grants_that_a_failing_link_takes_along_are_sent_again() {
-    // One packet at a time, so that there is often nothing under way but a grant; a cycle takes 2.3 µs.
+fn grants_lost_on_a_failing_link_are_sent_again() {
+    // One packet at a time, so that often only a grant is in flight; a cycle takes 2.3 µs.
     let parameters =
         receiver_driven::Parameters { unsolicited: 0, overcommitment: 1, outstanding: 1_000 };
     for step in 0..25 {
@@ -256,8 +256,8 @@ fn receiver_driven_and_dcqcn_jobs_share_a_fabric() {
     assert!(counters.rate_cuts[1] > 0);
 }
 
-/// What waits for the link to host 0 every microsecond between two times, in bytes, and how much of that link is in
-/// use between them.
+/// The queue for the link to host 0 in bytes, at every microsecond between two times, and the utilisation of that link
+/// between them.
 fn queue_and_use(trial: &Trial, from_us: u64, until_us: u64) -> (Vec<u64>, f64) {
     let run_until = |us: u64| {
         let mut trial = trial.clone();
@@ -286,8 +286,8 @@ fn queue_and_use(trial: &Trial, from_us: u64, until_us: u64) -> (Vec<u64>, f64) 
 }
 
 #[test]
-fn hpcc_keeps_next_to_no_queue_and_nearly_all_of_the_link() {
-    // SIGCOMM'19: a target of 95%, and a queue only from flows that have just come.
+fn hpcc_has_almost_no_queue_and_nearly_full_utilisation() {
+    // SIGCOMM'19: a target of 95%, and a queue only while flows start.
     for senders in [2, 4, 8] {
         let policy = Policy::Hpcc(hpcc::Parameters::recommended(LINE));
         let mut trial = Trial::incast(senders, 200_000_000).under(policy);
@@ -303,8 +303,9 @@ fn hpcc_keeps_next_to_no_queue_and_nearly_all_of_the_link() {
 }
 
 #[test]
-fn dctcp_lets_its_queue_swing_around_the_threshold_and_uses_the_link() {
-    // As a rate it is no window whose swing SIGCOMM'10 section 3.3 gives; what it shares is that K decides the queue.
+fn dctcps_queue_oscillates_around_the_threshold_with_the_link_fully_used() {
+    // The amplitude in SIGCOMM'10 section 3.3 is that of a window, which this rate-based form does not have. What both have
+    // in common is that K determines the queue.
     for senders in [2, 4] {
         for threshold in [65_000, 150_000] {
             let policy = Policy::Dctcp(dctcp::Parameters::recommended(LINE));

@@ -1,4 +1,4 @@
-//! One flow alone, to the picosecond.
+//! The completion time of a single flow, to the picosecond.
 
 use hocket_des::{Duration, Rate};
 use hocket_scenario::{Cable, Fabric, NodeId, NodeKind};
@@ -6,7 +6,7 @@ use hocket_scenario::{Cable, Fabric, NodeId, NodeKind};
 use crate::common::{ACK_PS, DELAY, PACKET_PS, Trial, cable, flow, node};
 
 const DELAY_PS: u64 = DELAY.as_ps();
-/// All headers of a packet at 100 Gbps.
+/// Transmission time of a packet's headers at 100 Gbps.
 const HEADER_PS: u64 = 82 * 80;
 
 /// Two hosts with `switches` switches in a row between them.
@@ -21,16 +21,16 @@ fn chain(switches: u32) -> Fabric {
     Fabric::new(nodes, &cables).expect("a chain is a fabric")
 }
 
-/// When the last acknowledgement of `bytes` bytes comes back over `switches` switches, every link at 100 Gbps.
+/// When the last acknowledgement of `bytes` bytes arrives over `switches` switches, with all links at 100 Gbps.
 ///
-/// Packets leave back to back. A switch passes one on when all of it has arrived, or its headers; the last one, which may be
-/// shorter, not before the one ahead of it has left. The last acknowledgement may have to wait for the one ahead, too.
+/// Packets leave back to back. A switch forwards a packet when all of it or, with cut-through, its headers have arrived. The
+/// last packet, which may be shorter, must wait until the one ahead of it has left; so must the last acknowledgement.
 fn completion_ps(bytes: u64, switches: u64, cuts_through: bool) -> u64 {
     let packets = bytes.div_ceil(1_000);
     let last_ps = (bytes - (packets - 1) * 1_000 + 82) * 80;
     let passed = |whole_ps: u64| if cuts_through { whole_ps.min(HEADER_PS) } else { whole_ps };
     let ahead = packets.checked_sub(2);
-    // When the one ahead of the last begins to leave by the link after so many switches.
+    // When the second-to-last packet begins to leave by the link after this number of switches.
     let ahead_leaves =
         |hops: u64| ahead.map(|ahead| ahead * PACKET_PS + hops * (passed(PACKET_PS) + DELAY_PS));
     let mut leaves = (packets - 1) * PACKET_PS;
@@ -45,16 +45,16 @@ fn completion_ps(bytes: u64, switches: u64, cuts_through: bool) -> u64 {
 }
 
 #[test]
-fn the_formula_gives_what_is_easily_added_up() {
-    // One packet over one switch: twice its length, twice that of its acknowledgement, four delays.
+fn the_formula_is_right_for_one_packet() {
+    // One packet over one switch: twice its transmission time, twice that of its acknowledgement, four delays.
     assert_eq!(completion_ps(1_000, 1, false), 2 * 86_560 + 2 * 6_880 + 4 * 500_000);
-    // With cut-through: its length and its headers, those of the acknowledgement likewise.
+    // With cut-through: its transmission time and that of its headers, and likewise for the acknowledgement.
     assert_eq!(completion_ps(1_000, 1, true), 86_560 + 6_560 + 6_880 + 6_560 + 4 * 500_000);
     assert_eq!(completion_ps(1_000_000, 1, false), 1_001 * 86_560 + 2 * 6_880 + 4 * 500_000);
 }
 
 #[test]
-fn a_flow_alone_takes_its_size_by_the_rate_and_the_delays_to_the_picosecond() {
+fn a_single_flow_takes_size_divided_by_rate_plus_delays_to_the_picosecond() {
     for switches in 1..=3 {
         let mut trial = Trial::new(chain(switches), vec![flow(0, 1)], 1);
         for cut_through in [false, true] {
@@ -75,7 +75,7 @@ fn a_flow_alone_takes_its_size_by_the_rate_and_the_delays_to_the_picosecond() {
 }
 
 #[test]
-fn a_packet_is_not_passed_on_to_a_faster_link_before_it_has_arrived() {
+fn a_packet_is_not_forwarded_to_a_faster_link_before_it_has_arrived() {
     let slow = |(from, to, rate)| Cable {
         a: NodeId::new(from),
         b: NodeId::new(to),
@@ -88,17 +88,17 @@ fn a_packet_is_not_passed_on_to_a_faster_link_before_it_has_arrived() {
     let mut trial = Trial::new(fabric, vec![flow(0, 1), flow(1, 0)], 1_000);
     trial.model.switching.cut_through = true;
     let delays = 4 * DELAY_PS;
-    // Towards the faster link all of the packet first; its acknowledgement goes on after its headers.
-    let forth = 2 * PACKET_PS + PACKET_PS + HEADER_PS + 2 * ACK_PS + delays;
-    // Towards the slower one the headers, and then the packet at its rate; its acknowledgement arrives first.
-    let back = HEADER_PS + 2 * PACKET_PS + 2 * ACK_PS + ACK_PS + delays;
+    // To the faster link only the whole packet is forwarded; its acknowledgement is forwarded after its headers.
+    let forward = 2 * PACKET_PS + PACKET_PS + HEADER_PS + 2 * ACK_PS + delays;
+    // To the slower link the packet is forwarded after its headers, at that link's rate; its acknowledgement only as a whole.
+    let reverse = HEADER_PS + 2 * PACKET_PS + 2 * ACK_PS + ACK_PS + delays;
     let mut apart = trial.clone();
     apart.messages[1].start += Duration::from_us(100);
-    assert_eq!(apart.run().ends(2), [forth, back + 100_000_000]);
+    assert_eq!(apart.run().ends(2), [forward, reverse + 100_000_000]);
 }
 
 #[test]
-fn a_window_that_fills_the_path_costs_nothing_and_a_packet_less_does() {
+fn a_window_that_fills_the_path_costs_no_time_and_one_packet_less_does() {
     use hocket_packetsim::WindowRule;
     for cut_through in [false, true] {
         let mut trial = Trial::new(chain(2), vec![flow(0, 1)], 1_000_000);
@@ -106,7 +106,7 @@ fn a_window_that_fills_the_path_costs_nothing_and_a_packet_less_does() {
         let free = trial.run().outcome().ended;
         trial.flows[0].window = WindowRule::PathFull { scaled: false };
         assert_eq!(trial.run().outcome().ended, free);
-        // One packet and what its acknowledgement takes to come back, in packets.
+        // One packet, and the time until its acknowledgement arrives, in packet times.
         let round_trip = completion_ps(1_000, 2, cut_through);
         let packets = round_trip.div_ceil(PACKET_PS);
         trial.flows[0].window = WindowRule::Bytes(packets * 1_000);

@@ -13,7 +13,7 @@ fn in_class(priority: u8, flow: FlowSpec) -> FlowSpec {
     FlowSpec { priority, ..flow }
 }
 
-/// The kind of a switch, and the packets that pass it.
+/// The kind of a switch, and the packets that it forwards.
 #[derive(Clone, Copy)]
 struct Passing {
     kind: NodeKind,
@@ -38,15 +38,15 @@ impl Passing {
         (100 * self.packet_ps() - PAUSE_PS + 2) / 2
     }
 
-    /// Host 1 sends over a long link to host 0, which host 2 keeps busy with what goes first. Host 3 sends to host 1, so
-    /// that a PAUSE to it can find the link taken; for now, long after.
+    /// Host 1 sends over a long link to host 0, whose link host 2 keeps busy with a higher priority. Host 3 sends to host 1,
+    /// so that a PAUSE to host 1 can find its link busy; here it does so only long after.
     fn long_link(self, headroom: Headroom) -> Trial {
         let ends = [DELAY, Duration::from_ps(self.long_ps()), DELAY, DELAY];
         let fabric = star_around(self.kind, ends.map(|delay| (LINE, delay)));
         let flows = vec![in_class(3, flow(1, 0)), in_class(0, flow(2, 0)), in_class(5, flow(3, 1))];
         let mut trial = Trial::new(fabric, flows, 3_000 * self.data);
         trial.messages[0].start = at_ps(115 * self.packet_ps());
-        // The first packet of two is not acknowledged: an acknowledgement would take the place of a packet.
+        // Only the second of its two packets is acknowledged, since an acknowledgement would displace a packet.
         trial.messages[2].bytes = 2 * self.data;
         trial.messages[2].start = at_ps(4_600 * self.packet_ps());
         trial.model.answering.ack_every = 4;
@@ -56,25 +56,25 @@ impl Passing {
         trial
     }
 
-    /// The worst that can happen to a switch that asks host 1 to stop: a frame has begun to leave for host 1 just before.
+    /// The worst case for a switch that pauses host 1: a frame to host 1 has just begun to leave.
     fn worst_case(self, headroom: Headroom) -> Trial {
         let mut trial = self.long_link(headroom);
         let ran = trial.run();
         assert!(ran.result.is_ok(), "with nothing in the way of the PAUSE there is room to spare");
         let first = ran.names("pauses", "link").iter().position(|link| link == "h1->s");
-        let heard_ps = ran.integers("pauses", "at_s")[first.expect("host 1 is told to stop")];
-        let sent_ps = heard_ps - self.long_ps() - PAUSE_PS;
+        let paused_ps = ran.integers("pauses", "at_s")[first.expect("host 1 is paused")];
+        let sent_ps = paused_ps - self.long_ps() - PAUSE_PS;
         trial.messages[2].start = at_ps(sent_ps - 1 - self.packet_ps() - DELAY.as_ps());
         trial
     }
 }
 
 #[test]
-fn the_published_headroom_loses_nothing_in_the_worst_case_and_a_byte_less_does() {
+fn the_published_headroom_suffices_in_the_worst_case_and_one_byte_less_does_not() {
     for passing in [BETWEEN_SERVERS, INSIDE_SERVERS] {
-        // After the packet that crosses the threshold, host 1 begins packets until it hears the PAUSE, which waits a
-        // packet less 1 ps, leaves, and travels; and what was on its way when the threshold was crossed comes besides:
-        // 1 ps more than 101 packets, so 102 of them.
+        // After the packet that crosses the threshold, host 1 starts packets until it receives the PAUSE, which waits for a
+        // packet minus 1 ps, is transmitted, and propagates. With the packets already on the link when the threshold was
+        // crossed, that is 1 ps more than 101 packet times, so 102 packets.
         let needed = 103 * passing.wire();
         let round_trip = 2 * passing.long_ps() / 80;
         assert_eq!(round_trip + 3 * passing.wire() + 84, needed, "the formula gives exactly that");
@@ -94,9 +94,9 @@ fn the_published_headroom_loses_nothing_in_the_worst_case_and_a_byte_less_does()
 }
 
 #[test]
-fn n_saturated_ingresses_hold_an_nth_and_eighth_of_the_pool_each() {
+fn each_of_n_saturated_ingress_ports_holds_one_part_in_n_plus_eight_of_the_pool() {
     for n in [1, 2, 4, 7] {
-        // Host n + 1 keeps the link to host 0 busy; the others fill the buffer until they are told to stop.
+        // Host n + 1 keeps the link to host 0 busy; the others fill the buffer until they are paused.
         let mut flows: Vec<FlowSpec> = (1..=n).map(|host| in_class(3, flow(host, 0))).collect();
         flows.push(in_class(0, flow(n + 1, 0)));
         let mut trial = Trial::new(star(n + 2), flows, 3_000_000);
@@ -104,23 +104,23 @@ fn n_saturated_ingresses_hold_an_nth_and_eighth_of_the_pool_each() {
         trial.messages[..n as usize].iter_mut().for_each(|each| each.start = at_ps(start_ps));
         trial.model.switching.scheduling = Scheduling::Strict;
         trial.model.switching.buffer = Bytes::new(4_000_000);
-        // Two classes on each port, with 2 × 500 ns, 3 packets and a PAUSE for headroom.
+        // Two classes on each port, each with a headroom of 2 × 500 ns, 3 packets and a PAUSE.
         let set_aside = u64::from(n + 2) * 2 * (12_500 + 3 * WIRE + 84 + 4_096);
         let expected = (4_000_000 - set_aside) / (8 + u64::from(n));
         let ran = trial.run();
         let links = ran.names("pauses", "link");
         for host in 1..=n {
             let row = links.iter().position(|link| *link == format!("h{host}->s"));
-            let heard_ps = ran.integers("pauses", "at_s")[row.expect("everybody is told to stop")];
-            let arriving_ps = heard_ps - PAUSE_PS - start_ps - 2 * DELAY.as_ps();
+            let paused_ps = ran.integers("pauses", "at_s")[row.expect("every sender is paused")];
+            let arriving_ps = paused_ps - PAUSE_PS - start_ps - 2 * DELAY.as_ps();
             let held = arriving_ps / PACKET_PS * WIRE - 4_096;
-            // Within the packet that crosses the threshold, and one that left at the very start.
+            // The difference is at most the packet that crosses the threshold and one that left at the very start.
             assert!(held.abs_diff(expected) <= 2 * WIRE, "{held} against {expected} of {n}");
         }
     }
 }
 
-/// Of 100,000 packets from two hosts that keep 100 packets each under way, the share that was marked.
+/// The fraction of marked packets among 100,000 from two hosts, each with 100 packets in flight.
 fn marked(minimum: u64, maximum: u64, probability: f64) -> f64 {
     let mut trial = Trial::incast(2, 50_000_000);
     trial.flows.iter_mut().for_each(|flow| flow.window = WindowRule::Bytes(100_000));
@@ -134,9 +134,9 @@ fn marked(minimum: u64, maximum: u64, probability: f64) -> f64 {
 }
 
 #[test]
-fn a_queue_that_stays_as_it_is_is_marked_with_the_probability_of_its_length() {
-    // From when a packet begins to leave until the one that its acknowledgement releases arrives: twice its length, that of
-    // its acknowledgement twice, four delays. All that is not under way then is in the queue.
+fn a_constant_queue_is_marked_with_the_probability_of_its_length() {
+    // From the start of a packet's transmission until the arrival of the packet that its acknowledgement releases: two
+    // packets, two acknowledgements, four delays. All packets that are not in flight then are in the queue.
     let round_trip = 2 * PACKET_PS + 2 * ACK_PS + 4 * DELAY.as_ps();
     let behind = (200.0 - round_trip as f64 / PACKET_PS as f64) * WIRE as f64;
     for (minimum, maximum, probability) in [
@@ -147,13 +147,13 @@ fn a_queue_that_stays_as_it_is_is_marked_with_the_probability_of_its_length() {
     ] {
         let share = (behind - minimum as f64) / (maximum - minimum) as f64;
         let (found, expected) = (marked(minimum, maximum, probability), probability * share);
-        // Three standard deviations of 100,000 draws, and the packets before the queue is there and after it is gone.
+        // Three standard deviations of 100,000 draws, plus the packets before the queue builds up and after it drains.
         assert!((found - expected).abs() < 0.005 + 0.004, "{found} against {expected}");
     }
 }
 
 #[test]
-fn a_queue_below_the_thresholds_is_not_marked_and_one_above_always() {
+fn a_queue_is_never_marked_below_the_thresholds_and_always_above() {
     assert!(marked(220_000, 300_000, 1.0).abs() < 1e-12);
     let all = marked(50_000, 100_000, 0.01);
     assert!((0.996..1.0).contains(&all), "{all}");

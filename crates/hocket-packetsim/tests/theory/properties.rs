@@ -1,4 +1,4 @@
-//! What holds for whatever is sent, on whatever fabric, under whatever controls.
+//! Properties of all runs, whatever the traffic, the fabric and the controls.
 
 use hocket_des::{Bytes, Duration};
 use hocket_packetsim::model::{Headroom, Marking, Scheduling};
@@ -85,21 +85,21 @@ prop_compose! {
     }
 }
 
-/// No message of `bytes` is complete sooner, at 100 Gbps over so many switches: its bytes leave the sender, the last
-/// packet crosses the other links or its headers do, and so does its acknowledgement.
+/// The shortest possible completion time of a message of `bytes` at 100 Gbps over `switches` switches: its bytes leave the
+/// sender, then the last packet or its headers cross the other links, and then its acknowledgement.
 fn least_ps(bytes: u64, switches: u64, cut_through: bool) -> u64 {
     let packets = bytes.div_ceil(1_000);
     let last = bytes - (packets - 1) * 1_000 + 82;
     let passed = |wire: u64| 80 * if cut_through { wire.min(82) } else { wire };
-    let forth = (bytes + packets * 82) * 80 + switches * passed(last);
-    let back = ACK_PS + switches * passed(86);
-    forth + back + 2 * (switches + 1) * DELAY.as_ps()
+    let forward = (bytes + packets * 82) * 80 + switches * passed(last);
+    let reverse = ACK_PS + switches * passed(86);
+    forward + reverse + 2 * (switches + 1) * DELAY.as_ps()
 }
 
 proptest! {
-    // The run itself checks that bytes and buffers add up, that nothing is lost, and that no link carries too much.
+    // The run's self-checks verify that bytes and buffers add up, that nothing is lost, and that no link exceeds its rate.
     #[test]
-    fn everything_arrives_once_never_too_soon_and_again_the_same(trial in any_trial()) {
+    fn every_message_arrives_once_not_too_soon_and_reproducibly(trial in any_trial()) {
         let ran = trial.run();
         let outcome = ran.outcome();
         prop_assert_eq!(outcome.status, PacketStatus::Complete);
@@ -125,7 +125,7 @@ proptest! {
     fn static_windows_never_cause_a_pause(trial in any_trial(), spare in 0_u64..200_000) {
         let mut trial = trial;
         trial.policies = vec![Policy::StaticWindow(static_window::Parameters::default()); 2];
-        // From little more than headroom and reserves take.
+        // From slightly more than headroom and reserves need.
         trial.model.switching.buffer = Bytes::new(900_000 + spare);
         if let Ok(outcome) = trial.run().result {
             prop_assert_eq!(outcome.counters.pauses, 0);
@@ -133,7 +133,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_lost_for_want_of_buffers_every_message_gets_to_its_end(
+    fn every_message_completes_even_if_buffers_are_too_small_and_packets_are_lost(
         trial in any_trial(),
         on_credit in any::<bool>(),
         buffer in 0_u64..60_000,

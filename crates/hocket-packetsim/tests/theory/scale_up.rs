@@ -1,4 +1,4 @@
-//! Servers of several GPUs: what stays inside goes over their scale-up switches, by itself.
+//! Servers of several GPUs: traffic inside a server uses its scale-up switch, separately from the fabric.
 
 use hocket_des::{Bytes, Duration, Rate};
 use hocket_packetsim::model::{Headroom, Marking, Notification};
@@ -15,12 +15,13 @@ use crate::common::{LINE, Ran, Trial, at_ps, cable, flow, message, node};
 /// HOTI'22 Table I.
 const NVLINK: Rate = Rate::from_gbps(1_600);
 const NVLINK_PS: u64 = 25_000;
-/// A full packet inside a server: 16,384 bytes and 82 of headers, at 5 ps a byte; an acknowledgement.
+/// Transmission times inside a server, of a full packet (16,384 bytes and 82 of headers, at 5 ps per byte) and of an
+/// acknowledgement.
 const INSIDE_PS: u64 = 16_466 * 5;
 const INSIDE_ACK_PS: u64 = 86 * 5;
 
-/// `servers` of four GPUs `h0`, `h1` and so on, each of which has a NIC to the one ToR there is; scale-up switches are
-/// `nv0`, `nv1` and so on.
+/// `servers` servers of four GPUs `h0`, `h1` and so on, each with a NIC to the only ToR; scale-up switches are `nv0`, `nv1`
+/// and so on.
 fn servers(servers: u32) -> Fabric {
     let gpus = 4 * servers;
     let mut nodes: Vec<_> = (0..gpus).map(|gpu| node(format!("h{gpu}"), NodeKind::Host)).collect();
@@ -37,14 +38,13 @@ fn servers(servers: u32) -> Fabric {
 }
 
 #[test]
-fn a_message_inside_a_server_takes_its_size_by_the_rate_of_the_scale_up_network_to_the_picosecond()
-{
+fn a_message_inside_a_server_takes_size_divided_by_the_scale_up_rate_to_the_picosecond() {
     let mut trial = Trial::new(servers(2), vec![flow(0, 1)], 1);
-    // A shorter one than 100 bytes would arrive before the acknowledgement of the one ahead has left.
+    // A last packet of fewer than 100 bytes would arrive before the acknowledgement of the packet ahead has left.
     for (bytes, last) in [(1, 1), (16_384, 16_384), (64 << 20, 16_384), ((64 << 20) + 100, 100)] {
         trial.messages[0].bytes = bytes;
-        // All packets but the last one after another, the last over both links; but it does not leave the switch before the
-        // one ahead of it has, and so is its acknowledgement.
+        // All packets but the last in a row, then the last over both links; but it cannot leave the switch before the one
+        // ahead of it has left, and the same holds for its acknowledgement.
         let ahead = bytes.div_ceil(16_384) - 1;
         let last_ps = (last + 82) * 5;
         let leaves = ahead * INSIDE_PS + if ahead > 0 { INSIDE_PS } else { last_ps };
@@ -60,7 +60,7 @@ fn a_message_inside_a_server_takes_its_size_by_the_rate_of_the_scale_up_network_
 }
 
 #[test]
-fn packets_inside_a_server_have_the_size_that_the_model_says_and_others_theirs() {
+fn packets_inside_a_server_have_the_models_scale_up_mtu_and_others_the_mtu() {
     for mtu in [64, 1_000, 16_384, 32_768] {
         let mut trial = Trial::new(servers(2), vec![flow(0, 1), flow(0, 4)], 1_000_000);
         trial.model.scale_up_mtu = mtu;
@@ -77,7 +77,7 @@ fn packets_inside_a_server_have_the_size_that_the_model_says_and_others_theirs()
     }
 }
 
-/// All pairs inside server 0, and what each of its GPUs sends to server 1: a flow each.
+/// One flow for each pair inside server 0, and one from each of its GPUs to server 1.
 fn both_networks() -> (Vec<FlowSpec>, Vec<FlowSpec>) {
     let inside = (0..4).flat_map(|from| (0..4).map(move |to| (from, to)));
     let inside = inside.filter(|(from, to)| from != to).map(|(from, to)| flow(from, to)).collect();
@@ -95,8 +95,8 @@ fn the_two_networks_of_a_server_do_not_disturb_each_other() {
     assert_eq!(together, [alone, others_alone].concat());
 }
 
-/// Three GPUs of server 0 send to its fourth, and over their NICs to one of server 1: how many of both kinds, and of each
-/// how much.
+/// Two incasts: three GPUs of server 0 send `inside_bytes` to its fourth GPU, and `between_bytes` over their NICs to one of
+/// server 1.
 fn two_incasts(inside_bytes: u64, between_bytes: u64) -> Trial {
     let inside = (0..3).map(|gpu| flow(gpu, 3));
     let between = (0..3).map(|gpu| flow(gpu, 4));
@@ -138,7 +138,7 @@ fn an_incast_inside_a_server_shares_its_link_and_loses_nothing_whatever_the_rule
             trial.model.arithmetic = arithmetic;
             let ran = trial.run();
             assert_eq!(ran.outcome().counters.losses, 0);
-            // 3,000 packets over one link, then one over the link before; half a nanosecond each may be rounded away.
+            // 3,000 packets over one link, and one over the link before it; rounding may take off half a nanosecond each.
             let ended = ran.outcome().ended.as_ps();
             let expected = 3_001 * INSIDE_PS + 4 * NVLINK_PS + 2 * INSIDE_ACK_PS;
             assert!(ended.abs_diff(expected) <= 3_001 * 500, "{ended} against {expected}");
@@ -147,7 +147,7 @@ fn an_incast_inside_a_server_shares_its_link_and_loses_nothing_whatever_the_rule
 }
 
 #[test]
-fn no_congestion_control_and_no_window_governs_what_stays_inside_a_server() {
+fn flows_inside_a_server_have_no_congestion_control_and_no_window() {
     let marking =
         Marking { rate: LINE, minimum: Bytes::ZERO, maximum: Bytes::new(1), probability: 1.0 };
     let mut free = two_incasts(4_000_000, 0);
@@ -173,7 +173,7 @@ fn no_congestion_control_and_no_window_governs_what_stays_inside_a_server() {
 }
 
 #[test]
-fn a_lane_that_fails_holds_up_its_own_flows_until_it_is_back() {
+fn a_failed_scale_up_link_stops_only_its_own_flows_until_it_works_again() {
     use hocket_packetsim::{Change, LinkChange};
     let fabric = servers(2);
     let lane = fabric.link_named("h0->nv0").expect("a GPU has a lane");
@@ -184,13 +184,13 @@ fn a_lane_that_fails_holds_up_its_own_flows_until_it_is_back() {
     trial.changes = changes.map(|(at, change)| LinkChange { at, link: lane, change }).to_vec();
     let ran = trial.run();
     let ends = ran.ends(2);
-    assert!(ends[0] > 500_000_000, "there is no other way inside");
+    assert!(ends[0] > 500_000_000, "there is no other path inside");
     assert_eq!(ends[1], free[1], "the NIC has nothing to do with it");
     assert_eq!(ran.port("h0->tor", "packets"), 1_000);
 }
 
 #[test]
-fn a_sprayed_flow_inside_a_server_takes_its_one_way() {
+fn a_sprayed_flow_inside_a_server_uses_its_only_path() {
     let sprayed = FlowSpec { path: PathChoice::Spray, ..flow(0, 1) };
     let ran = Trial::new(servers(1), vec![sprayed], 16_384).run();
     let expected = 2 * (INSIDE_PS + INSIDE_ACK_PS) + 4 * NVLINK_PS;

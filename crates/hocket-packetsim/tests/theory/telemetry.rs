@@ -1,4 +1,4 @@
-//! What a run records, how it ends, and what its own checks find.
+//! The tables of a run, its end, and its self-checks.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -7,10 +7,9 @@ use std::ops::ControlFlow;
 use hocket_des::{Bytes, Duration, Time};
 use hocket_packetsim::model::{Headroom, Marking, Notification};
 use hocket_packetsim::{
-    Change, FlowSpec, LinkChange, MessageSpec, Observer, PacketProgress, PacketRunError,
-    PacketStatus, PathChoice,
+    Change, FlowSpec, LinkChange, MessageSpec, PacketRunError, PacketStatus, PathChoice,
 };
-use hocket_scenario::{Fabric, LinkId, Node, NodeKind, Table};
+use hocket_scenario::{Fabric, LinkId, Node, NodeKind, Observer, Progress, Table};
 use hocket_transport::Policy;
 use hocket_transport::congestion::{dcqcn, dctcp, hpcc, timely};
 use proptest::prelude::*;
@@ -24,12 +23,12 @@ fn assert_close(found: &[f64], expected: &[f64]) {
     }
 }
 
-/// A thousand packets one after another, the last of them once more over the second link, then its acknowledgement
-/// over two: each of the four links adds its delay.
+/// The time of a thousand packets in a row, the last one again on the second link, then its acknowledgement on two links;
+/// each of the four links adds its delay.
 const ALONE_PS: u64 = 1_001 * PACKET_PS + 2 * ACK_PS + 4 * 500_000;
 
 #[test]
-fn every_column_of_one_message_over_one_switch_can_be_worked_out_by_hand() {
+fn every_column_of_one_message_over_one_switch_matches_a_calculation_by_hand() {
     let ran = Trial::new(star(2), vec![flow(0, 1)], 1_000_000).run();
     assert_eq!(ran.integers("flows", "flow"), [0]);
     assert_eq!(ran.names("flows", "job"), [""]);
@@ -43,7 +42,7 @@ fn every_column_of_one_message_over_one_switch_can_be_worked_out_by_hand() {
         assert_eq!(ran.integers("flows", nothing), [0], "{nothing}");
     }
 
-    // A thousand packets forth, a thousand acknowledgements back; what a host holds back is no queue.
+    // A thousand packets and a thousand acknowledgements. Data waiting at a host does not count as a queue.
     assert_eq!(ran.names("ports", "link"), ["h0->s", "s->h0", "h1->s", "s->h1"]);
     assert_eq!(ran.integers("ports", "packets"), [1_000; 4]);
     assert_eq!(ran.integers("ports", "bytes"), [1_082_000, 86_000, 86_000, 1_082_000]);
@@ -94,7 +93,7 @@ fn a_port_is_paused_from_its_pause_frame_to_its_resume_frame() {
             *span += since.take().map_or(0, |since| time - since);
         }
     }
-    assert_eq!(paused.len(), 4, "every sender is told to stop");
+    assert_eq!(paused.len(), 4, "every sender is paused");
     assert_eq!(ran.names("paused", "link"), ["h1->s", "h2->s", "h3->s", "h4->s"]);
     assert_eq!(ran.integers("paused", "priority"), [3; 4]);
     let frames: Vec<u64> = paused.values().map(|each| each.frames).collect();
@@ -103,7 +102,7 @@ fn a_port_is_paused_from_its_pause_frame_to_its_resume_frame() {
     assert_eq!(ran.integers("paused", "pauses"), frames);
     assert_close(&ran.seconds("paused", "paused_s"), &spans);
     assert_eq!(ran.outcome().counters.pauses, frames.iter().sum::<u64>());
-    // Four send to one: each stands still for about three quarters of the time.
+    // Four hosts send to one, so each is paused for about three quarters of the time.
     let ended_s = ran.outcome().ended.as_secs_f64();
     assert!(
         spans.iter().all(|span| (0.6..0.8).contains(&(span / ended_s))),
@@ -141,7 +140,7 @@ fn marked_incast(adaptive: bool) -> Trial {
 }
 
 #[test]
-fn sampling_changes_nothing_but_what_is_recorded() {
+fn sampling_does_not_change_the_simulation() {
     for adaptive in [false, true] {
         let mut trial = marked_incast(adaptive);
         let plain = trial.run();
@@ -169,15 +168,15 @@ fn marks_notifications_and_cuts_of_flows_add_up_to_those_of_the_run() {
 }
 
 #[test]
-fn a_sampled_queue_grows_by_what_comes_in_faster_than_it_leaves() {
-    // Two hosts at line rate into one: the queue takes a packet for each that leaves.
+fn a_sampled_queue_grows_by_the_difference_of_the_rates() {
+    // Two hosts send to one at line rate: for each packet that leaves, two arrive.
     let mut trial = Trial::incast(2, 100_000);
     trial.options.sample_every = Some(Duration::from_us(2));
     let ran = trial.run();
     let (times, bytes) = (ran.integers("queues", "at_s"), ran.integers("queues", "bytes"));
     assert!(ran.names("queues", "link").iter().all(|link| link == "s->h0"));
-    // Packet k of each host has arrived at 500 + k × 86.56 ns: 17 each by 2 µs. The first left when it came, and 16 more
-    // after it.
+    // Packet k of each host has arrived at 500 + k × 86.56 ns: 17 of each by 2 µs. The first one left on arrival, and 16
+    // more after it.
     assert_eq!((times[0], bytes[0]), (2_000_000, (2 * 17 - 17) * 1_082));
     assert_eq!(bytes.last(), Some(&0), "a step down to nothing is a change");
     assert_eq!(ran.integers("switch_queues", "bytes"), bytes);
@@ -186,7 +185,7 @@ fn a_sampled_queue_grows_by_what_comes_in_faster_than_it_leaves() {
 }
 
 #[test]
-fn what_samples_say_links_carried_is_what_ports_sent() {
+fn sampled_utilisation_adds_up_to_the_bytes_sent_by_ports() {
     let mut trial = Trial::incast(2, 100_000);
     trial.options.sample_every = Some(Duration::from_us(3));
     let ran = trial.run();
@@ -211,7 +210,7 @@ fn a_flow_has_no_rate_once_all_is_acknowledged() {
 }
 
 #[test]
-fn what_happens_at_the_given_end_still_happens_and_nothing_after() {
+fn events_at_the_given_end_happen_and_later_ones_do_not() {
     let mut trial = Trial::new(star(2), vec![flow(0, 1)], 1_000_000);
     trial.options.until = Some(Time::from_ps(ALONE_PS));
     let at_the_end = trial.run();
@@ -225,11 +224,11 @@ fn what_happens_at_the_given_end_still_happens_and_nothing_after() {
     assert_eq!(trial.run().outcome().ended, Time::from_ps(ALONE_PS));
 }
 
-/// Ends the run when so many messages are done.
+/// Ends the run when this number of messages is done.
 struct Impatient {
     enough: u64,
     tables: Vec<Table>,
-    seen: Vec<PacketProgress>,
+    seen: Vec<Progress>,
 }
 
 impl Observer for Impatient {
@@ -237,14 +236,14 @@ impl Observer for Impatient {
         self.tables.push(rows);
     }
 
-    fn on_progress(&mut self, at: &PacketProgress) -> ControlFlow<()> {
+    fn on_progress(&mut self, at: &Progress) -> ControlFlow<()> {
         self.seen.push(*at);
         if at.done >= self.enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 
 #[test]
-fn an_interrupted_run_hands_over_what_was_done() {
+fn an_interrupted_run_hands_over_its_rows_so_far() {
     let mut trial = Trial::incast(3, 100_000);
     trial.messages.extend(
         (0..3).map(|flow| MessageSpec { start: Time::from_ps(1 << 30), ..message(flow, 900_000) }),
@@ -263,7 +262,7 @@ fn an_interrupted_run_hands_over_what_was_done() {
 }
 
 #[test]
-fn rows_come_while_the_run_goes_on_and_are_the_same_together() {
+fn rows_are_handed_over_during_the_run_and_are_the_same_in_total() {
     struct Sizes(Vec<usize>);
     impl Observer for Sizes {
         fn on_table(&mut self, rows: Table) {
@@ -281,7 +280,7 @@ fn rows_come_while_the_run_goes_on_and_are_the_same_together() {
 }
 
 #[test]
-fn rows_that_nobody_wants_are_not_kept() {
+fn rows_that_are_not_recorded_are_not_kept() {
     let mut trial = Trial::incast(4, 2_000_000);
     trial.options.record.messages = false;
     trial.options.record.pauses = false;
@@ -291,7 +290,7 @@ fn rows_that_nobody_wants_are_not_kept() {
 }
 
 #[test]
-fn a_headroom_of_nothing_is_found_out_by_the_first_packet_it_loses() {
+fn zero_headroom_is_reported_at_the_first_packet_lost() {
     let mut trial = Trial::incast(4, 2_000_000);
     trial.model.switching.headroom = Headroom::Fixed(Bytes::new(0));
     let ran = trial.run();
@@ -303,7 +302,7 @@ fn a_headroom_of_nothing_is_found_out_by_the_first_packet_it_loses() {
 }
 
 #[test]
-fn without_pfc_losses_are_counted_and_sent_again() {
+fn without_pfc_lost_packets_are_counted_and_retransmitted() {
     let mut trial = Trial::incast(4, 1_000_000);
     trial.model.switching.pfc = false;
     trial.model.switching.buffer = Bytes::new(300_000);
@@ -315,8 +314,8 @@ fn without_pfc_losses_are_counted_and_sent_again() {
     assert_eq!(by_flow, counters.retransmissions);
 }
 
-/// Three switches in a ring with a host each, and flows that go two of its three links on: `h0` by `s0`, `s1`, `s2`
-/// to `h2`, and so on. A fourth switch joins hosts `h3` and `h4`.
+/// Three switches in a ring with one host each, and flows over two of its three links: from `h0` by `s0`, `s1`, `s2` to
+/// `h2`, and so on. A fourth switch connects hosts `h3` and `h4`.
 fn ring(flows: usize) -> Trial {
     let mut nodes: Vec<Node> =
         (0..5).map(|host| node(format!("h{host}"), NodeKind::Host)).collect();
@@ -341,7 +340,7 @@ fn ring(flows: usize) -> Trial {
 }
 
 #[test]
-fn three_flows_around_a_ring_stop_each_other_for_good() {
+fn three_flows_around_a_ring_deadlock() {
     let ran = ring(3).run();
     let PacketRunError::Deadlock { time, cycle } = ran.error() else { panic!("{}", ran.error()) };
     assert_eq!(cycle, &["s0->s1", "s1->s2", "s2->s0"]);
@@ -350,7 +349,7 @@ fn three_flows_around_a_ring_stop_each_other_for_good() {
 }
 
 #[test]
-fn two_flows_around_a_ring_and_three_by_the_short_way_come_through() {
+fn two_flows_around_a_ring_and_three_by_the_shortest_path_complete() {
     assert_eq!(ring(2).run().outcome().status, PacketStatus::Complete);
     let mut trial = ring(3);
     trial.flows.iter_mut().for_each(|flow| flow.path = PathChoice::Ecmp);
@@ -358,7 +357,7 @@ fn two_flows_around_a_ring_and_three_by_the_short_way_come_through() {
 }
 
 #[test]
-fn a_deadlock_is_found_while_others_go_on() {
+fn a_deadlock_is_found_while_other_flows_continue() {
     let mut trial = ring(3);
     trial.flows.push(flow(3, 4));
     // 25 ms at line rate.
@@ -371,7 +370,7 @@ fn a_deadlock_is_found_while_others_go_on() {
 }
 
 #[test]
-fn a_deadlock_does_not_pass_for_a_run_that_was_stopped() {
+fn a_deadlock_is_reported_even_if_the_run_reaches_its_given_end() {
     let mut trial = ring(3);
     trial.options.until = Some(Time::ZERO + Duration::from_ms(1));
     trial.flows.push(flow(3, 4));
@@ -382,7 +381,7 @@ fn a_deadlock_does_not_pass_for_a_run_that_was_stopped() {
 }
 
 #[test]
-fn a_flow_whose_only_link_failed_is_named_with_what_it_has_left() {
+fn a_flow_whose_only_link_failed_is_named_with_its_unacknowledged_bytes() {
     let mut trial = Trial::new(star(2), vec![flow(0, 1)], 1_000_000);
     let at = Time::ZERO + Duration::from_us(50);
     trial.changes.push(LinkChange { at, link: LinkId::new(2), change: Change::Down });
@@ -395,7 +394,7 @@ fn a_flow_whose_only_link_failed_is_named_with_what_it_has_left() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_before_the_run_starts() {
+fn invalid_input_is_rejected_before_the_run_starts() {
     let refusal = |change: &dyn Fn(&mut Trial)| {
         let mut trial = Trial::new(star(2), vec![flow(0, 1)], 1_000);
         change(&mut trial);
@@ -403,19 +402,19 @@ fn what_makes_no_sense_is_refused_before_the_run_starts() {
     };
     assert_eq!(
         refusal(&|trial| trial.messages.push(message(4, 10))),
-        "message 2 is of flow 4; there are 1, counted from 0"
+        "message 2 names flow 4, but there are only 1, counted from 0"
     );
     assert_eq!(
         refusal(&|trial| trial.messages[0].bytes = 0),
-        "message 1, of flow 0, has 0 bytes; it must have at least 1"
+        "message 1 of flow 0 has 0 bytes; it must have at least 1"
     );
     assert_eq!(
         refusal(&|trial| trial.flows[0].policy = 2),
-        "flow 0 has policy 2; there are 1, counted from 0"
+        "flow 0 names policy 2, but there are only 1, counted from 0"
     );
     assert_eq!(
         refusal(&|trial| trial.options.sample_every = Some(Duration::ZERO)),
-        "samples every 0 ps; it must be above 0 ps"
+        "the sampling interval is 0 ps; it must be above 0 ps"
     );
 }
 
@@ -459,7 +458,7 @@ prop_compose! {
 }
 
 proptest! {
-    // The run itself checks that bytes, buffers and links add up.
+    // The run's self-checks verify that bytes, buffers and links add up.
     #[test]
     fn wherever_a_run_is_stopped_everything_adds_up(trial in any_trial(), part in 0.0..1.0_f64) {
         let mut trial = trial;
@@ -471,7 +470,7 @@ proptest! {
         trial.options.sample_every = Some(Duration::from_us(3));
         let stopped = trial.run();
         prop_assert_eq!(stopped.outcome().ended, Time::from_ps(until_ps));
-        // Samples and the end change nothing about what came before.
+        // Neither sampling nor an early end changes what happened before.
         let ends = stopped.integers("flows", "end_s");
         prop_assert_eq!(&ends[..], &whole.integers("flows", "end_s")[..ends.len()]);
         let later = whole.integers("flows", "end_s")[ends.len()..].iter().all(|&end| end > until_ps);

@@ -1,10 +1,9 @@
-//! DCQCN (Zhu et al., SIGCOMM'15), with the parameters of NVIDIA's NICs, and adaptively unfair as in
-//! HotNets'22 section 4(i).
+//! DCQCN (Zhu et al., SIGCOMM'15), with the parameters of NVIDIA's NICs, and its adaptively unfair form of HotNets'22
+//! section 4(i).
 //!
-//! Its timers never enter an event queue: the state knows when each would fire next, and
-//! [`Control::catch_up`](super::Control::catch_up) does what they would have done, in their order.
-//! Periods in which nothing can change (no notification pending; rate and target at line rate) are
-//! jumped over.
+//! Its timers never enter an event queue: the state contains when each would fire next, and
+//! [`Control::catch_up`](super::Control::catch_up) does what they would have done, in their order. It skips times in which
+//! nothing can change: no notification is pending, and rate and target are at line rate.
 
 use hocket_des::{Duration, Rate, Time};
 
@@ -15,22 +14,22 @@ use super::signals::{Path, PhaseProgress};
 const POLICY: &str = "dcqcn";
 const NEVER: u64 = u64::MAX;
 
-/// What governs a DCQCN sender. Names of the NIC's own setting (`rp_…` in Linux debugfs `cc_params/` of mlx5)
-/// stand in brackets.
+/// Parameters of DCQCN, with the names of the NIC's settings (`rp_…` in Linux debugfs, `cc_params/` of mlx5) in
+/// parentheses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameters {
-    /// T: time between two increase steps (`rp_time_reset`); starts anew at each cut.
+    /// T: time between two increase steps (`rp_time_reset`); restarts at each cut.
     pub increase_timer: Duration,
-    /// B: bytes on the wire between two increase steps, counted beside the timer and anew at each cut
-    /// (`rp_byte_reset` × 64); `None` without a byte counter.
+    /// B: bytes on the wire between two increase steps, counted independently of the timer and reset at each cut
+    /// (`rp_byte_reset` × 64); `None` for no byte counter.
     pub byte_counter: Option<u64>,
-    /// F: a counter's steps of fast recovery before additive increase (`rp_threshold`).
+    /// F: the number of fast recovery steps before additive increase (`rp_threshold`).
     pub fast_recovery_steps: u8,
-    /// R_AI: what the target gains in a step of additive increase (`rp_ai_rate`).
+    /// R_AI: increase of the target in a step of additive increase (`rp_ai_rate`).
     pub additive_increase: Rate,
-    /// R_HAI: what the target gains in a step of hyper increase (`rp_hai_rate`).
+    /// R_HAI: increase of the target in a step of hyper increase (`rp_hai_rate`).
     pub hyper_increase: Rate,
-    /// g: how far one update moves alpha (1 − `rp_dce_tcp_g` ÷ 1024).
+    /// g: the weight of an update in the moving average alpha (1 − `rp_dce_tcp_g` ÷ 1024).
     pub gain: f64,
     /// Time between two updates of alpha (`rp_dce_tcp_rtt`).
     pub alpha_timer: Duration,
@@ -38,36 +37,38 @@ pub struct Parameters {
     pub initial_alpha: f64,
     /// When a notification cuts the rate.
     pub cut: Cut,
-    /// A cut removes alpha ÷ this of the rate: 2 in the paper (2 to the power of `rp_gd` − 10).
+    /// A cut lowers the rate by the fraction alpha ÷ `cut_divisor`: 2 in the paper (2 to the power of `rp_gd` − 10).
     pub cut_divisor: f64,
-    /// The part of the rate that a single cut leaves at least (`rp_min_dec_fac` ÷ 100); 0 for no such bound.
+    /// The smallest fraction of the rate that a single cut leaves (`rp_min_dec_fac` ÷ 100); 0 for no such bound.
     pub least_kept: f64,
-    /// Whether every cut lowers the target to the rate before it (`rp_clamp_tgt_rate`); otherwise only the
-    /// first cut after an increase does.
+    /// Whether every cut lowers the target to the rate before the cut (`rp_clamp_tgt_rate`); otherwise only the first cut
+    /// after an increase does.
     pub clamp_target_rate: bool,
-    /// Whether increases by the timer count for that (`rp_clamp_tgt_rate_ati`), and not only those by bytes.
+    /// Whether increases by the timer count as such increases (`rp_clamp_tgt_rate_ati`), and not only those by bytes.
     pub clamp_target_after_timer: bool,
-    /// No cut goes below (`rp_min_rate`).
+    /// The minimum rate after a cut (`rp_min_rate`).
     pub min_rate: Rate,
-    /// Rate and target at the first notification (`rp_rate_to_set_on_first_cnp`); `None` leaves them.
+    /// Rate and target at the first notification (`rp_rate_to_set_on_first_cnp`); `None` leaves them unchanged.
     pub rate_on_first_cnp: Option<Rate>,
-    /// HotNets'22 section 4(i): R_AI and R_HAI × (1 + sent ÷ total of the present communication phase).
+    /// Whether to use the adaptively unfair form of HotNets'22 section 4(i), which multiplies R_AI and R_HAI by 1 + sent ÷
+    /// total of the current communication phase.
     pub adaptive: bool,
 }
 
 /// When a notification cuts the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// At once, and alpha rises with it: the paper, whose receiver leaves 50 µs between notifications.
+    /// Immediately, and alpha rises at the same time, as in the paper, whose receiver leaves 50 µs between notifications.
     AtCnp,
-    /// At the next of checks this far apart, which start with the flow's first notification, if any came since the
-    /// last (`rp_rate_reduce_monitor_period`): NVIDIA's NICs. Alpha rises at its own timer.
+    /// At a periodic check, if any notification arrived since the last one, as in NVIDIA's NICs
+    /// (`rp_rate_reduce_monitor_period`). The checks start with the flow's first notification; alpha rises at its own timer.
     AtCheck(Duration),
 }
 
 impl Parameters {
-    /// HPCC's simulator (SIGCOMM'19 artefact) as its scripts set it for a NIC of this rate: T 300 µs, no byte counter,
-    /// F 1, R_AI 20 Mb/s and R_HAI 200 Mb/s per 100 Gb/s, g 1/256, alpha every 1 µs, checks every 4 µs, at least 1 Gb/s.
+    /// The settings of HPCC's simulator (SIGCOMM'19 artefact) in its scripts, for a NIC of this rate: T 300 µs, no byte
+    /// counter, F 1, R_AI 20 Mb/s and R_HAI 200 Mb/s per 100 Gb/s, g 1/256, an update of alpha every 1 µs, a check every
+    /// 4 µs, at least 1 Gb/s.
     pub fn recommended(line_rate: Rate) -> Self {
         Self {
             increase_timer: Duration::from_us(300),
@@ -89,9 +90,10 @@ impl Parameters {
         }
     }
 
-    /// What ConnectX NICs are shipped with (NVIDIA, "DCQCN CC parameters", DOCA 3.4, read November 2026, and the
-    /// `mlxconfig` listings that agree with it): T 300 µs, 32767 × 64 bytes, F 1, R_AI 5 Mb/s, R_HAI 50 Mb/s, g 1 −
-    /// 1019/1024, alpha every 1 µs from 1, checks every 4 µs, at least half of the rate kept, at least 1 Mb/s.
+    /// The defaults of ConnectX NICs (NVIDIA, "DCQCN CC parameters", DOCA 3.4, read November 2026, and the `mlxconfig`
+    /// listings that agree with it): T 300 µs, B 32767 × 64 bytes, F 1, R_AI 5 Mb/s, R_HAI 50 Mb/s, g 1 − 1019/1024, an
+    /// update of alpha every 1 µs, starting from 1, a check every 4 µs, at least half of the rate kept by a cut, at least
+    /// 1 Mb/s.
     pub fn mlx5() -> Self {
         Self {
             increase_timer: Duration::from_us(300),
@@ -113,10 +115,10 @@ impl Parameters {
         }
     }
 
-    /// The paper's own values (SIGCOMM'15 sections 5 and 6, for 40 Gb/s): T 55 µs, B 10 MB, F 5, R_AI 40 Mb/s, g 1/256,
-    /// alpha falls after 55 µs without a notification, cut at the notification. Its receiver leaves 50 µs between
-    /// notifications. It gives neither R_HAI nor a least rate: hyper increase equals additive increase here, and
-    /// the least rate is that of its NICs, 1 Mb/s.
+    /// The values of the paper (SIGCOMM'15 sections 5 and 6, for 40 Gb/s): T 55 µs, B 10 MB, F 5, R_AI 40 Mb/s, g 1/256,
+    /// alpha falls after 55 µs without a notification, and a notification cuts immediately. The paper's receiver leaves
+    /// 50 µs between notifications. It specifies neither R_HAI nor a minimum rate: here hyper increase equals additive
+    /// increase, and the minimum rate is that of its NICs, 1 Mb/s.
     pub fn sigcomm15() -> Self {
         Self {
             increase_timer: Duration::from_us(55),
@@ -138,16 +140,16 @@ impl Parameters {
         }
     }
 
-    /// The testbed of HotNets'22 (section 2; ConnectX-5 at 50 Gb/s): as shipped, with T 125 µs. Its aggressive job has
-    /// 100 µs.
+    /// The testbed of HotNets'22 (section 2; ConnectX-5 at 50 Gb/s): the NIC's defaults except for T, which is 125 µs, and
+    /// 100 µs for the aggressive job.
     pub fn hotnets22(increase_timer: Duration) -> Self {
         Self { increase_timer, ..Self::mlx5() }
     }
 
-    /// Whether these make sense for a NIC of `line_rate`.
+    /// Checks the parameters for a NIC of `line_rate`.
     ///
     /// # Errors
-    /// The first parameter out of its range.
+    /// The first parameter that is out of its range.
     pub fn validate(&self, line_rate: Rate) -> Result<(), ParameterError> {
         require_positive(POLICY, "increase_timer", self.increase_timer)?;
         if let Some(bytes) = self.byte_counter {
@@ -191,9 +193,9 @@ pub struct Dcqcn {
     rate: u64,
     target: u64,
     alpha: f64,
-    // Points in time, in ps; NEVER while the timer does not run.
+    // When timers fire, in ps; NEVER while a timer does not run.
     alpha_due: u64,
-    // The next check that counts while a notification is pending, else some check gone by.
+    // The next check while a notification is pending, otherwise any earlier check.
     check_due: u64,
     increase_due: u64,
     bytes: u64,
@@ -201,7 +203,7 @@ pub struct Dcqcn {
     // Increase steps since the last cut, by timer and by bytes.
     timer_steps: u8,
     byte_steps: u8,
-    // A notification came since alpha was updated, and since the last check.
+    // Whether a notification arrived since the last update of alpha, and since the last check.
     alpha_marked: bool,
     cut_pending: bool,
 }
@@ -225,7 +227,7 @@ impl Dcqcn {
         }
     }
 
-    /// The present rate in bits per second.
+    /// The current rate in bits per second.
     #[inline]
     pub fn rate_bps(&self) -> u64 {
         self.rate
@@ -241,7 +243,7 @@ impl Dcqcn {
         u64::from(self.cuts)
     }
 
-    /// What alpha is at `now`, a time not before the last call.
+    /// Alpha at `now`, which must not be before the last call.
     pub fn alpha(&self, parameters: &Parameters, now: Time) -> f64 {
         let mut then = self.clone();
         then.update_alpha(parameters, now.as_ps());
@@ -279,8 +281,8 @@ impl Dcqcn {
         }
     }
 
-    // Timers of the same time fire in the order they were armed in: the one with the longer period first, and
-    // the check before the increase timer that it starts.
+    // Timers due at the same time fire in the order in which they were armed: the one with the longer period first, and a
+    // check before the increase timer that it starts.
     fn increase_goes_first(&self, parameters: &Parameters, check: u64) -> bool {
         let longer = match parameters.cut {
             Cut::AtCheck(period) => parameters.increase_timer > period,
@@ -304,7 +306,7 @@ impl Dcqcn {
                 self.alpha_due = now + parameters.alpha_timer.as_ps();
             }
             Cut::AtCheck(period) => {
-                // The first notification has set alpha: it does not count again at its next update.
+                // The first notification has set alpha already, so it does not count at alpha's next update.
                 self.alpha_marked = !first;
                 if !self.cut_pending {
                     self.cut_pending = true;
@@ -321,7 +323,7 @@ impl Dcqcn {
         self.alpha = parameters.initial_alpha;
         self.alpha_due = now + parameters.alpha_timer.as_ps();
         if let Cut::AtCheck(period) = parameters.cut {
-            // One nanosecond behind the grid of alpha's timer, so that a check sees the updated alpha.
+            // One nanosecond after an update of alpha, so that a check sees the updated alpha.
             self.check_due = now + period.as_ps() + 1000;
         }
         if let Some(rate) = parameters.rate_on_first_cnp {
@@ -330,8 +332,7 @@ impl Dcqcn {
         self.target = self.rate;
     }
 
-    /// Does the updates of alpha that were due by `now`: the first with the notification, if one came,
-    /// the others without.
+    /// Makes the updates of alpha that were due by `now`. Only the first can have a notification to count.
     #[inline]
     fn update_alpha(&mut self, parameters: &Parameters, now: u64) {
         if now < self.alpha_due {
@@ -379,13 +380,13 @@ impl Dcqcn {
         let settled = before == (self.rate, self.target) && self.target == path.line_rate.as_bps();
         let until = if self.cut_pending { now.min(self.check_due) } else { now };
         if settled && until > self.increase_due {
-            // No step before the next cut can change anything: those up to `until` are passed over, uncounted,
-            // since a cut only asks whether there was any.
+            // No step before the next cut can change anything, so the steps up to `until` are skipped. They need not be
+            // counted, since a cut depends only on whether there was any step.
             self.increase_due += (until - self.increase_due) / period * period;
         }
     }
 
-    /// One increase step; which kind depends on the steps since the last cut.
+    /// Makes one increase step, whose kind depends on the number of steps since the last cut.
     fn increase(&mut self, parameters: &Parameters, path: &Path, progress: PhaseProgress) {
         // Without a byte counter the timer alone decides.
         let (most, least) = match parameters.byte_counter {
@@ -413,7 +414,7 @@ impl Dcqcn {
         progress: PhaseProgress,
     ) {
         let Some(reset) = parameters.byte_counter else { return };
-        // Counters run from the first cut on.
+        // The byte counter starts at the first cut.
         if self.increase_due == NEVER {
             return;
         }
@@ -441,8 +442,9 @@ fn raised(alpha: f64, gain: f64) -> f64 {
     (1.0 - gain) * alpha + gain
 }
 
-/// Alpha after `updates` updates without a notification. Many are one power, by repeated squaring, which is
-/// the same on every machine; few are done one by one, as the timer would have, to the last bit.
+/// Alpha after `updates` updates without a notification. Few updates are multiplied one by one, which gives the timer's
+/// result to the last bit. Many are computed as a power, by repeated squaring, which gives the same result on every
+/// machine.
 fn fallen(alpha: f64, gain: f64, updates: u64) -> f64 {
     const ONE_BY_ONE: u64 = 64;
     let mut factor = 1.0 - gain;
@@ -499,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_cut_comes_at_the_first_check_with_alpha_four_updates_old() {
+    fn the_first_cut_is_at_the_first_check_with_alpha_after_four_updates() {
         let mut flow = Flow::new(Parameters::recommended(LINE));
         flow.notify(10_000);
         assert_eq!(flow.at(14_000).rate(), 200 * GBPS);
@@ -539,9 +541,9 @@ mod tests {
     }
 
     #[test]
-    fn recovery_averages_then_adds_then_adds_more() {
+    fn fast_recovery_is_followed_by_additive_and_then_hyper_increase() {
         let mut flow = Flow::new(Parameters::recommended(LINE));
-        // Initial alpha 1 and no fall before the check: half exactly.
+        // Alpha starts at 1 and does not fall before the check: the rate is halved exactly.
         flow.parameters.alpha_timer = Duration::from_ms(100);
         flow.notify(0);
         flow.at(4_001);
@@ -550,7 +552,7 @@ mod tests {
         for (step, gbps) in [(1, 150), (2, 175)] {
             assert_eq!(flow.at(4_001 + step * 300_000).rate(), gbps * GBPS);
         }
-        // A second cut, at the first check after: the target falls to the rate, for it had risen since the last.
+        // The second cut lowers the target to the rate, since the rate has increased since the first cut.
         flow.notify(700_000);
         flow.at(704_001);
         assert_eq!((flow.rate(), flow.state.target_bps()), (175 * GBPS / 2, 175 * GBPS));
@@ -577,8 +579,8 @@ mod tests {
     }
 
     #[test]
-    fn an_increase_and_a_check_at_the_same_time_come_in_the_order_armed() {
-        // The increase 300 µs after the cut falls on a check: it was armed first, so the cut finds the rate risen.
+    fn an_increase_and_a_check_due_at_the_same_time_fire_in_the_order_armed() {
+        // The increase 300 µs after the cut coincides with a check. It was armed first, so the check cuts the higher rate.
         let mut flow = Flow::new(Parameters::recommended(LINE));
         flow.parameters.alpha_timer = Duration::from_ms(100);
         flow.notify(0);
@@ -592,31 +594,31 @@ mod tests {
         let mut flow = Flow::new(Parameters::sigcomm15());
         flow.notify(100);
         assert_eq!(flow.rate(), 100 * GBPS);
-        // No update of alpha within 55 µs: it is 1 still.
+        // Alpha is not updated within 55 µs, so it is still 1.
         flow.notify(50_100);
         assert_eq!((flow.rate(), flow.state.target_bps()), (50 * GBPS, 100 * GBPS));
-        // The timer starts anew at each notification.
+        // The timer restarts at each notification.
         let alpha = |flow: &Flow, ns| flow.state.alpha(&flow.parameters, at_ns(ns));
         assert!((alpha(&flow, 105_099) - 1.0).abs() < 1e-15);
         assert!((alpha(&flow, 105_100) - 255.0 / 256.0).abs() < 1e-15);
     }
 
     #[test]
-    fn bytes_count_beside_the_timer_and_hyper_increase_needs_both() {
+    fn the_byte_counter_is_independent_of_the_timer_and_hyper_increase_needs_both() {
         let mut parameters = Parameters::recommended(LINE);
         parameters.byte_counter = Some(1_000_000);
         parameters.alpha_timer = Duration::from_ms(100);
         let mut flow = Flow::new(parameters);
         flow.send(5_000_000);
         flow.notify(0);
-        // Twice to 50 Gb/s with a target of 100 Gb/s.
+        // Two cuts: to 50 Gb/s, with a target of 100 Gb/s.
         flow.at(4_001);
         flow.send(1_000_000);
         assert_eq!(flow.rate(), 150 * GBPS);
         flow.notify(5_000);
         flow.at(8_001);
         assert_eq!((flow.rate(), flow.state.target_bps()), (75 * GBPS, 150 * GBPS));
-        // One step of fast recovery, then additive increase for as long as only bytes count.
+        // One step of fast recovery, then additive increase as long as only the byte counter makes steps.
         flow.send(999_999);
         assert_eq!(flow.rate(), 75 * GBPS);
         flow.send(1);
@@ -625,7 +627,7 @@ mod tests {
             flow.send(1_000_000);
             assert_eq!(flow.state.target_bps(), 150 * GBPS + step * 40_000_000);
         }
-        // The timer's first two steps leave its count at F at most; after them both counts are above it.
+        // After the timer's first two steps its count is at most F; from then on, both counts are above F.
         flow.at(308_001).at(608_001);
         assert_eq!(flow.state.target_bps(), 150 * GBPS + 5 * 40_000_000);
         flow.at(908_001);
@@ -650,7 +652,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_keeps_at_least_what_the_nic_is_told_to_keep() {
+    fn a_cut_keeps_at_least_the_configured_fraction() {
         let mut parameters = Parameters::mlx5();
         parameters.cut_divisor = 1.0;
         let mut flow = Flow::new(parameters);
@@ -668,10 +670,10 @@ mod tests {
     }
 
     #[test]
-    fn a_long_silence_is_caught_up_with_at_once() {
+    fn a_long_idle_time_is_evaluated_in_one_step() {
         let mut flow = Flow::new(Parameters::recommended(LINE));
         flow.notify(0);
-        // 200 days of 300 µs steps; the average with a whole target stops one bit short of it.
+        // 200 days of 300 µs steps. Halving rounds down, so the average stops one bit per second below the target.
         flow.at(17_000_000_000_000_000);
         assert_eq!(flow.rate(), 200 * GBPS - 1);
         flow.notify(17_000_000_000_000_000);

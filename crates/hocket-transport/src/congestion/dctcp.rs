@@ -1,5 +1,5 @@
-//! DCTCP (Alizadeh et al., SIGCOMM'10) as a rate instead of a window, as HPCC's simulator (SIGCOMM'19) has it:
-//! alpha follows the fraction of marked acknowledgements, one window of data at a time.
+//! DCTCP (Alizadeh et al., SIGCOMM'10), controlling a rate instead of a window as in HPCC's simulator (SIGCOMM'19). Alpha is
+//! a moving average of the fraction of marked acknowledgements, updated once per window of data.
 
 use hocket_des::Rate;
 
@@ -9,22 +9,22 @@ use super::signals::{Ack, Path};
 
 const POLICY: &str = "dctcp";
 
-/// What governs a DCTCP sender.
+/// Parameters of DCTCP.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameters {
-    /// g: how far one window of data moves alpha. SIGCOMM'10 section 3.4: 1/16.
+    /// g: the weight of one window of data in alpha; 1/16 in SIGCOMM'10 section 3.4.
     pub gain: f64,
-    /// What the rate gains per window of data in which it is not cut.
+    /// Increase of the rate per window of data without a cut.
     pub additive_increase: Rate,
-    /// No cut goes below.
+    /// The minimum rate after a cut.
     pub min_rate: Rate,
 }
 
 impl Parameters {
-    /// HPCC's simulator as its scripts set it for a NIC of this rate: g 1/16, 615 Mb/s, at least 1 Gb/s.
+    /// The settings of HPCC's simulator in its scripts, for a NIC of this rate: g 1/16, increase 615 Mb/s, at least 1 Gb/s.
     ///
-    /// The increase does not scale with the rate: it is a packet of 1,000 bytes per round trip of 13 µs, the scripts'
-    /// network. It is cut to the line rate where that is lower.
+    /// The increase does not scale with the rate: it is one packet of 1,000 bytes per round trip of 13 µs, as in the
+    /// scripts' network. It is limited to the line rate.
     pub fn recommended(line_rate: Rate) -> Self {
         Self {
             gain: 1.0 / 16.0,
@@ -33,10 +33,10 @@ impl Parameters {
         }
     }
 
-    /// Whether these make sense for a NIC of `line_rate`.
+    /// Checks the parameters for a NIC of `line_rate`.
     ///
     /// # Errors
-    /// The first parameter out of its range.
+    /// The first parameter that is out of its range.
     pub fn validate(&self, line_rate: Rate) -> Result<(), ParameterError> {
         require_fraction(POLICY, "gain", self.gain)?;
         require_rate(POLICY, "additive_increase", self.additive_increase, line_rate)?;
@@ -49,9 +49,9 @@ impl Parameters {
 pub struct Dctcp {
     rate: u64,
     alpha: f64,
-    // The window whose marks are being counted ends here; 0 before the first acknowledgement.
+    // Where the window whose marks are being counted ends; 0 before the first acknowledgement.
     window_end: u64,
-    // While `reduced`: no further cut until an acknowledgement passes this.
+    // While `reduced`, there is no further cut until an acknowledgement exceeds this.
     reduced_until: u64,
     acks: u32,
     marks: u32,
@@ -74,7 +74,7 @@ impl Dctcp {
         }
     }
 
-    /// The present rate in bits per second.
+    /// The current rate in bits per second.
     #[inline]
     pub fn rate_bps(&self) -> u64 {
         self.rate
@@ -114,7 +114,7 @@ impl Dctcp {
         }
     }
 
-    // The first acknowledgement only opens a window, and is counted with it.
+    // The first acknowledgement only begins a window and counts towards it.
     fn end_window(&mut self, parameters: &Parameters, ack: &Ack<'_>) {
         if self.window_end > 0 {
             let marked = f64::from(self.marks) / f64::from(self.acks);
@@ -133,7 +133,7 @@ mod tests {
 
     const PACKET: u64 = 1_000;
 
-    /// A flow with `window` packets under way whose packets are marked as told, acknowledged one by one.
+    /// The states of a flow with `window` packets in flight, acknowledged one by one, with the given marks.
     fn run(window: u64, marks: impl IntoIterator<Item = bool>) -> Vec<Dctcp> {
         let parameters = Parameters::recommended(LINE);
         let format = format();
@@ -151,18 +151,19 @@ mod tests {
     }
 
     #[test]
-    fn the_first_mark_halves_the_rate_and_the_window_then_ignores_further_marks() {
+    fn the_first_mark_halves_the_rate_and_further_marks_of_the_window_are_ignored() {
         let states = run(4, [true, true, true, true, true]);
         assert_eq!(states[0].rate_bps(), 100_000_000_000);
         assert_eq!(states[3].rate_bps(), 100_000_000_000);
-        // Packet 5 was sent after the cut. All five of the window were marked: alpha stays 1 and halves again.
+        // Packet 5 was sent after the cut. All five packets of the window were marked: alpha stays 1 and the rate is halved
+        // again.
         assert_eq!(states[4].rate_bps(), 50_000_000_000);
         assert_eq!(states[4].cuts(), 2);
     }
 
     #[test]
     fn alpha_follows_the_marked_fraction_of_each_window() {
-        // The first window's acknowledgements are packets 1 to 5 (four under way and the one that passes them).
+        // The acknowledgements of the first window are those of packets 1 to 5: four in flight and the one after them.
         let states = run(4, [false, true, false, false, false]);
         let expected = 15.0 / 16.0 + 0.2 / 16.0;
         assert!((states[4].alpha() - expected).abs() < 1e-15);
@@ -170,15 +171,15 @@ mod tests {
 
     #[test]
     fn alpha_converges_to_a_constant_fraction() {
-        // Every tenth packet marked, windows of ten packets: alpha tends to 1/10, whatever it started from.
+        // Every tenth packet is marked, and windows have ten packets: alpha converges to 1/10 from any initial value.
         let states = run(10, (0..4_000).map(|packet| packet % 10 == 5));
         let alpha = states.last().expect("packets were sent").alpha();
         assert!((alpha - 0.1).abs() < 1e-9, "{alpha}");
     }
 
     #[test]
-    fn without_marks_each_window_gains_one_step_up_to_line_rate() {
-        // One mark, then none. Windows end at packets 1, 5, 9, 13 …; the cut's own at packet 6.
+    fn without_marks_each_window_increases_the_rate_by_one_step_up_to_line_rate() {
+        // One mark, then none. Windows end at packets 1, 5, 9, 13 …; the reduction after the cut ends at packet 6.
         let mut marks = vec![false, true];
         marks.resize(20, false);
         let states = run(4, marks);

@@ -1,7 +1,7 @@
-//! HPCC (Li et al., SIGCOMM'19, Algorithm 1): switches tell their load in every packet, and the sender
-//! steers the bytes in flight on the fullest link to just below what fills it.
+//! HPCC (Li et al., SIGCOMM'19, Algorithm 1): switches write their load into every packet, and the sender keeps the bytes in
+//! flight on the most utilised link just below what fills it.
 //!
-//! The window is `Path::window` × rate ÷ line rate; keeping to it is the sender's business.
+//! The window is `Path::window` × rate ÷ line rate; the [`Sender`](crate::Sender) enforces it.
 
 use hocket_des::Rate;
 
@@ -12,26 +12,26 @@ use crate::telemetry::{Hop, MAX_HOPS};
 
 const POLICY: &str = "hpcc";
 
-/// What governs an HPCC sender.
+/// Parameters of HPCC.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameters {
-    /// η: the utilisation aimed at, as a fraction of the bottleneck's rate.
+    /// η: the target utilisation, as a fraction of the bottleneck's rate.
     pub target_utilisation: f64,
-    /// maxStage: steps of additive increase before the rate is multiplied although the path is below its target; 0
-    /// multiplies always.
+    /// maxStage: the number of additive increases below the target before a multiplicative one; 0 for multiplicative
+    /// updates only.
     pub max_additive_steps: u8,
-    /// W_AI, as a rate: what every update adds.
+    /// W_AI, as a rate: added in every update.
     pub additive_increase: Rate,
-    /// The rate never falls below.
+    /// The minimum rate.
     pub min_rate: Rate,
-    /// Whether every acknowledgement moves the rate (from the reference of this round trip, as in the paper), or only
-    /// one per round trip. In that case the telemetry of the others is not looked at.
+    /// Whether every acknowledgement updates the rate, relative to the reference rate of the current round trip as in the
+    /// paper, or only one acknowledgement per round trip. In the latter case the telemetry of the others is ignored.
     pub fast_react: bool,
 }
 
 impl Parameters {
-    /// HPCC's simulator as its scripts set it for a NIC of this rate: η 0.95, always multiplicative, 10 Mb/s per
-    /// 25 Gb/s, at least 1 Gb/s, reacting to every acknowledgement. The paper has maxStage 5.
+    /// The settings of HPCC's simulator in its scripts, for a NIC of this rate: η 0.95, multiplicative updates only, W_AI of
+    /// 10 Mb/s per 25 Gb/s, at least 1 Gb/s, an update for every acknowledgement. The paper has maxStage 5.
     pub fn recommended(line_rate: Rate) -> Self {
         Self {
             target_utilisation: 0.95,
@@ -42,10 +42,10 @@ impl Parameters {
         }
     }
 
-    /// Whether these make sense for a NIC of `line_rate`.
+    /// Checks the parameters for a NIC of `line_rate`.
     ///
     /// # Errors
-    /// The first parameter out of its range.
+    /// The first parameter that is out of its range.
     pub fn validate(&self, line_rate: Rate) -> Result<(), ParameterError> {
         self.validate_for(POLICY, line_rate)
     }
@@ -61,9 +61,9 @@ impl Parameters {
     }
 }
 
-/// Rate and reference rate: what HPCC does with a utilisation, wherever that came from.
+/// HPCC's rate and reference rate: the part of the algorithm that is independent of how utilisation is measured.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Steering {
+pub(super) struct RateState {
     rate: u64,
     reference: u64,
     // The acknowledgement that passes this replaces the reference; 0 before the first.
@@ -72,7 +72,7 @@ pub(super) struct Steering {
     additive_steps: u8,
 }
 
-impl Steering {
+impl RateState {
     pub(super) fn new(path: &Path) -> Self {
         let line = path.line_rate.as_bps();
         Self { rate: line, reference: line, mark: 0, cuts: 0, additive_steps: 0 }
@@ -87,9 +87,9 @@ impl Steering {
         u64::from(self.cuts)
     }
 
-    /// The first acknowledgement opens the first round trip and moves no rate: true for it alone.
+    /// Begins the first round trip; true only for the first acknowledgement, which changes no rate.
     #[inline]
-    pub(super) fn opens(&mut self, ack: &Ack<'_>) -> bool {
+    pub(super) fn begin(&mut self, ack: &Ack<'_>) -> bool {
         let first = self.mark == 0;
         if first {
             self.mark = ack.sent;
@@ -97,15 +97,15 @@ impl Steering {
         first
     }
 
-    /// Whether an acknowledgement is to be looked at.
+    /// Whether an acknowledgement updates the rate.
     #[inline]
-    pub(super) fn listens(&self, parameters: &Parameters, ack: &Ack<'_>) -> bool {
+    pub(super) fn uses(&self, parameters: &Parameters, ack: &Ack<'_>) -> bool {
         parameters.fast_react || ack.acknowledged > self.mark
     }
 
-    /// Sets the rate for a bottleneck in use by `utilisation`, 1 being exactly full without a queue.
+    /// Updates the rate for a bottleneck of this `utilisation`; 1 is exactly full without a queue.
     #[inline]
-    pub(super) fn steer(
+    pub(super) fn update(
         &mut self,
         parameters: &Parameters,
         path: &Path,
@@ -132,10 +132,10 @@ impl Steering {
 /// State of one flow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hpcc {
-    steering: Steering,
-    // Moving average of the fullest hop's utilisation over a base round trip.
+    rate_state: RateState,
+    // Moving average of the most utilised hop's utilisation over a base round trip.
     utilisation: f64,
-    // What the last acknowledgement told.
+    // The telemetry of the last acknowledgement.
     hops: [Hop; MAX_HOPS],
     hop_count: u8,
 }
@@ -143,44 +143,44 @@ pub struct Hpcc {
 impl Hpcc {
     pub(super) fn new(path: &Path) -> Self {
         Self {
-            steering: Steering::new(path),
+            rate_state: RateState::new(path),
             utilisation: 1.0,
             hops: [Hop::default(); MAX_HOPS],
             hop_count: 0,
         }
     }
 
-    /// The present rate in bits per second.
+    /// The current rate in bits per second.
     #[inline]
     pub fn rate_bps(&self) -> u64 {
-        self.steering.rate_bps()
+        self.rate_state.rate_bps()
     }
 
     /// How often an acknowledgement lowered the rate.
     pub fn cuts(&self) -> u64 {
-        self.steering.cuts()
+        self.rate_state.cuts()
     }
 
-    /// The moving average of the fullest hop's utilisation; 1 is exactly full without a queue.
+    /// The moving average of the most utilised hop's utilisation; 1 is exactly full without a queue.
     pub fn utilisation(&self) -> f64 {
         self.utilisation
     }
 
     /// # Panics
-    /// If more than [`MAX_HOPS`] switches wrote telemetry: whoever lays out the path checks its length.
+    /// If more than [`MAX_HOPS`] switches wrote telemetry: the caller must check the length of the path.
     pub(super) fn on_ack(&mut self, parameters: &Parameters, path: &Path, ack: &Ack<'_>) {
         assert!(ack.telemetry.len() <= MAX_HOPS, "a path has at most {MAX_HOPS} switches");
-        if self.steering.opens(ack) {
+        if self.rate_state.begin(ack) {
             self.remember(ack.telemetry);
             return;
         }
-        if !self.steering.listens(parameters, ack) {
+        if !self.rate_state.uses(parameters, ack) {
             return;
         }
-        // After a change of route the hops are others, and their counters say nothing yet.
+        // After a change of route, the counters of the new hops cannot be compared with those of the old ones.
         let same_route = usize::from(self.hop_count) == ack.telemetry.len();
         if same_route && self.measure(path, ack) {
-            self.steering.steer(parameters, path, ack, self.utilisation);
+            self.rate_state.update(parameters, path, ack, self.utilisation);
         }
         self.remember(ack.telemetry);
     }
@@ -190,14 +190,14 @@ impl Hpcc {
         self.hop_count = u8::try_from(hops.len()).expect("a path has at most 5 switches");
     }
 
-    // Algorithm 1, MeasureInflight: the fullest hop since the last acknowledgement, averaged over T. False if no
-    // switch on the way had anything to say.
+    // Algorithm 1, MeasureInflight: the most utilised hop since the last acknowledgement, averaged over T. False if no hop
+    // has new telemetry.
     #[inline]
     fn measure(&mut self, path: &Path, ack: &Ack<'_>) -> bool {
         let nic = path.line_rate.as_bps() as f64;
         let window = path.window as f64;
-        let mut fullest = 0.0;
-        let mut fullest_ns = 0;
+        let mut highest = 0.0;
+        let mut highest_ns = 0;
         for (&before, &now) in self.hops.iter().zip(ack.telemetry) {
             let ns = now.ns_since(before);
             if ns == 0 {
@@ -207,18 +207,18 @@ impl Hpcc {
             let sent_bps = ack.format.bytes_between(before, now) as f64 * 8.0 / (ns as f64 * 1e-9);
             let queue = ack.format.queue_bytes(now).min(ack.format.queue_bytes(before)) as f64;
             let utilisation = sent_bps / rate + queue * nic / rate / window;
-            if utilisation > fullest {
-                fullest = utilisation;
-                fullest_ns = ns;
+            if utilisation > highest {
+                highest = utilisation;
+                highest_ns = ns;
             }
         }
-        if fullest_ns == 0 {
+        if highest_ns == 0 {
             return false;
         }
         let rtt_ns = path.base_rtt.as_ps() as f64 / 1e3;
-        let elapsed_ns = (fullest_ns as f64).min(rtt_ns);
+        let elapsed_ns = (highest_ns as f64).min(rtt_ns);
         self.utilisation =
-            (self.utilisation * (rtt_ns - elapsed_ns) + fullest * elapsed_ns) / rtt_ns;
+            (self.utilisation * (rtt_ns - elapsed_ns) + highest * elapsed_ns) / rtt_ns;
         true
     }
 }
@@ -236,8 +236,8 @@ mod tests {
         format.hop(at_ns(ns), sent_bytes, queue_bytes, code)
     }
 
-    /// What one acknowledgement after 1,040 ns (half of T) makes of a flow, if by then a link has sent so much
-    /// and has so much queued.
+    /// A flow after one acknowledgement at 1,040 ns (half of T), if a link has sent `sent_bytes` by then and has
+    /// `queue_bytes` queued.
     fn one_step(parameters: &Parameters, sent_bytes: u64, queue_bytes: u64) -> Hpcc {
         let format = format();
         let mut state = Hpcc::new(&PATH);
@@ -276,7 +276,7 @@ mod tests {
         let mut state = Hpcc::new(&PATH);
         let full = |step: u64| [hop(&format, step * 2_080, 0, 52_000)];
         let mut rates = Vec::new();
-        // 52,000 bytes are sent when the first acknowledgement comes: the 52 after it are of that round trip.
+        // 52,000 bytes are sent when the first acknowledgement arrives, so the next 52 belong to that round trip.
         for packet in 1..=54 {
             let telemetry = full(packet);
             let ack = Ack {
@@ -286,7 +286,7 @@ mod tests {
             state.on_ack(&parameters, &PATH, &ack);
             rates.push(state.rate_bps());
         }
-        // Packet 53 replaces the reference, so that packet 54 cuts further.
+        // Packet 53 replaces the reference rate, so packet 54 cuts further.
         let once = 190 * GBPS + 80_000_000;
         assert_eq!(rates[0], 200 * GBPS);
         assert!(rates[1..53].iter().all(|&rate| rate == once), "{rates:?}");
@@ -294,26 +294,26 @@ mod tests {
     }
 
     #[test]
-    fn without_fast_reaction_only_the_last_of_a_round_trip_counts() {
+    fn without_fast_reaction_one_acknowledgement_per_round_trip_counts() {
         let parameters = Parameters { fast_react: false, ..Parameters::recommended(LINE) };
         let state = one_step(&parameters, 0, 52_000);
         assert_eq!(state.rate_bps(), LINE.as_bps());
     }
 
     #[test]
-    fn below_its_target_the_rate_first_rises_in_steps() {
+    fn below_the_target_the_rate_first_rises_additively() {
         let parameters =
             Parameters { max_additive_steps: 2, ..Parameters::recommended(Rate::from_gbps(100)) };
         let path = Path { line_rate: Rate::from_gbps(100), ..PATH };
         let format = format();
-        let mut steering = Steering::new(&path);
+        let mut rate_state = RateState::new(&path);
         let mut rates = Vec::new();
         for (round, utilisation) in [(1, 1.9), (2, 0.5), (3, 0.5), (4, 0.5), (5, 0.5)] {
             let ack = ack(&format, round * 1_000, round * 1_000);
-            steering.steer(&parameters, &path, &ack, utilisation);
-            rates.push(steering.rate_bps());
+            rate_state.update(&parameters, &path, &ack, utilisation);
+            rates.push(rate_state.rate_bps());
         }
-        // 40 Mb/s a step: a cut to a half, two steps, then the product with 0.95/0.5 hits the line rate.
+        // With steps of 40 Mb/s: a cut to half, two additive steps, then a multiplication by 0.95/0.5.
         assert_eq!(
             rates,
             [50_040_000_000, 50_080_000_000, 50_120_000_000, 95_268_000_000, 95_308_000_000]
@@ -321,11 +321,11 @@ mod tests {
     }
 
     #[test]
-    fn the_fullest_hop_decides_whatever_its_rate() {
+    fn the_most_utilised_hop_decides_whatever_its_rate() {
         let format = format();
         let slow = format.code(Rate::from_gbps(100)).expect("a rate of the fabric");
         let mut state = Hpcc::new(&PATH);
-        // Both links send 25,600 bytes in 2,080 ns; the slower is twice as full.
+        // Both links send 25,600 bytes in 2,080 ns; the slower one has twice the utilisation.
         let telemetry =
             |ns, bytes| [hop(&format, ns, bytes, 0), format.hop(at_ns(ns), bytes, 0, slow)];
         let (first, second) = (telemetry(0, 0), telemetry(2_080, 25_600));

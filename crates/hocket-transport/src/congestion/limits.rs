@@ -1,4 +1,4 @@
-//! What parameters may be, and what is said of one that is something else.
+//! Range checks of parameters, and the error for a parameter out of range.
 
 use std::fmt;
 
@@ -9,17 +9,17 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{policy}: {parameter} is {value}; it must be {limit}")]
 pub struct ParameterError {
-    /// Whose parameter.
+    /// The policy to which the parameter belongs.
     pub policy: &'static str,
     /// Its name, as in the algorithm's `Parameters`.
     pub parameter: &'static str,
     /// The value that was given.
     pub value: String,
-    /// What it may be.
+    /// The values that are allowed.
     pub limit: String,
 }
 
-/// Refuses `value` of `parameter` unless `holds`.
+/// Fails with the `value` and `limit` of `parameter` unless `holds`.
 pub(super) fn require(
     holds: bool,
     policy: &'static str,
@@ -33,7 +33,7 @@ pub(super) fn require(
     Err(ParameterError { policy, parameter, value: value.to_string(), limit: limit.to_string() })
 }
 
-/// A gain or factor that must lie above 0 and at most at 1.
+/// Requires a gain or factor to be above 0 and at most 1.
 pub(super) fn require_fraction(
     policy: &'static str,
     parameter: &'static str,
@@ -42,7 +42,7 @@ pub(super) fn require_fraction(
     require(value > 0.0 && value <= 1.0, policy, parameter, &value, &"above 0 and at most 1")
 }
 
-/// A rate that must be above zero and no more than the NIC's.
+/// Requires a rate to be above zero and at most the NIC's.
 pub(super) fn require_rate(
     policy: &'static str,
     parameter: &'static str,
@@ -58,7 +58,7 @@ pub(super) fn require_rate(
     )
 }
 
-/// A time that must not be zero.
+/// Requires a time to be above zero.
 pub(super) fn require_positive(
     policy: &'static str,
     parameter: &'static str,

@@ -1,8 +1,8 @@
-//! Arithmetic of rates that several controls share.
+//! Arithmetic of rates shared by several controls.
 
 use hocket_des::Rate;
 
-/// `rate × factor` in whole bits per second, rounded down; nothing if the factor is negative.
+/// `rate × factor` in whole bits per second, rounded down; 0 if the factor is negative.
 #[inline]
 pub(super) fn times(rate: u64, factor: f64) -> u64 {
     (rate as f64 * factor) as u64
@@ -14,7 +14,7 @@ pub(super) fn step(line_rate: Rate, bps_per_gbps: u64) -> Rate {
     Rate::from_bps(u64::try_from(bps).expect("a step is a small part of the line rate"))
 }
 
-/// The least rate of HPCC's scripts: 1 Gb/s, or the line rate where that is lower.
+/// The minimum rate of HPCC's scripts: 1 Gb/s, or the line rate if that is lower.
 pub(super) fn recommended_min_rate(line_rate: Rate) -> Rate {
     line_rate.min(Rate::from_gbps(1))
 }

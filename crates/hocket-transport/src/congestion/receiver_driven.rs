@@ -1,12 +1,13 @@
-//! Credits from the receiver: a sender may send the first bytes of a message unasked, and the rest only as the
-//! receiver grants them, one packet per packet-time of the receiver's own link. Beyond those first bytes no more
-//! arrives than that link carries, whatever the number of senders (pHost, CoNEXT'15; Homa, SIGCOMM'18).
+//! Receiver-driven credit: a sender sends the first bytes of a message without a grant, and the rest only as the receiver
+//! grants it, one packet per packet time of the receiver's own link. Apart from those first bytes, data arrives no faster
+//! than that link's rate, whatever the number of senders (pHost, CoNEXT'15; Homa, SIGCOMM'18).
 //!
-//! The driver keeps one [`Granter`] per receiving NIC. A sender on credit
-//! ([`Sender::set_on_credit`](crate::Sender::set_on_credit)) begins each message with [`Parameters::unasked`] bytes, of which
-//! the first packet announces the message: the driver calls [`Granter::announce`], and [`Granter::on_data`] for all that
-//! arrives. At [`Granter::next_time`] it calls [`Granter::poll`] and carries the grant to the sender, whose credit it
-//! raises ([`Sender::allow_to`](crate::Sender::allow_to)).
+//! The simulator keeps one [`Granter`] per receiving NIC. A sender on credit
+//! ([`Sender::set_on_credit`](crate::Sender::set_on_credit)) begins each message with
+//! [`Parameters::unsolicited_bytes`], of which the first packet announces the message: the simulator calls
+//! [`Granter::announce`], and [`Granter::on_data`] for everything that arrives. At [`Granter::next_time`] it calls
+//! [`Granter::poll`] and delivers the grant to the sender, whose credit it increases
+//! ([`Sender::allow_to`](crate::Sender::allow_to)).
 
 use std::collections::VecDeque;
 
@@ -16,30 +17,30 @@ use super::limits::{ParameterError, require};
 
 const POLICY: &str = "receiver-driven";
 
-/// What governs the messages of a job.
+/// Parameters of receiver-driven credit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// Bytes of each message that are sent without being granted, in whole packets and at least one: about what
-    /// fills the path, so that a lone message loses no round trip.
+    /// Bytes of each message that are sent without a grant, rounded up to whole packets, at least one. A value that about
+    /// fills the path saves a single message the round trip of waiting for a grant.
     pub unsolicited: u64,
-    /// How many messages a receiver grants to at the same time; the others wait their turn. More than one keeps its
-    /// link busy when a sender has several receivers to serve.
+    /// The number of messages to which a receiver grants at the same time; the others wait. With more than one, the
+    /// receiver's link stays busy while a sender serves other receivers.
     pub overcommitment: u32,
-    /// Bytes of one message that may be granted and not have arrived.
+    /// The largest number of bytes of one message that are granted but have not arrived.
     pub outstanding: u64,
 }
 
 impl Parameters {
-    /// For a path that `window` bytes fill: that much unasked and outstanding, and 7 messages at a time (Homa section
-    /// 3.5: as many as its scheduled priorities; 80 to 90% of its link stay busy).
+    /// Values for a path that `window` bytes fill: that many bytes unsolicited and outstanding, and 7 messages at a time, the
+    /// number of Homa's scheduled priorities (section 3.5), with which a link is busy for 80 to 90% of the time.
     pub fn recommended(window: u64) -> Self {
         Self { unsolicited: window, overcommitment: 7, outstanding: window }
     }
 
-    /// Whether every message gets to its end with these.
+    /// Checks that every message can be completed with these parameters.
     ///
     /// # Errors
-    /// The first parameter out of its range.
+    /// The first parameter that is out of its range.
     pub fn validate(&self) -> Result<(), ParameterError> {
         let several = self.overcommitment;
         require(several > 0, POLICY, "overcommitment", &several, &"at least 1")?;
@@ -47,21 +48,21 @@ impl Parameters {
         require(outstanding > 0, POLICY, "outstanding", &outstanding, &"above 0 bytes")
     }
 
-    /// How much of a message of `total` bytes is sent without being granted, in packets of `payload` bytes.
+    /// The bytes of a message of `total` bytes that are sent without a grant, in packets of `payload` bytes.
     ///
     /// # Panics
     /// If a packet has no payload.
-    pub fn unasked(&self, total: u64, payload: u16) -> u64 {
+    pub fn unsolicited_bytes(&self, total: u64, payload: u16) -> u64 {
         let packets = self.unsolicited.div_ceil(payload.into()).max(1);
         packets.saturating_mul(payload.into()).min(total)
     }
 }
 
-/// A message that its receiver grants to, valid until all its bytes have arrived.
+/// A message at its receiver's [`Granter`], valid until all its bytes have arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageId(u32);
 
-/// A message as its receiver knows it.
+/// The receiver's state of a message.
 #[derive(Clone, Copy, Debug)]
 struct Incoming<Flow> {
     flow: Flow,
@@ -80,25 +81,25 @@ impl<Flow> Incoming<Flow> {
     }
 }
 
-/// Hands out one receiver's link, one packet at a time, round robin over the messages it grants to.
+/// Grants the capacity of one receiver's link, one packet at a time, round robin over the active messages.
 ///
-/// Messages are granted to in the order announced, each as soon as it is one of the first
-/// [`Parameters::overcommitment`] that are not fully granted.
+/// Messages become active in the order in which they were announced, each as soon as it is one of the first
+/// [`Parameters::overcommitment`] messages that are not fully granted.
 #[derive(Clone, Debug)]
 pub struct Granter<Flow> {
     payload: u16,
     packet_time: Duration,
     messages: Vec<Incoming<Flow>>,
     unused: Vec<MessageId>,
-    // Those that take turns; the next to be granted to is in front.
+    // Messages that take turns; the front gets the next grant.
     active: VecDeque<MessageId>,
     waiting: VecDeque<MessageId>,
     free_at: Time,
 }
 
 impl<Flow: Copy> Granter<Flow> {
-    /// Grants for a link of `line_rate`, `payload` bytes at a time, each for the time that the `wire` bytes
-    /// of such a packet take on it.
+    /// A granter for a link of `line_rate`. It grants `payload` bytes at a time and then waits for the transmission time of
+    /// the `wire` bytes of such a packet.
     ///
     /// # Panics
     /// If a packet has no payload or the link no rate.
@@ -115,14 +116,14 @@ impl<Flow: Copy> Granter<Flow> {
         }
     }
 
-    /// A message of `total` bytes is on its way. `None` if it needs no grants: then nothing else is to be told of it.
+    /// Registers a message of `total` bytes. Returns `None` if it needs no grants: then the caller must not report its data.
     pub fn announce(
         &mut self,
         flow: Flow,
         total: u64,
         parameters: &Parameters,
     ) -> Option<MessageId> {
-        let to_grant = total - parameters.unasked(total, self.payload);
+        let to_grant = total - parameters.unsolicited_bytes(total, self.payload);
         if to_grant == 0 {
             return None;
         }
@@ -142,31 +143,31 @@ impl<Flow: Copy> Granter<Flow> {
         Some(id)
     }
 
-    /// `bytes` of a message arrived, for the first time. Once all have, its id is free for another.
+    /// Counts `bytes` of a message that arrived for the first time. Once all have arrived, the id may be reused.
     ///
     /// # Panics
     /// If more arrives than the sender could have sent.
     pub fn on_data(&mut self, id: MessageId, bytes: u64) {
         let message = &mut self.messages[id.0 as usize];
-        assert!(bytes <= message.outstanding(), "a sender sends what it was granted and no more");
+        assert!(bytes <= message.outstanding(), "a sender sends no more than it was granted");
         message.to_arrive -= bytes;
         if message.to_arrive == 0 {
             self.unused.push(id);
         }
     }
 
-    /// When the link is free for the next grant, which may be a time gone by; `None` while nobody may be granted
-    /// anything until more is announced or arrives.
+    /// When the next grant may be made, possibly a time in the past; `None` if none may be made until another message is
+    /// announced or more data arrives.
     pub fn next_time(&self) -> Option<Time> {
         self.active.iter().any(|&id| self.message(id).may_be_granted()).then_some(self.free_at)
     }
 
-    /// The grant that is due at `now`: so many bytes more of that message.
+    /// The grant that is due at `now`, if any: the flow and the number of further bytes that it may send.
     pub fn poll(&mut self, now: Time) -> Option<(Flow, u64)> {
         if now < self.free_at {
             return None;
         }
-        // Those in front of it wait for their data, and keep their place.
+        // Messages before it have too many bytes outstanding; they keep their place.
         let place = self.active.iter().position(|&id| self.message(id).may_be_granted())?;
         let id = self.active.remove(place).expect("the place was just found");
         let message = &mut self.messages[id.0 as usize];
@@ -217,20 +218,20 @@ mod tests {
     fn a_short_message_needs_no_grant() {
         let parameters = Parameters::recommended(51_100);
         assert_eq!(granter().announce(0, 52_000, &parameters), None);
-        assert_eq!(parameters.unasked(30_500, PAYLOAD), 30_500);
+        assert_eq!(parameters.unsolicited_bytes(30_500, PAYLOAD), 30_500);
     }
 
     #[test]
-    fn what_is_sent_unasked_is_whole_packets_and_the_first_of_them_at_least() {
-        let unasked = |unsolicited| {
+    fn unsolicited_bytes_are_whole_packets_and_at_least_one() {
+        let unsolicited_bytes = |unsolicited| {
             let parameters = Parameters { unsolicited, ..Parameters::recommended(52_000) };
-            parameters.unasked(100_000, PAYLOAD)
+            parameters.unsolicited_bytes(100_000, PAYLOAD)
         };
-        assert_eq!([0, 1_000, 1_001].map(unasked), [1_000, 1_000, 2_000]);
+        assert_eq!([0, 1_000, 1_001].map(unsolicited_bytes), [1_000, 1_000, 2_000]);
     }
 
     #[test]
-    fn each_message_waits_for_as_many_others_as_its_own_job_says() {
+    fn each_message_waits_according_to_the_overcommitment_of_its_own_job() {
         let several =
             |overcommitment| Parameters { unsolicited: 1_000, overcommitment, outstanding: 5_000 };
         let mut granter = granter();
@@ -246,7 +247,7 @@ mod tests {
     fn messages_take_turns_one_packet_time_apart() {
         let parameters = Parameters { unsolicited: 0, overcommitment: 2, outstanding: 10_000 };
         let mut granter = granter();
-        // The first packet of each goes unasked.
+        // The first packet of each message is unsolicited.
         for (flow, total) in [(1, 3_500), (2, 3_000), (3, 2_000)] {
             granter.announce(flow, total, &parameters);
         }
@@ -257,7 +258,7 @@ mod tests {
             grants.push((now, granter.poll(now).expect("a grant is due")));
             assert_eq!(granter.poll(now), None);
         }
-        // 1,000 bytes take 40 ns at 200 Gb/s. The third message waits until the second is done with.
+        // 1,000 bytes take 40 ns at 200 Gb/s. The third message waits until the second is fully granted.
         assert_eq!(
             grants,
             [
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_whose_data_does_not_come_lets_others_pass() {
+    fn a_message_whose_data_does_not_arrive_does_not_block_others() {
         let parameters = Parameters { unsolicited: 0, overcommitment: 2, outstanding: 1_001 };
         let mut granter = granter();
         let first = granter.announce(1, 4_000, &parameters).expect("it needs grants");
@@ -286,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_that_would_never_grant_are_refused() {
+    fn parameters_that_would_never_grant_are_rejected() {
         let idle = Parameters { unsolicited: 0, overcommitment: 0, outstanding: 1 };
         let error = idle.validate().expect_err("nobody is granted to");
         assert_eq!(
@@ -298,7 +299,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_message_is_granted_to_its_last_byte_and_none_more_than_is_outstanding(
+        fn every_message_is_granted_to_its_last_byte_within_its_limit_of_outstanding_bytes(
             totals in prop::collection::vec(1_u64..20_000, 1..12),
             unsolicited in 0_u64..5_000,
             overcommitment in 1_u32..4,
@@ -311,7 +312,7 @@ mod tests {
                 .enumerate()
                 .map(|(flow, &total)| {
                     let id = granter.announce(flow, total, &parameters);
-                    (id, parameters.unasked(total, PAYLOAD), 0_u64)
+                    (id, parameters.unsolicited_bytes(total, PAYLOAD), 0_u64)
                 })
                 .collect();
             let mut now = Time::ZERO;

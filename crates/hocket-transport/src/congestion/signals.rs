@@ -1,26 +1,26 @@
-//! What a control is told: the way of its flow, and what comes back from the network.
+//! Inputs of a congestion control: the path of its flow and the feedback of the network.
 
 use hocket_des::{Duration, Rate, Time};
 
 use crate::telemetry::{Format, Hop};
 
-/// What does not change about the way of one flow.
+/// The constant properties of a flow's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
-    /// The rate of the sender's NIC, where a flow starts and which it never exceeds.
+    /// The rate of the sender's NIC, at which a flow starts and which it never exceeds.
     pub line_rate: Rate,
     /// Round-trip time of an idle network.
     pub base_rtt: Duration,
-    /// Bytes that fill the path: line rate of the slowest link × `base_rtt`.
+    /// Bytes that fill the path: the rate of its slowest link × `base_rtt`.
     pub window: u64,
 }
 
-/// What one acknowledgement says.
+/// The feedback in one acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack<'a> {
     /// When it arrived.
     pub now: Time,
-    /// Bytes of the flow acknowledged so far, this one included.
+    /// Bytes of the flow acknowledged so far, including by this one.
     pub acknowledged: u64,
     /// Bytes of the flow sent so far.
     pub sent: u64,
@@ -28,15 +28,15 @@ pub struct Ack<'a> {
     pub marked: bool,
     /// When the acknowledged packet was sent.
     pub stamp: Time,
-    /// What the switches on the way wrote (HPCC); empty otherwise.
+    /// Telemetry of the switches on the path (HPCC); empty for other controls.
     pub telemetry: &'a [Hop],
-    /// How `telemetry` reads in this fabric.
+    /// The format of `telemetry` in this fabric.
     pub format: &'a Format,
-    /// What the switches on the way wrote (PINT); 0 otherwise.
+    /// The encoded load of the path's most loaded port (PINT); 0 for other controls.
     pub load: u16,
 }
 
-/// How far the flow's present communication phase is.
+/// The progress of a flow's current communication phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PhaseProgress {
     /// Bytes sent.

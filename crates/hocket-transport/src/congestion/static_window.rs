@@ -1,6 +1,6 @@
-//! A window set once, from the known and repeating pattern of the job, so that no PAUSE frame is ever sent:
-//! what HOTI'22 (sections IV-E and VI) asks of an optimised control. The flow paces at line rate; the driver keeps the
-//! bytes in flight (sent and not acknowledged) within the window.
+//! A window set once, from the known and repeating traffic pattern of the job, so that no PAUSE frame is ever sent: the
+//! optimised control that HOTI'22 (sections IV-E and VI) demands. The flow is paced at line rate; the
+//! [`Sender`](crate::Sender) keeps the bytes in flight (sent and not acknowledged) within the window.
 
 use hocket_des::{Duration, Rate};
 use thiserror::Error;
@@ -10,13 +10,13 @@ use super::limits::{ParameterError, require};
 /// The window of each flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parameters {
-    /// Payload bytes that may be under way, whatever that leads to. Without it, each flow gets the [`window`] of its
-    /// own path.
+    /// Payload bytes that may be in flight, even if that causes PAUSE frames. By default, each flow gets the [`window`] of
+    /// its own path.
     pub window: Option<u64>,
 }
 
 impl Parameters {
-    /// Whether anything can be sent at all.
+    /// Checks that the window allows sending.
     ///
     /// # Errors
     /// If the window is zero.
@@ -26,38 +26,38 @@ impl Parameters {
     }
 }
 
-/// No window is small enough.
+/// Even the smallest window could cause PAUSE frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
-    "static-window: {flows} flows with a packet of {wire} B each need a buffer that sends PAUSE at {needed} B \
-     or later; this one does at {xoff} B"
+    "static-window: {flows} flows with a packet of {wire} B each need a PAUSE threshold of at least {needed} B; \
+     it is {xoff} B"
 )]
 pub struct TooManyFlows {
-    /// Flows that meet at the bottleneck.
+    /// The number of flows that share the bottleneck.
     pub flows: u64,
     /// Bytes of a full packet on the wire.
     pub wire: u64,
-    /// Where PAUSE begins.
+    /// The PAUSE threshold.
     pub xoff: u64,
-    /// Where it would have to begin.
+    /// The smallest sufficient PAUSE threshold.
     pub needed: u64,
 }
 
-/// The window, in payload bytes, with which `flows` flows fill a bottleneck of rate `bottleneck` as far as they can
-/// without ever causing a PAUSE frame at a switch that sends one when `xoff_bytes` of one ingress are in its
-/// buffer. A full packet has `payload` bytes, and `wire` bytes with its headers. `flows` counts every flow whose data
-/// come in by that ingress, and those whose acknowledgements do by their part of a packet. Where thresholds are dynamic, `xoff_bytes` is the one that holds
-/// while all these bytes are in the buffer.
+/// The largest useful window, in payload bytes, with which `flows` flows never cause a PAUSE frame at a switch that sends
+/// one when its buffer contains `xoff_bytes` from one ingress port. A full packet has `payload` bytes, or `wire` bytes with
+/// its headers. `flows` counts every flow whose data enters by that port; a flow whose acknowledgements alone do counts by
+/// their size relative to a packet. With dynamic thresholds, `xoff_bytes` is the threshold while all these bytes are in the
+/// buffer.
 ///
-/// No PAUSE can follow. A packet is in the network as itself or as its acknowledgement, which is smaller, until the
-/// sender hears of it, and a sender whose payload under way reaches its window stops. The window is one byte more than
-/// (k − 1) × `payload`: before the last packet it sent, at most k − 1 packets were under way, full ones, or full ones and
-/// a short one (the end of a message no shorter than the window); with the last, k. Even if all of them, of all flows,
-/// stood in one buffer, having come in by one port, they are `flows` × k × `wire` bytes, and k is chosen such that this
-/// is below `xoff_bytes`.
+/// This is why no PAUSE can follow. Until the sender receives the acknowledgement, a packet is in the network either as
+/// itself or as its acknowledgement, which is smaller. A sender stops when its payload in flight reaches the window, which
+/// is one byte more than (k − 1) × `payload`. Before the last packet that it sent, at most k − 1 packets were in flight, of
+/// which at most one was short (the end of a message no shorter than the window); with the last packet they are k. Even if
+/// all these packets of all flows were in one buffer, having entered by one port, they would be `flows` × k × `wire` bytes,
+/// and k is chosen such that this is below `xoff_bytes`.
 ///
-/// A window above what fills the path, `bottleneck` × `base_rtt`, only makes queues: k is at most that, in whole packets
-/// rounded up.
+/// A window above what fills the path, `bottleneck` × `base_rtt`, only builds queues, so k is at most that number of bytes
+/// in packets, rounded up.
 ///
 /// # Errors
 /// If even a window of one packet may reach `xoff_bytes`.
@@ -92,30 +92,30 @@ mod tests {
     const LINE: Rate = Rate::from_gbps(200);
 
     #[test]
-    fn few_flows_fill_the_path_and_no_more() {
-        // 200 Gb/s × 2,080 ns = 52,000 bytes: after 51 packets there may be one more.
+    fn few_flows_get_windows_that_just_fill_the_path() {
+        // 200 Gb/s × 2,080 ns = 52,000 bytes: 51 packets and one byte, so a 52nd packet may follow.
         assert_eq!(window(RTT, LINE, 7, 2_000_000, 1_000, 1_036), Ok(51_001));
     }
 
     #[test]
     fn many_flows_divide_the_buffer_below_xoff() {
-        // 99,999 bytes hold 13 packets of 1,036 bytes of each of 7 flows.
+        // 99,999 bytes are enough for 13 packets of 1,036 bytes from each of 7 flows.
         assert_eq!(window(RTT, LINE, 7, 100_000, 1_000, 1_036), Ok(12_001));
     }
 
     #[test]
-    fn too_small_a_buffer_is_refused_with_what_it_would_need() {
+    fn a_threshold_that_is_too_low_is_rejected_with_the_one_needed() {
         let error = window(RTT, LINE, 100, 100_000, 1_000, 1_036).expect_err("too many");
         assert_eq!(
             error.to_string(),
-            "static-window: 100 flows with a packet of 1036 B each need a buffer that sends PAUSE at 103601 B \
-             or later; this one does at 100000 B"
+            "static-window: 100 flows with a packet of 1036 B each need a PAUSE threshold of at least 103601 B; \
+             it is 100000 B"
         );
         assert_eq!(window(RTT, LINE, 100, error.needed, 1_000, 1_036), Ok(1));
     }
 
-    /// Wire bytes under way when a sender that may start a packet while less than `window` is under way
-    /// sends messages of `message` bytes, and hears of nothing.
+    /// Wire bytes in flight when a sender that may start a packet while less than `window` is in flight sends messages of
+    /// `message` bytes and receives no acknowledgement.
     fn stuck(window: u64, message: u64, payload: u64, header: u64, first: u64) -> u64 {
         let (mut under_way, mut wire, mut left) = (0, 0, first);
         while under_way < window {
@@ -129,7 +129,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn all_that_can_be_under_way_is_below_xoff(
+        fn all_bytes_that_can_be_in_flight_are_below_xoff(
             flows in 1_u64..500,
             xoff in 0_u64..4_000_000,
             payload in 64_u64..4_000,

@@ -1,5 +1,5 @@
-//! TIMELY (Mittal et al., SIGCOMM'15): the rate follows the gradient of round-trip times, between two
-//! thresholds. One update per round trip, as HPCC's simulator (SIGCOMM'19) has it.
+//! TIMELY (Mittal et al., SIGCOMM'15): the rate follows the gradient of round-trip times between two thresholds. There is one
+//! update per round trip, as in HPCC's simulator (SIGCOMM'19).
 
 use hocket_des::{Duration, Rate};
 
@@ -9,33 +9,33 @@ use super::signals::{Ack, Path};
 
 const POLICY: &str = "timely";
 
-// TIMELY section 4.3: after five gains in a row the flow is far from its share, and gains in larger steps.
+// TIMELY section 4.3: after five increases in a row the flow is far below its share, and its rate rises in larger steps.
 const GAINS_BEFORE_HYPER: u8 = 5;
 
-/// What governs a TIMELY sender.
+/// Parameters of TIMELY.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameters {
-    /// Weight of the newest difference of round-trip times in their moving average. The paper calls it α.
+    /// α: the weight of the newest difference between round-trip times in their moving average.
     pub gain: f64,
-    /// β: how strongly gradient and excess over `high` cut.
+    /// β: the strength of cuts, relative to the gradient or the excess over `high`.
     pub decrease: f64,
-    /// T_low: round trips shorter than this always gain rate.
+    /// T_low: round trips shorter than this always increase the rate.
     pub low: Duration,
-    /// T_high: round trips longer than this always cut.
+    /// T_high: round trips longer than this always cut the rate.
     pub high: Duration,
-    /// What differences of round-trip times are measured against: D_minRTT.
+    /// D_minRTT: the unit in which differences between round-trip times are measured.
     pub min_rtt: Duration,
-    /// δ: what the rate gains per round trip.
+    /// δ: increase of the rate per round trip.
     pub additive_increase: Rate,
-    /// What it gains instead after five gains in a row.
+    /// Increase of the rate after five increases in a row.
     pub hyper_increase: Rate,
-    /// No cut goes below.
+    /// The minimum rate after a cut.
     pub min_rate: Rate,
 }
 
 impl Parameters {
-    /// HPCC's simulator as its scripts set it for a NIC of this rate: weight 0.875, β 0.8, T_low 50 µs, T_high 500 µs,
-    /// D_minRTT 20 µs; gains of 100 and 500 Mb/s per 100 Gb/s; at least 1 Gb/s.
+    /// The settings of HPCC's simulator in its scripts, for a NIC of this rate: α 0.875, β 0.8, T_low 50 µs, T_high 500 µs,
+    /// D_minRTT 20 µs; increases of 100 and 500 Mb/s per 100 Gb/s; at least 1 Gb/s.
     pub fn recommended(line_rate: Rate) -> Self {
         Self {
             gain: 0.875,
@@ -49,10 +49,10 @@ impl Parameters {
         }
     }
 
-    /// Whether these make sense for a NIC of `line_rate`.
+    /// Checks the parameters for a NIC of `line_rate`.
     ///
     /// # Errors
-    /// The first parameter out of its range.
+    /// The first parameter that is out of its range.
     pub fn validate(&self, line_rate: Rate) -> Result<(), ParameterError> {
         require_fraction(POLICY, "gain", self.gain)?;
         require_fraction(POLICY, "decrease", self.decrease)?;
@@ -74,7 +74,7 @@ impl Parameters {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timely {
     rate: u64,
-    // The next update is made by the acknowledgement that passes this; 0 before the first.
+    // The first acknowledgement beyond this makes the next update; 0 before the first.
     mark: u64,
     last_rtt: Duration,
     // Moving average of the differences between successive round-trip times.
@@ -95,7 +95,7 @@ impl Timely {
         }
     }
 
-    /// The present rate in bits per second.
+    /// The current rate in bits per second.
     #[inline]
     pub fn rate_bps(&self) -> u64 {
         self.rate
@@ -153,7 +153,7 @@ impl Timely {
     }
 }
 
-// Whole nanoseconds are exact, as in simulators whose clocks tick in them.
+// Whole nanoseconds are represented exactly, so the results equal those of simulators with nanosecond clocks.
 fn ns(span: Duration) -> f64 {
     span.as_ps() as f64 / 1e3
 }
@@ -165,7 +165,7 @@ mod tests {
 
     const GBPS: u64 = 1_000_000_000;
 
-    /// A flow after round trips of these many microseconds, each a window of one packet.
+    /// A flow after round trips of these durations in microseconds, with a window of one packet.
     fn after(rtts_us: &[u64]) -> Timely {
         let parameters = Parameters::recommended(LINE);
         let format = format();
@@ -187,41 +187,41 @@ mod tests {
     }
 
     #[test]
-    fn above_the_high_threshold_the_excess_cuts() {
+    fn above_the_high_threshold_the_excess_determines_the_cut() {
         // 1 − 0.8 (1 − 500/1000) = 0.6.
         let state = after(&[1_000, 1_000]);
         assert_eq!((state.rate_bps(), state.cuts()), (120 * GBPS, 1));
     }
 
     #[test]
-    fn between_the_thresholds_the_gradient_cuts() {
-        // 0.875 × 10 µs ÷ 20 µs = 0.4375; 1 − 0.8 × 0.4375 is a hair less than 0.65 in binary.
+    fn between_the_thresholds_the_gradient_determines_the_cut() {
+        // 0.875 × 10 µs ÷ 20 µs = 0.4375; in binary, 1 − 0.8 × 0.4375 is slightly less than 0.65.
         let cut = 130 * GBPS - 1;
         assert_eq!(after(&[100, 110]).rate_bps(), cut);
-        // The average falls to 0.125 × 8.75 µs − 0.875 × 10 µs < 0: one gain of 200 Mb/s.
+        // The average falls to 0.125 × 8.75 µs − 0.875 × 10 µs < 0: one increase of 200 Mb/s.
         assert_eq!(after(&[100, 110, 100]).rate_bps(), cut + GBPS / 5);
     }
 
     #[test]
-    fn a_gradient_above_one_cuts_to_the_least_rate_and_not_below() {
+    fn a_gradient_above_one_cuts_to_the_minimum_rate() {
         assert_eq!(after(&[100, 200]).rate_bps(), GBPS);
     }
 
     #[test]
-    fn after_five_gains_in_a_row_gains_are_larger() {
+    fn after_five_increases_in_a_row_increases_are_larger() {
         let mut rtts = vec![100, 200];
         rtts.extend([10; 5]);
         assert_eq!(after(&rtts).rate_bps(), 2 * GBPS);
         rtts.extend([10; 3]);
         assert_eq!(after(&rtts).rate_bps(), 5 * GBPS);
-        // A cut starts the count anew: 5 Gb/s to 1, then 0.2.
+        // A cut resets the count: the next increase is 0.2 Gb/s again.
         rtts.extend([900, 10]);
         let expected = (5e9 * (1.0 - 0.8 * (1.0 - 500.0 / 900.0))) as u64 + GBPS / 5;
         assert_eq!(after(&rtts).rate_bps(), expected);
     }
 
     #[test]
-    fn an_acknowledgement_within_the_round_trip_changes_nothing() {
+    fn an_acknowledgement_within_a_round_trip_changes_nothing() {
         let parameters = Parameters::recommended(LINE);
         let format = format();
         let mut state = Timely::new(&PATH);

@@ -1,4 +1,4 @@
-//! How flows get through a fabric: their links forth and back, and how long these take when nothing else is on them.
+//! Paths of flows through a fabric, forward and reverse, and their round-trip times on an idle network.
 
 use hocket_des::{Duration, Rate};
 use hocket_scenario::{
@@ -9,20 +9,20 @@ use hocket_transport::Path;
 use crate::model::Frames;
 use crate::setup::{FlowSpec, Setup};
 
-/// How a flow gets through the network.
-pub(crate) struct Way {
-    /// Where its routes begin.
-    pub(crate) forth: Vec<u32>,
-    /// Where that of its answers begins.
-    pub(crate) back: u32,
+/// The paths of a flow through the network.
+pub(crate) struct FlowPaths {
+    /// The routes of its data: several for a sprayed flow.
+    pub(crate) forward: Vec<u32>,
+    /// The route of its acknowledgements.
+    pub(crate) reverse: u32,
     pub(crate) switches: usize,
     pub(crate) path: Path,
     pub(crate) window: WindowRule,
 }
 
-/// The ways of a flow's packets: one, or those over which it is sprayed. A pinned path holds while all its links are
-/// up.
-pub(crate) fn ways_forth(
+/// The forward paths of a flow: one, or all those over which it is sprayed. A pinned path is used as long as all its links
+/// are up; otherwise the flow falls back to ECMP.
+pub(crate) fn forward_paths(
     spec: &FlowSpec,
     routing: &mut Routing<'_>,
     is_up: impl Fn(&LinkId) -> bool,
@@ -39,7 +39,7 @@ pub(crate) fn ways_forth(
     }
 }
 
-/// A path over these links, with the round trip of a full packet and its acknowledgement on an idle network.
+/// The path over `links`, with the round-trip time of a full packet and its acknowledgement on an idle network.
 pub(crate) fn idle_path<'l>(
     setup: &Setup<'_>,
     frames: &Frames,
@@ -50,7 +50,7 @@ pub(crate) fn idle_path<'l>(
     let (data, ack) = arithmetic.round_trip_bytes(frames.mtu, frames.data_header, frames.ack);
     let links: Vec<_> = links.collect();
     let rate = |place: Option<usize>| Some(links.get(place?)?.rate);
-    // What must have arrived of a packet of `size` bytes before it leaves by a link of rate `next`.
+    // The bytes of a packet of `size` bytes that must arrive before it may leave by a link of rate `next`.
     let before_next = |size: u16, rate: Rate, next: Option<Rate>| {
         let cuts_through =
             setup.model.switching.cut_through && next.is_some_and(|next| next <= rate);
@@ -59,12 +59,12 @@ pub(crate) fn idle_path<'l>(
     let mut rtt = Duration::ZERO;
     let mut slowest = Rate::from_bps(u64::MAX);
     for (place, link) in links.iter().enumerate() {
-        let (bps, forth, back) =
+        let (bps, forward, reverse) =
             (link.rate.as_bps(), rate(Some(place + 1)), rate(place.checked_sub(1)));
         slowest = slowest.min(link.rate);
         rtt += link.delay + link.delay;
-        rtt += rounding.time(before_next(data, link.rate, forth), bps);
-        rtt += rounding.time(before_next(ack, link.rate, back), bps);
+        rtt += rounding.time(before_next(data, link.rate, forward), bps);
+        rtt += rounding.time(before_next(ack, link.rate, reverse), bps);
     }
     Path {
         line_rate: rate(Some(0)).unwrap_or(slowest),
@@ -73,8 +73,8 @@ pub(crate) fn idle_path<'l>(
     }
 }
 
-/// The longest over all pairs of hosts of different servers, by shortest paths; of those of one pair the first is as good as
-/// another.
+/// The maximum round-trip time and the maximum window over the shortest paths between all pairs of hosts in different
+/// servers. The shortest paths of a pair are equivalent, so one of them is enough.
 pub(crate) fn longest_path(setup: &Setup<'_>) -> Path {
     let nodes = setup.fabric.nodes();
     let hosts = (0..nodes.len()).filter(|&node| nodes[node].kind == NodeKind::Host);
