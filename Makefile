@@ -9,7 +9,7 @@ RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name 
 export OPENBLAS_NUM_THREADS ?= 1
 export PIP_QUIET ?= 1
 
-.PHONY: demo test lint rust-test python-test fmt bench reproduce validate dist test-dist audit audit-crates audit-python live-packages toolchain clean
+.PHONY: demo test lint rust-test python-test fmt docs bench reproduce validate dist test-dist audit audit-crates audit-python live-packages toolchain clean
 
 demo: $(BIN)/.built
 	$(BIN)/hocket compat examples/two_jobs.toml
@@ -47,6 +47,13 @@ fmt: $(BIN)/.dev
 	cargo fmt --all
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# Renews the tables of keys on the pages, and builds the pages as a site, site/html/index.html, which opens without
+# a server. A broken link is an error.
+docs: $(BIN)/.docs
+	$(BIN)/python -m doctest docs/site/doctests.py
+	$(BIN)/python docs/site/keys.py
+	$(BIN)/python docs/site/build.py
 
 # Speeds: numbers of a shared machine are noisy, compare runs made one after the other.
 bench: $(BIN)/.built
@@ -135,6 +142,10 @@ $(BIN)/.dev: $(BIN)/.built
 	@VIRTUAL_ENV=$(VENV) $(BIN)/maturin develop --release --quiet --extras dev
 	@touch $@
 
+$(BIN)/.docs: $(BIN)/.built
+	@VIRTUAL_ENV=$(VENV) $(BIN)/maturin develop --release --quiet --extras docs
+	@touch $@
+
 $(BIN)/.dist: $(BIN)/maturin
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'build>=1.2' 'maturin[zig]>=1.9,<2'
 	@touch $@
@@ -144,4 +155,4 @@ $(BIN)/.audit: $(BIN)/.dev
 	@touch $@
 
 clean:
-	rm -rf $(VENV) dist target hocket-runs
+	rm -rf $(VENV) dist site target hocket-runs

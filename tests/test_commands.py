@@ -23,8 +23,12 @@ ROOT = Path(__file__).parents[1]
 RECORDED = ROOT / "experiments" / "recorded-allreduce" / "one-phase.csv"
 REFERENCE = ROOT / "tests" / "peer" / "data"
 
-NO_TABLE = {"agent", "serve", "register", "unregister", "man", "tcp load", "tcp unload", "testbed down"}
-"""Commands that print sentences, if anything. A new command prints JSON too, or is added here."""
+NO_TABLE = {
+    *("agent", "serve", "register", "unregister", "man", "schema", "tcp load", "tcp unload", "testbed down"),
+}
+"""Commands that print sentences or one document, if anything. A new command prints JSON too, or is added
+here.
+"""
 
 WITHOUT_COLUMNS = {"doctor"}
 """Commands that print JSON, or else sentences and no table."""

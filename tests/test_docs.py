@@ -19,7 +19,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGES = (
     "README.md",
-    "docs/guide.md",
+    "docs/index.md",
+    *(page.relative_to(ROOT).as_posix() for page in sorted(ROOT.glob("docs/how-to/*.md"))),
     "docs/training.md",
     "docs/python.md",
     "docs/plan-format.md",

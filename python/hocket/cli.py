@@ -37,6 +37,7 @@ _PACKAGE = Path(__file__).parent
 
 COMMANDS = {
     "init": ("starters.commands:init_command", "Write a commented plan to start from."),
+    "schema": ("plan.commands:schema_command", "Print the JSON Schema of plans, for editors."),
     "compat": ("compat.commands:compat_command", "Find whether jobs can take turns, and their time-shifts."),
     "run": ("engines.commands:run_command", "Simulate a plan, or a study of the HPCC simulator."),
     "trace": ("cluster.commands:trace_command", "Show the jobs of a trace and their load over time."),
@@ -61,7 +62,7 @@ COMMANDS = {
 """By name: where in `hocket` its function or group is, and the line of it in the list of commands."""
 
 GROUPS = {
-    "Plan": ("init", "compat", "run", "sweep", "compare", "fabric"),
+    "Plan": ("init", "compat", "run", "sweep", "compare", "fabric", "schema"),
     "Simulate a cluster": ("trace", "cluster", "explain", "replay"),
     "Measure and act on a real cluster": (
         *("profile", "export", "agent", "serve", "register", "jobs", "unregister", "testbed", "tcp"),

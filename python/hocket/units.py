@@ -485,11 +485,11 @@ def _format(value: int, dimension: _Dimension) -> str:
     return f"{whole}{fraction} {unit}"
 
 
-def _schema(dimension: _Dimension) -> WithJsonSchema:
+def _schema(dimension: _Dimension, positive: bool) -> WithJsonSchema:
     return WithJsonSchema(
         {
             "type": "string",
-            "description": f"{dimension.name} with its unit",
+            "description": f"{dimension.name}{' above 0' if positive else ''} with its unit",
             "examples": [f"10 {dimension.example}"],
         }
     )
@@ -507,7 +507,7 @@ def _quantity(
     def write(value: int) -> str:
         return _written(value, dimension)
 
-    return BeforeValidator(parse), PlainSerializer(write, return_type=str), _schema(dimension)
+    return BeforeValidator(parse), PlainSerializer(write, return_type=str), _schema(dimension, positive)
 
 
 DurationPs = Annotated[int, *_quantity(_DURATION)]

@@ -1,6 +1,5 @@
 """Congestion controls as plans spell them, and what a flow is governed by in the end."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,19 +107,6 @@ def test_credit_starts_with_what_fills_the_way() -> None:
 def test_what_is_no_congestion_control_is_refused(written: object, said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         Congestion.model_validate(written)
-
-
-def test_the_page_of_keys_has_every_parameter_of_dcqcn_with_all_its_names() -> None:
-    def cell(name: str | None, unit: str = "") -> str:
-        return "" if name is None else f"`{name}`" + (f" ({unit})" if unit else "")
-
-    page = (Path(__file__).parents[2] / "docs" / "plan-format.md").read_text(encoding="utf-8")
-    for field, names in names_of(Dcqcn).items():
-        nic = cell(names.nic.name, names.nic.unit) if names.nic else ""
-        study = cell(names.study.name, names.study.unit) if names.study else ""
-        key = Dcqcn.model_fields[field].alias or field
-        row = " | ".join([f"| `{key}`", cell(names.paper), nic, study, f"{names.meaning} |"])
-        assert row.replace("|  |", "| |").replace("|  |", "| |") in page
 
 
 def test_every_parameter_of_dcqcn_is_declared_and_known_to_the_engine() -> None:

@@ -107,12 +107,16 @@ class Mix(Table):
     """What of a job is drawn, and from what; all draws are uniform."""
 
     workers: CountRange = default((1, _MOST_ELASTIC), "NSDI'24 §5.1: from 1 to 12 GPUs at random")
+    """Smallest and largest number of workers; each in between that the model runs on is equally likely."""
     max_workers: Annotated[StrictInt, Field(ge=1, le=MOST_WORKERS.value)] = default(_MOST_ELASTIC, _ELASTIC)
     """What a job that asked for less may grow to, in the sizes that its strategy has."""
     iterations: IterationRange = default((200, 1000), "NSDI'24 §5.1: from 200 to 1,000 iterations at random")
+    """Smallest and largest number of iterations, all equally likely."""
     run_time_ps: DurationRange | None = Field(default=None, alias="run_time")
     """Instead of `iterations`: how long a job takes alone, as submitted."""
     batch_sizes: BatchSizes = batch_sizes_field()
+    """`"reference"`: the batch size that the catalogue is calibrated at. `"uniform"`: all in the range of
+    NSDI'24 Table 3 are equally likely."""
 
     def sizes(self, model: Model, gpus: int) -> tuple[int, ...]:
         """The numbers of workers that may be drawn for `model` on a cluster of so many GPUs, ascending."""
@@ -170,9 +174,13 @@ class Poisson(Mix):
     """
 
     load: Annotated[Number, Field(gt=0, le=10)]
+    """Mean fraction of GPUs that serve jobs."""
     models: Models = models_field()
+    """Models, or `"all"`, `"data-parallel"`, `"model-parallel"` (NSDI'24 Table 3), all equally likely."""
     duration_ps: PositiveDurationPs | None = Field(default=None, alias="duration")
+    """How long jobs arrive; either this or `jobs`."""
     jobs: Annotated[StrictInt, Field(ge=1, le=MAX_JOBS)] | None = None
+    """Number of jobs; either this or `duration`."""
 
     def submissions(self, seed: int, gpus: int, models: Mapping[str, Model]) -> list[Submission]:
         """In order of arrival, on a cluster of so many GPUs; they train some of `models`.
@@ -224,21 +232,30 @@ class DynamicJob(Table):
     """One job of a set, or several alike; what is not given is drawn for each."""
 
     model: StrictStr
+    """A model of the catalogue, or a name of `[[models]]`."""
     name: Name | None = None
+    """Name of the job; by default its model's."""
     count: Annotated[StrictInt, Field(ge=1, le=MAX_JOBS)] = default(1, "Hocket: one job")
+    """Number of such jobs."""
     batch_size: Count | None = None
+    """Batch size per GPU; by default drawn."""
     workers: Count | None = None
+    """Number of workers; by default drawn."""
     iterations: Iterations | None = None
+    """Number of iterations; by default drawn."""
 
 
 class Dynamic(Mix):
     """Jobs that are present at the start, and a set that arrives together while they run (NSDI'24 §5.1)."""
 
     running: Annotated[tuple[DynamicJob, ...], Field(min_length=1, max_length=1_000)]
+    """Jobs that are present at the start."""
     arriving: Annotated[tuple[DynamicJob, ...], Field(min_length=1, max_length=1_000)]
+    """Jobs that arrive together."""
     arrival_ps: DurationPs = default(
         parse_duration("2 min"), "Hocket: NSDI'24 §5.3 does not say when; by then the others run", "arrival"
     )
+    """Time at which they arrive."""
 
     def submissions(self, seed: int, gpus: int, models: Mapping[str, Model]) -> Iterator[Submission]:
         """Those present at the start, then those that arrive, as they are written."""

@@ -35,20 +35,31 @@ class JobTable(Table):
     """One job of `[[jobs]]`."""
 
     name: Name
+    """Unique name of the job."""
     model: StrictStr
+    """A model of the catalogue, or a name of `[[models]]`."""
     batch_size: Count
+    """Batch size per GPU, within the range of the model."""
     workers: Count
+    """GPUs that the job is submitted with."""
     iterations: Iterations
+    """Its work: iterations on `workers`, and as many samples on other numbers."""
     arrival_ps: DurationPs = default(
         0, "Hocket: all jobs present at the start (NSDI'24 snapshots)", "arrival"
     )
+    """Time at which the job is submitted."""
     strategy: StrictStr | None = None
+    """Parallelisation strategy, kept at every size; by default the first that runs on `workers`."""
     min_workers: Count = default(1, "Hocket: a scheduler may shrink a job rather than let it wait")
+    """Workers that it may be shrunk to, in the sizes of its strategy."""
     max_workers: Count = Field(
         default_factory=lambda given: given["workers"],
         json_schema_extra={"source": "Hocket: a job gets no more than it asks for"},
     )
+    """Workers that it may be grown to."""
     placement: Placement | None = None
+    """GPUs that it has at the start, one for each worker; needs arrival 0. By default the scheduler places
+    it."""
 
     def submission(self, models: Mapping[str, Model]) -> Submission:
         """The job as it comes to the cluster; its model is one of `models`."""
@@ -69,20 +80,33 @@ class TraceTables(Table):
     """Jobs that come to a cluster, and the cluster; `TraceFile` checks them against each other."""
 
     name: Name | None = None
+    """Name for headings; by default the file's name."""
     seed: Annotated[StrictInt, Field(ge=0, le=LARGEST)] = default(1, "Hocket: any fixed seed")
+    """Every random stream derives from it."""
     until_ps: PositiveDurationPs | None = Field(default=None, alias="until")
+    """Time at which the run ends; by default when all jobs are done."""
     fabric: Fabric
+    """The network, as in a plan. Every host can reach every other."""
     cluster: Settings = Settings()
+    """What a run assumes about servers and jobs."""
     themis: ThemisOptions = ThemisOptions()
+    """Options of Themis."""
     pollux: PolluxOptions = PolluxOptions()
+    """Options of Pollux."""
     cassini: CassiniOptions = CassiniOptions()
+    """Options of CASSINI."""
     own_models: Annotated[tuple[ModelTable, ...], Field(max_length=MAX_MODELS)] = Field(
         default=(), alias="models"
     )
+    """Models beside those of the catalogue."""
     jobs: Annotated[tuple[JobTable, ...], Field(max_length=MAX_JOBS)] = ()
+    """Jobs one by one."""
     poisson: Poisson | None = None
+    """Jobs that arrive independently of each other."""
     dynamic: Dynamic | None = None
+    """Jobs that arrive together while others run."""
     imports: Annotated[tuple[Import, ...], Field(max_length=100)] = Field(default=(), alias="import")
+    """Jobs from published traces."""
     _directory: Path = PrivateAttr(default=Path())
 
     @property

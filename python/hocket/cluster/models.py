@@ -46,12 +46,18 @@ class ProfileTable(Table):
     """An iteration on `workers`: given, or in a file that `hocket profile` wrote."""
 
     workers: Workers
+    """Number of workers of this profile; a scheduler gives a job a number that has one."""
     batch_size: Count | None = None
+    """Batch size per GPU; by default the model's. At one number of workers all profiles have the same
+    number of Up phases."""
     period_ps: PositiveDurationPs | None = Field(default=None, alias="period")
+    """Duration of an iteration on an idle network."""
     up: Annotated[tuple[Up, ...], Field(max_length=MAX_PHASES)] | None = None
+    """Up phases of the iteration."""
     file: FilePath | None = None
+    """Instead of `period` and `up`: a file that `hocket profile --out` wrote."""
     job: Name | None = None
-    """Of the file, if it has several."""
+    """Name of the job in the file, if that has several."""
 
     def mistakes(self) -> Iterator[Mistake]:
         """What is wrong between its keys."""
@@ -111,17 +117,27 @@ class ModelTable(Table):
     """A model of one's own: profiles by number of workers, or how it is trained."""
 
     name: Name
+    """Name of the model, different from those of the catalogue."""
     batch_size: Count
-    """Per GPU: that of profiles that say none, and of jobs that are drawn."""
+    """Batch size per GPU: that of profiles that give none, of jobs that are drawn, and of `training`."""
     batch_sizes: CountRange | None = None
+    """Smallest and largest batch size that a job may have; by default those of the profiles."""
     profiles: Annotated[tuple[ProfileTable, ...], Field(min_length=1, max_length=1_000)] | None = None
+    """Measured iterations; either these or `training`."""
     training: Training | None = None
+    """How the model is trained, as `[jobs.training]` of a plan, without its `batch_size`. Each iteration
+    is run once on the flow engine, alone, with each worker behind a NIC of the cluster's rate."""
     workers: Annotated[tuple[Workers, ...], Field(min_length=1, max_length=MOST_WORKERS.value)] | None = None
+    """With `training`: the numbers of workers that it is trained on."""
     nic_bps: PositiveRateBps | None = Field(default=None, alias="nic")
+    """With `profiles`: rate of the NIC that they were measured with. Without it the measured rates stay,
+    with a warning."""
     speed: Annotated[Number, Field(ge=0.001, le=1_000)] = default(
         1.0, "Hocket: the cluster's GPUs are those that were measured"
     )
+    """With `profiles`: speed of the cluster's GPUs relative to those measured."""
     memory_bytes: Memory | None = Field(default=None, alias="memory")
+    """Memory that the model needs on a GPU, compared with `gpu_memory`."""
 
     def mistakes(self, directory: Path, gpu_memory_bytes: int | None) -> Iterator[Mistake]:
         """What is wrong between its keys, in its files, and with its needs of the cluster's GPUs."""

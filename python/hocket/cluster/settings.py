@@ -16,19 +16,22 @@ class Settings(Table):
     )
     """GPUs that share each NIC of the fabric."""
     gpu_memory_bytes: Annotated[int, *size_within(1, 10**15)] | None = Field(default=None, alias="gpu_memory")
-    """Of a GPU: no model of `[[models]]` may need more."""
+    """Memory of a GPU: no model of `[[models]]` may need more. By default it is not checked."""
     start_cost_ps: DurationPs = default(
         parse_duration("5 s"), "Hocket: a container starts and loads its model", "start_cost"
     )
+    """Time from a job's first GPUs to its first iteration."""
     restart_cost_ps: DurationPs = default(
         parse_duration("30 s"),
         "Pollux (OSDI'21 §5.3): restarts take 30 s in its simulator; measured were 15 to 120 s (§4.2)",
         "restart_cost",
     )
+    """The same each time that a job is moved, grown or shrunk."""
     jitter: Annotated[Number, Field(ge=0, le=1)] = default(
         0.01, "Hocket: measured iteration times vary by about 1%"
     )
     """Standard deviation of compute times, relative to their mean."""
     marks: StrictBool = default(True, "Hocket: NSDI'24 Fig 13 and 14 count ECN marks")
+    """Whether ECN marks are counted."""
     merge: Annotated[Number, Field(ge=0, lt=1)] = default(0.0, "Hocket: a row for each iteration")
     """Iterations of a job one after another whose times differ by less than this share are one row."""

@@ -14,10 +14,11 @@ from hocket.cluster.submission import Submission, check_names, named
 from hocket.display import brief, counted, on_one_line
 from hocket.engines.network import Network, network_of
 from hocket.errors import InputError, located
+from hocket.plan.json_schema import schema_of
 from hocket.plan.kinds import check_kind
 from hocket.plan.lines import Lines
 from hocket.plan.plan import defaults_in
-from hocket.plan.reading import parse_as, read_tables, schema_of
+from hocket.plan.reading import parse_as, read_tables
 from hocket.schedulers import Cluster, ClusterJob, Gpus
 from hocket.schedulers.cassini import CassiniOptions
 from hocket.schedulers.pollux import PolluxOptions

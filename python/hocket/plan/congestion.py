@@ -10,7 +10,9 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import (
     BeforeValidator,
+    ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     PlainSerializer,
     SerializationInfo,
     SerializerFunctionWrapHandler,
@@ -20,6 +22,8 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from hocket import _hocket
 from hocket.errors import InputError
@@ -112,8 +116,18 @@ WindowBytes = Annotated[Bytes, Field(ge=1)]
 RateBpsOrOff = Annotated[int, *_quantity_or_off(parse_rate, format_rate, "1 Gbps")]
 
 
+def _describe_other_names(schema: dict[str, Any], control: type[Table]) -> None:
+    for name, names in names_of(control).items():
+        key = control.model_fields[name].alias or name
+        for other, unit in names.others():
+            in_unit = f", in units of {unit}" if unit else ""
+            schema["properties"][other] = {"description": f"Another name of `{key}`{in_unit}."}
+
+
 class _Control(Table):
     """The parameters of a congestion control that a plan gives; the others are those of its preset."""
+
+    model_config = ConfigDict(json_schema_extra=_describe_other_names)
 
     @model_validator(mode="before")
     @classmethod
@@ -149,80 +163,91 @@ class Dcqcn(_Control):
     """DCQCN (SIGCOMM'15)."""
 
     preset: Preset | None = None
+    """Where parameters that are not given come from; by default `"recommended"`."""
     increase_timer_ps: Annotated[
         PositiveDurationPs | None,
         Names(
-            "duration between two increases",
             "T",
             nic_microseconds("rp_time_reset"),
             study_microseconds("RP_TIMER"),
         ),
     ] = Field(default=None, alias="increase_timer")
+    """Time between two increases."""
     byte_counter: Annotated[
         BytesOrOff | None,
-        Names('bytes between two increases, or `"off"`', "B", nic_blocks_or_off("rp_byte_reset")),
+        Names("B", nic_blocks_or_off("rp_byte_reset")),
     ] = None
+    """Bytes on the wire between two increases, counted beside the timer; `"off"` for no byte counter."""
     fast_recovery_steps: Annotated[
-        Steps | None, Names("0 to 254", "F", nic_count("rp_threshold"), StudyKey("FAST_RECOVERY_TIMES"))
+        Steps | None, Names("F", nic_count("rp_threshold"), StudyKey("FAST_RECOVERY_TIMES"))
     ] = None
+    """Steps of fast recovery before additive increase."""
     additive_increase_bps: Annotated[
-        PositiveRateBps | None, Names("rate", "R_AI", nic_mbps("rp_ai_rate"), StudyKey("RATE_AI"))
+        PositiveRateBps | None, Names("R_AI", nic_mbps("rp_ai_rate"), StudyKey("RATE_AI"))
     ] = Field(default=None, alias="additive_increase")
+    """What the target rate gains in a step of additive increase."""
     hyper_increase_bps: Annotated[
-        PositiveRateBps | None, Names("rate", "R_HAI", nic_mbps("rp_hai_rate"), StudyKey("RATE_HAI"))
+        PositiveRateBps | None, Names("R_HAI", nic_mbps("rp_hai_rate"), StudyKey("RATE_HAI"))
     ] = Field(default=None, alias="hyper_increase")
+    """What the target rate gains in a step of hyper increase."""
     gain: Annotated[
         Fraction | None,
-        Names("above 0, at most 1", "g", nic_complement("rp_dce_tcp_g"), StudyKey("EWMA_GAIN")),
+        Names("g", nic_complement("rp_dce_tcp_g"), StudyKey("EWMA_GAIN")),
     ] = None
+    """How far one update moves alpha."""
     alpha_timer_ps: Annotated[
         PositiveDurationPs | None,
         Names(
-            "duration between two updates of alpha",
             nic=nic_microseconds("rp_dce_tcp_rtt", most=131_071),
             study=study_microseconds("ALPHA_RESUME_INTERVAL"),
         ),
     ] = Field(default=None, alias="alpha_timer")
+    """Time between two updates of alpha."""
     initial_alpha: Annotated[
-        Part | None, Names("0 to 1", nic=nic_share("rp_initial_alpha_value", "of 1023", 1023, least=1))
+        Part | None, Names(nic=nic_share("rp_initial_alpha_value", "of 1023", 1023, least=1))
     ] = None
+    """Alpha at the first CNP."""
     cut_check_ps: Annotated[
         DurationPsOrOff | None,
         Names(
-            'duration between checks for cuts; `"off"` cuts at each CNP',
             nic=nic_microseconds("rp_rate_reduce_monitor_period"),
             study=study_microseconds("RATE_DECREASE_INTERVAL"),
         ),
     ] = Field(default=None, alias="cut_check")
+    """Time between checks for cuts; `"off"` cuts at each CNP."""
     cut_divisor: Annotated[
         Annotated[Number, Field(ge=1)] | None,
-        Names("at least 1: a cut removes alpha ÷ this", nic=nic_power_of_two("rp_gd")),
+        Names(nic=nic_power_of_two("rp_gd")),
     ] = None
+    """A cut removes alpha ÷ this of the rate."""
     least_kept: Annotated[
         Part | None,
-        Names("0 to 1: the part that a cut leaves at least", nic=nic_share("rp_min_dec_fac", "%", 100)),
+        Names(nic=nic_share("rp_min_dec_fac", "%", 100)),
     ] = None
+    """Part of the rate that a cut leaves at least."""
     clamp_target_rate: Annotated[
         StrictBool | None,
         Names(
-            "whether every cut lowers the target",
             nic=nic_flag("rp_clamp_tgt_rate"),
             study=StudyKey("CLAMP_TARGET_RATE", flag),
         ),
     ] = None
+    """Whether every cut lowers the target rate; otherwise only the first after an increase does."""
     clamp_target_after_timer: Annotated[
         StrictBool | None,
-        Names("whether increases by the timer count for that", nic=nic_flag("rp_clamp_tgt_rate_ati")),
+        Names(nic=nic_flag("rp_clamp_tgt_rate_ati")),
     ] = None
+    """Whether increases by the timer count for that, and not only those by bytes."""
     min_rate_bps: Annotated[
-        PositiveRateBps | None, Names("rate", nic=nic_mbps("rp_min_rate"), study=StudyKey("MIN_RATE"))
+        PositiveRateBps | None, Names(nic=nic_mbps("rp_min_rate"), study=StudyKey("MIN_RATE"))
     ] = Field(default=None, alias="min_rate")
+    """Rate that no cut goes below."""
     rate_on_first_cnp_bps: Annotated[
-        RateBpsOrOff | None, Names('rate, or `"off"`', nic=nic_mbps_or_off("rp_rate_to_set_on_first_cnp"))
+        RateBpsOrOff | None, Names(nic=nic_mbps_or_off("rp_rate_to_set_on_first_cnp"))
     ] = Field(default=None, alias="rate_on_first_cnp")
-    adaptive: Annotated[
-        StrictBool | None, Names("increases × (1 + sent ÷ total of the phase), HotNets'22 §4(i)")
-    ] = None
+    """Rate and target rate at the first CNP; `"off"` leaves them."""
+    adaptive: Annotated[StrictBool | None, Names()] = None
+    """Multiply increases by 1 + sent ÷ total of the communication phase (HotNets'22 §4(i))."""
 
     @constructor
     def __init__(
@@ -255,12 +280,15 @@ class Dctcp(_Control):
     """DCTCP (SIGCOMM'10), as a rate."""
 
     gain: Annotated[Fraction | None, Names(paper="g", study=StudyKey("EWMA_GAIN"))] = None
+    """How far one window of data moves alpha."""
     additive_increase_bps: Annotated[PositiveRateBps | None, Names(study=StudyKey("DCTCP_RATE_AI"))] = Field(
         default=None, alias="additive_increase"
     )
+    """What the rate gains per window of data in which it is not cut."""
     min_rate_bps: Annotated[PositiveRateBps | None, Names(study=StudyKey("MIN_RATE"))] = Field(
         default=None, alias="min_rate"
     )
+    """Rate that no cut goes below."""
 
     @constructor
     def __init__(
@@ -276,21 +304,29 @@ class Timely(_Control):
     """TIMELY (SIGCOMM'15)."""
 
     gain: Annotated[Fraction | None, Names(paper="alpha")] = None
+    """Weight of the newest difference of round-trip times in their moving average."""
     decrease: Annotated[Fraction | None, Names(paper="beta")] = None
+    """How strongly the gradient and the excess over `high` cut."""
     low_ps: Annotated[PositiveDurationPs | None, Names(paper="T_low")] = Field(default=None, alias="low")
+    """Round trips shorter than this always gain rate."""
     high_ps: Annotated[PositiveDurationPs | None, Names(paper="T_high")] = Field(default=None, alias="high")
+    """Round trips longer than this always cut."""
     min_rtt_ps: Annotated[PositiveDurationPs | None, Names(paper="D_minRTT")] = Field(
         default=None, alias="min_rtt"
     )
+    """What differences of round-trip times are measured against."""
     additive_increase_bps: Annotated[
         PositiveRateBps | None, Names(paper="delta", study=StudyKey("RATE_AI"))
     ] = Field(default=None, alias="additive_increase")
+    """What the rate gains per round trip."""
     hyper_increase_bps: Annotated[PositiveRateBps | None, Names(study=StudyKey("RATE_HAI"))] = Field(
         default=None, alias="hyper_increase"
     )
+    """What it gains instead after five gains in a row."""
     min_rate_bps: Annotated[PositiveRateBps | None, Names(study=StudyKey("MIN_RATE"))] = Field(
         default=None, alias="min_rate"
     )
+    """Rate that no cut goes below."""
 
     @constructor
     def __init__(
@@ -311,14 +347,20 @@ class Hpcc(_Control):
     """HPCC (SIGCOMM'19)."""
 
     target_utilisation: Annotated[Fraction | None, Names(paper="eta", study=StudyKey("U_TARGET"))] = None
+    """Target utilisation, as a fraction of the bottleneck's rate."""
     max_additive_steps: Annotated[Steps | None, Names(paper="maxStage", study=StudyKey("MI_THRESH"))] = None
+    """Steps of additive increase before the rate is multiplied although the path is below its target; 0
+    always multiplies."""
     additive_increase_bps: Annotated[PositiveRateBps | None, Names(study=StudyKey("RATE_AI"))] = Field(
         default=None, alias="additive_increase"
     )
+    """What every update adds to the rate."""
     min_rate_bps: Annotated[PositiveRateBps | None, Names(study=StudyKey("MIN_RATE"))] = Field(
         default=None, alias="min_rate"
     )
+    """Rate that it never falls below."""
     fast_react: Annotated[StrictBool | None, Names(study=StudyKey("FAST_REACT", flag))] = None
+    """Whether every acknowledgement moves the rate, or only one per round trip."""
 
     @constructor
     def __init__(
@@ -338,6 +380,7 @@ class HpccPint(Hpcc):
     log_base: Annotated[
         Annotated[Number, Field(ge=1.001, le=2)] | None, Names(study=StudyKey("PINT_LOG_BASE"))
     ] = None
+    """Base of the logarithm in which PINT sends the utilisation."""
 
     @constructor
     def __init__(
@@ -356,6 +399,7 @@ class StaticWindow(_Control):
     """A window set once from the known pattern (HOTI'22 §VI)."""
 
     window_bytes: WindowBytes | None = Field(default=None, alias="window")
+    """Size of the window; by default the largest with which no PAUSE is ever sent."""
 
     @constructor
     def __init__(self, *, window: SizeLike | None = None) -> None: ...
@@ -365,8 +409,11 @@ class ReceiverDriven(_Control):
     """Credit that the receiver grants (pHost, CoNEXT'15; Homa, SIGCOMM'18)."""
 
     unsolicited_bytes: Bytes | None = Field(default=None, alias="unsolicited")
+    """Bytes that are sent without credit; by default what fills the path."""
     overcommitment: Annotated[StrictInt, Field(ge=1, le=2**31)] | None = None
+    """Number of messages that a receiver grants credit to at once; by default 7 (Homa, SIGCOMM'18 §3.5)."""
     outstanding_bytes: WindowBytes | None = Field(default=None, alias="outstanding")
+    """Credit of a message that may be outstanding; by default what fills the path."""
 
     @constructor
     def __init__(
@@ -391,13 +438,28 @@ class Congestion(Table):
     """One congestion control: its name alone, or a table of its name to a table of parameters."""
 
     pfc_only: PfcOnly | None = Field(default=None, alias="pfc-only")
+    """Line rate, and PAUSE frames."""
     dcqcn: Dcqcn | None = None
+    """DCQCN (SIGCOMM'15)."""
     dctcp: Dctcp | None = None
+    """DCTCP (SIGCOMM'10), as a rate."""
     timely: Timely | None = None
+    """TIMELY (SIGCOMM'15)."""
     hpcc: Hpcc | None = None
+    """HPCC (SIGCOMM'19)."""
     hpcc_pint: HpccPint | None = Field(default=None, alias="hpcc-pint")
+    """HPCC over PINT (SIGCOMM'20)."""
     static_window: StaticWindow | None = Field(default=None, alias="static-window")
+    """A window set once from the known pattern (HOTI'22 §VI)."""
     receiver_driven: ReceiverDriven | None = Field(default=None, alias="receiver-driven")
+    """Credit that the receiver grants (pHost, CoNEXT'15; Homa, SIGCOMM'18)."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        names = [field.alias or name for name, field in cls.model_fields.items()]
+        return {"anyOf": [{"type": "string", "enum": names}, handler(schema)]}
 
     @model_validator(mode="before")
     @classmethod

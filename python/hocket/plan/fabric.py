@@ -78,9 +78,14 @@ class FabricLink(Table):
     """A bidirectional link between two nodes of the fabric."""
 
     ends: Annotated[tuple[Name, ...], Field(min_length=2, max_length=2)]
+    """The two nodes that the link joins."""
     rate_bps: PositiveRateBps = Field(alias="rate")
+    """Rate in each direction, at most 1 Pbps."""
     delay_ps: DurationPs = _delay()
+    """One-way delay. The flow engine does not use it."""
     name: Name | None = None
+    """Name of the link; by default its ends, joined by a hyphen. Parallel links between the same nodes
+    need a name each."""
 
     @constructor
     def __init__(
@@ -113,18 +118,26 @@ class Clos(Table):
     """Servers in racks, a ToR in each, spines above."""
 
     racks: Servers
+    """Racks, each with a ToR switch."""
     servers_per_rack: Servers = default(2, f"{_HOTI_RACK}: two server nodes within a rack")
+    """Servers in each rack."""
     gpus_per_server: GpusPerServer = default(8, f"{_HOTI_RACK}: each server node hosts 8 GPUs")
+    """GPUs in each server, each with a NIC of its own."""
     spines: Spines = default(8, f"{_HOTI_RACK}: eight spine switches")
+    """Spine switches. A single rack needs none."""
     nic_bps: PositiveRateBps = default(_200_GBPS, f"{_HOTI}: NIC to ToR", "nic")
+    """Rate of each GPU's NIC."""
     uplink_bps: PositiveRateBps = default(_200_GBPS, f"{_HOTI}: ToR to spine", "uplink")
+    """Rate of each link from a ToR to a spine."""
     cables_per_spine: Servers = Field(
         default_factory=_fewest_for_full_bisection(
             lambda given: given["servers_per_rack"] * given["gpus_per_server"]
         ),
         json_schema_extra={"source": f"{_HOTI_RACK}: no over-subscription; the fewest that give that"},
     )
+    """Links from each ToR to each spine."""
     delay_ps: DurationPs = _delay()
+    """One-way delay of each link."""
 
     @constructor
     def __init__(
@@ -168,19 +181,27 @@ class Rail(Table):
     """GPU i of each server at rail switch i, spines above the rail switches."""
 
     servers: Servers
+    """Servers in total."""
     gpus_per_server: GpusPerServer = default(8, f"{_HOTI_RACK}: each server node hosts 8 GPUs")
+    """GPUs in each server, each with a NIC of its own."""
     servers_per_unit: Servers = Field(
         default_factory=lambda given: given["servers"],
         json_schema_extra={"source": "Hocket: one unit; NVIDIA's DGX SuperPOD has 32 servers in each"},
     )
+    """Servers that share one set of rail switches; by default all of them."""
     spines: Spines = default(8, f"{_HOTI_RACK}: eight spine switches")
+    """Spine switches. A single unit needs none."""
     nic_bps: PositiveRateBps = default(_200_GBPS, f"{_HOTI}: NIC to ToR", "nic")
+    """Rate of each GPU's NIC."""
     uplink_bps: PositiveRateBps = default(_200_GBPS, f"{_HOTI}: ToR to spine", "uplink")
+    """Rate of each link from a rail switch to a spine."""
     cables_per_spine: Servers = Field(
         default_factory=_fewest_for_full_bisection(lambda given: given["servers_per_unit"]),
         json_schema_extra={"source": f"{_HOTI_RACK}: no over-subscription; the fewest that give that"},
     )
+    """Links from each rail switch to each spine."""
     delay_ps: DurationPs = _delay()
+    """One-way delay of each link."""
 
     @constructor
     def __init__(
@@ -229,9 +250,13 @@ class FatTree(Table):
     """The k-ary fat tree: k³/4 GPUs, all links alike."""
 
     k: Annotated[StrictInt, Field(ge=2, le=128)]
+    """Ports of each switch, an even number."""
     gpus_per_server: GpusPerServer = _one_gpu()
+    """GPUs in each server; divides k/2."""
     rate_bps: PositiveRateBps = default(_200_GBPS, f"{_HOTI}: all links", "rate")
+    """Rate of each link."""
     delay_ps: DurationPs = _delay()
+    """One-way delay of each link."""
 
     @constructor
     def __init__(
@@ -268,11 +293,17 @@ class Dumbbell(Table):
     """Servers on either side of one link."""
 
     left: Servers
+    """Servers at the left switch."""
     right: Servers
+    """Servers at the right switch."""
     gpus_per_server: GpusPerServer = _one_gpu()
+    """GPUs in each server, each with a NIC of its own."""
     nic_bps: PositiveRateBps = default(_200_GBPS, f"{_HOTI}: NIC to ToR", "nic")
+    """Rate of each GPU's NIC."""
     bottleneck_bps: PositiveRateBps = default(_200_GBPS, f"{_HOTI}: ToR to spine", "bottleneck")
+    """Rate of the link between the two switches."""
     delay_ps: DurationPs = _delay()
+    """One-way delay of each link."""
 
     @constructor
     def __init__(
@@ -310,12 +341,17 @@ class Lingjun(Table):
     """The network of a production cluster: a CSV file with the switches above each server."""
 
     file: FilePath
+    """CSV file with the columns `ip`, `DSW`, `PSW` and `ASW` and a line for each server."""
     gpus_per_server: GpusPerServer = default(8, f"{_HOTI_RACK}: each server node hosts 8 GPUs")
+    """GPUs in each server, each with a NIC of its own."""
     nic_bps: PositiveRateBps = default(_200_GBPS, f"{_HOTI}: NIC to ToR", "nic")
+    """Rate of each GPU's NIC."""
     oversubscription: Annotated[Number, Field(ge=1, le=1_000)] = default(
         1.0, f"{_HOTI_RACK}: no over-subscription; the file has no rates"
     )
+    """Capacity of the links below a group of switches ÷ the capacity of its link up."""
     delay_ps: DurationPs = _delay()
+    """One-way delay of each link."""
 
     @constructor
     def __init__(
@@ -352,10 +388,13 @@ class ScaleUp(Table):
     rate_bps: PositiveRateBps = default(
         parse_rate("1600 Gbps"), f"{_HOTI}: NVLink, 200 GB/s in total", "rate"
     )
+    """Rate of each GPU's link, in each direction."""
     delay_ps: DurationPs = default(parse_duration("25 ns"), f"{_HOTI}: NVLink, 25 ns", "delay")
+    """One-way delay of each link."""
     payload_bytes: Annotated[int, *size_within(64, LARGEST_SCALE_UP_PAYLOAD)] = default(
         16_384, "Hocket: 82 ns at 1600 Gbps; NVLink's own packets are far smaller, and more work", "payload"
     )
+    """Data in a packet on these links, on the packet engine."""
 
     @constructor
     def __init__(
@@ -374,17 +413,27 @@ class Fabric(Table):
     """
 
     clos: Clos | None = None
+    """Racks of servers with a ToR switch each, spine switches above."""
     rail: Rail | None = None
+    """GPU i of each server at rail switch i, spine switches above."""
     fat_tree: FatTree | None = None
+    """A k-ary fat tree."""
     dumbbell: Dumbbell | None = None
+    """Servers at two switches with one link between them."""
     testbed: Literal["cassini"] | None = None
+    """The testbed of NSDI'24 §5.1: 24 servers of one GPU, 50 Gbps NICs, 2:1 over-subscribed."""
     lingjun: Lingjun | None = None
+    """The network of a production cluster, from a file."""
     links: Annotated[tuple[FabricLink, ...], Field(min_length=1, max_length=MAX_CABLES)] | None = None
+    """Links one by one."""
     hosts: Annotated[tuple[Name, ...], Field(max_length=MAX_CABLES)] = ()
+    """Nodes of `links` that are hosts although they have several links; others with several are switches."""
     scale_up: Annotated[ScaleUp | None, *flag_or_table(ScaleUp, "rate, delay and payload")] = None
+    """A switch inside each server of several GPUs: true for its defaults, or a table."""
     priority_queues: Annotated[StrictInt, Field(ge=1, le=256)] = default(
         8, "IEEE 802.1Q has eight traffic classes"
     )
+    """Number of queues of each link. Priorities beyond the last queue share it."""
     _directory: Path = PrivateAttr(default=Path())
 
     @constructor

@@ -4,10 +4,11 @@ defaults with sources.
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BeforeValidator,
+    ConfigDict,
     Field,
     PlainSerializer,
     StrictBool,
@@ -119,9 +120,13 @@ class Marking(Table):
     """ECN by WRED at ports of one rate; in HPCC-style settings KMIN_MAP, KMAX_MAP and PMAX_MAP."""
 
     rate_bps: PositiveRateBps = Field(alias="rate")
+    """Rate of the ports that this entry is for."""
     minimum_bytes: Bytes = Field(alias="minimum")
+    """K_min: queue length below which no packet is marked."""
     maximum_bytes: Bytes = Field(alias="maximum")
+    """K_max: queue length above which every packet is marked."""
     probability: Annotated[Number, Field(ge=0, le=1)]
+    """P_max: marking probability at K_max."""
 
     @constructor
     def __init__(
@@ -138,24 +143,39 @@ class Switch(Table):
     buffer_bytes: Annotated[int, *size_within(1_000, _LARGEST_BUFFER)] = default(
         parse_bytes("32 MB"), f"{_HPCC}: 32 MB shared by all ports", "buffer"
     )
+    """Packet buffer, shared by all ports."""
     reserve_bytes: Annotated[int, *size_within(0, _LARGEST_BUFFER)] = default(
         parse_bytes("4 KiB"), f"{_SIMULATOR}: 4 KB for each ingress port and class", "reserve"
     )
+    """Part of the buffer that each ingress port and class has to itself."""
     headroom: Headroom = default("computed", "IEEE 802.1Qbb Annex O, from each port's rate, delay and frames")
+    """Buffer for what arrives after a PAUSE, for each ingress port and class: `"computed"`,
+    `"three-delays"` or bytes."""
     dynamic_threshold: Annotated[StrictInt, Field(ge=-12, le=4)] = default(
         -3, f"{_SIMULATOR}: PAUSE above 1/8 of what is free; SONiC's dynamic_th"
     )
+    """A PAUSE is sent above 2 to this power × what is free of the shared buffer."""
     resume_offset_bytes: Annotated[int, *size_within(0, _LARGEST_BUFFER)] = default(
         3_072, f"{_SIMULATOR}: 3 KB below the threshold", "resume_offset"
     )
+    """How far below the threshold the sender is resumed."""
     pfc: StrictBool = default(True, "Hocket: RoCE's usual setting, nothing is lost")
+    """Whether PAUSE frames are sent. Without them, what does not fit is lost and sent again."""
     marking: Annotated[tuple[Marking, ...], Field(max_length=100)] = default(
         (_MARKING,), f"{_HPCC}: 100 and 400 KB at 25 Gbps, in proportion at other rates"
     )
+    """ECN marking by port rate. Ports of other rates take the next lower entry in proportion; an empty
+    list turns ECN off."""
     scheduling: Scheduling = default("strict", "Hocket: 0 first, as on the flow engine")
+    """Order of the classes: `"strict"` serves class 0 first; `"round-robin"`; or a weight for each of the
+    eight classes."""
     cut_through: StrictBool = default(False, f"{_SIMULATOR}: store and forward")
+    """Whether a packet may leave once its headers have arrived, over a link no faster than the one it came
+    by."""
     telemetry_unit: Annotated[StrictInt, Field(ge=1, le=64)] = default(1, f"{_SIMULATOR}: INT_MULTI 1")
+    """Unit of HPCC's telemetry, × 128 bytes sent and × 80 bytes queued."""
     pint_base: Annotated[Number, Field(ge=1.0001, le=2)] = default(1.05, f"{_SIMULATOR}: PINT_LOG_BASE 1.05")
+    """Base of PINT's logarithm."""
 
     @constructor
     def __init__(
@@ -191,30 +211,49 @@ class Switch(Table):
         return self
 
 
+_NIC_SPELLINGS = {"np_min_time_between_cnps": Spelling("cnp_interval", whole("us"))}
+
+
+def _describe_nic_spellings(schema: dict[str, Any]) -> None:
+    for other, spelling in _NIC_SPELLINGS.items():
+        text = f"Another name of `{spelling.key}`, in units of us."
+        schema["properties"][other] = {"type": "integer", "minimum": 0, "description": text}
+
+
 class Host(Table):
     """Every host of the fabric."""
+
+    model_config = ConfigDict(json_schema_extra=_describe_nic_spellings)
 
     @model_validator(mode="before")
     @classmethod
     def _in_our_spelling(cls, given: object) -> object:
-        return respelt(given, {"np_min_time_between_cnps": Spelling("cnp_interval", whole("us"))})
+        return respelt(given, _NIC_SPELLINGS)
 
     mtu_bytes: Annotated[int, *size_within(64, 9_216)] = default(
         parse_bytes("4096 B"), "InfiniBand's largest path MTU, which RoCE has with jumbo frames", "mtu"
     )
+    """Data in a full packet. Papers often simulate 1,000 B, at four times the work."""
     ack_every: Annotated[StrictInt, Field(ge=1, le=1_024)] = default(1, f"{_SIMULATOR}: L2_ACK_INTERVAL 1")
+    """Packets per acknowledgement."""
     nack_interval_ps: DurationPs = default(parse_duration("500 us"), f"{_SIMULATOR}: 500 µs", "nack_interval")
+    """Shortest time between two NACKs of a flow."""
     notification: Literal["packets", "acks"] = default("packets", "RoCEv2: congestion notification packets")
+    """What carries congestion marks back: `"packets"` (CNPs) or `"acks"` (acknowledgements)."""
     cnp_interval_ps: DurationPs = default(
         parse_duration("4 us"), "mlx5: np_min_time_between_cnps is 4 µs", "cnp_interval"
     )
+    """Shortest time between two CNPs of a flow; also `np_min_time_between_cnps`, in whole µs."""
     cnp_priority: Annotated[StrictInt, Field(ge=0, le=PRIORITIES - 1)] = default(
         7, "Hocket: the last class is theirs alone; whichever they have goes before all others"
     )
+    """Class of CNPs, which goes before all others."""
     pause_holds_acks: StrictBool = default(True, "Hocket: acknowledgements are of the class that is paused")
+    """Whether PAUSE holds back a host's acknowledgements too."""
     retransmit_timeout_ps: PositiveDurationPs = default(
         parse_duration("4 ms"), "InfiniBand: 4.096 µs × 2^10, rounded", "retransmit_timeout"
     )
+    """Time without progress after which a sender goes back."""
 
     @constructor
     def __init__(

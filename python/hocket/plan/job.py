@@ -176,8 +176,11 @@ class Up(Table):
     """An Up phase of a job: from `start` within the period, `rate` for `duration`."""
 
     start_ps: DurationPs = Field(alias="start")
+    """Start within the period."""
     duration_ps: PositiveDurationPs = Field(alias="duration")
+    """Duration of the phase."""
     rate_bps: PositiveRateBps = Field(alias="rate")
+    """Demand during the phase."""
 
     @constructor
     def __init__(self, start: DurationLike, duration: DurationLike, rate: RateLike) -> None: ...
@@ -187,7 +190,9 @@ class First(Table):
     """What is left of an iteration that is under way when its job comes: a profile of its own."""
 
     period_ps: PositiveDurationPs = Field(alias="period")
+    """What is left of the period."""
     up: Annotated[tuple[Up, ...], Field(max_length=MAX_PHASES)]
+    """Up phases that are left."""
 
     @constructor
     def __init__(self, *, period: DurationLike, up: Sequence[Up]) -> None: ...
@@ -202,8 +207,9 @@ IN_SECONDS = {f"{key}_s": Spelling(key, in_seconds) for key in ("time_shift", "p
 
 
 def _describe_seconds(schema: dict[str, Any]) -> None:
-    number_of_seconds = {"type": "number", "minimum": 0, "description": "seconds"}
-    schema["properties"].update(dict.fromkeys(IN_SECONDS, number_of_seconds))
+    for other, spelling in IN_SECONDS.items():
+        text = f"`{spelling.key}` as a number of seconds."
+        schema["properties"][other] = {"type": "number", "minimum": 0, "description": text}
 
 
 def _read_seconds(key: str, value: object) -> object:
@@ -257,36 +263,75 @@ class Job(Table):
         return respelt(given, IN_SECONDS)
 
     name: Name
+    """Unique name of the job."""
     training: Training | None = None
+    """What the GPUs do in each iteration. Needs a `[fabric]`."""
     collectives: Collectives | None = Field(
         default_factory=lambda given: None if given.get("training") is None else Collectives()
     )
+    """How a job with `training` carries out its collectives."""
     stragglers: Annotated[tuple[Straggler, ...], Field(max_length=MAX_PLACES)] = ()
+    """Ranks of a `training` job that compute more slowly."""
     period_ps: PositiveDurationPs | None = Field(default=None, alias="period")
+    """Duration of an iteration on an idle network. Needs `up`."""
     up: Annotated[tuple[Up, ...], Field(max_length=MAX_PHASES)] | None = None
+    """Up phases, inside the period and apart, in any order; an empty list for a job that sends nothing.
+    Needs `period`."""
     first: First | None = None
+    """What is left of an iteration that is under way when the job arrives: it counts as the first, and no
+    `time_shift` delays it. `hocket compat` ignores it."""
     workload: StrictStr | None = None
+    """A model of the catalogue, in any case, with or without hyphens. Needs `batch_size`, and `workers` or
+    a placement."""
     batch_size: BatchSizes | None = None
+    """Batch size per GPU of a `workload`; from a list, `hocket compat` chooses."""
     workers: Count | None = None
+    """Servers of one GPU each; with a placement, as many as its hosts."""
     strategy: StrictStr | None = None
+    """Parallelisation strategy of a `workload`; by default the first that runs on this number of workers."""
     nic_bps: PositiveRateBps | None = Field(default=None, alias="nic")
+    """Rate of the NIC of each worker of a `workload`; by default the capacity of the `[link]`, or the
+    slowest NIC of the job's hosts."""
     placement: Annotated[tuple[Name, ...], Field(min_length=1, max_length=MAX_PLACES)] | None = None
+    """Hosts in the order of the ring, on a `[fabric]`. With `training`, GPUs in the order of ranks, or
+    servers, which stand for their GPUs; by default all."""
     gpus: Annotated[tuple[StrictStr, ...], Field(max_length=1_024)] = ()
+    """GPUs as "host:number". Jobs that name the same one may not compute at the same time; the flow engine
+    ignores it."""
     arrival_ps: DurationPs = default(
         0, "Hocket: all jobs present at the start (NSDI'24 snapshots)", "arrival"
     )
+    """Time from the start of the run. `hocket compat` predicts with 0."""
     iterations: Count | None = None
+    """Iterations of this job; by default the run's."""
     share: ShareField = default(Share(), "HotNets'22 §2: default DCQCN shares fairly")
+    """Flow engine: share of a link, `"fair"`, `{ weighted = w }` or `{ adaptive = w }`."""
     congestion: Congestion | None = None
+    """Packet engine: congestion control, by name such as `"dcqcn"` or as `{ name = { parameters } }`; by
+    default `"dcqcn"`."""
     window: WindowField | None = None
+    """Packet engine: how much of a flow may be in flight: `"unlimited"`, `"path"` (what fills the path),
+    `"path-scaled"` (the same × rate ÷ line rate) or bytes. By default `"path-scaled"` for HPCC, else
+    `"unlimited"`."""
     path: PathField = default("ecmp", "Hocket: what switches do")
+    """Path on a `[fabric]`: `"ecmp"`, `"spray"` (packet engine: all shortest paths in turn), or a list of
+    links, over which each flow takes the shortest path (not with `training`)."""
     label: Annotated[StrictInt, Field(ge=0, le=LARGEST)] | None = None
+    """What ECMP hashes besides source and destination, for the first flow of the ring; further flows count
+    up from it. By default the job's place in the plan × 10,000. Not with `training`."""
     priority: Annotated[StrictInt, Field(ge=0, le=255)] = default(0, "Hocket: one class, served first")
+    """Priority on links; 0 goes first, and among equals is never delayed by a shift."""
     time_shift_ps: DurationPs | None = Field(default=None, alias="time_shift")
+    """Delay of the first iteration; also `time_shift_s`, a number of seconds."""
     clock_error_ps: DurationPs = default(0, "Hocket: perfect clocks", "clock_error")
+    """Standard deviation of the error of each delay."""
     readjust: StrictBool = default(False, "Hocket: the agent of NSDI'24 §4.2 is asked for")
+    """Return to the slot after drifting by 5%. Needs a `time_shift`."""
     jitter: Annotated[Number, Field(ge=0, le=1)] = default(0.0, "Hocket: compute times do not vary")
+    """Standard deviation of each Down duration, or of each compute operation, relative to it."""
     pad_to_ps: PositiveDurationPs | None = Field(default=None, alias="pad_to")
+    """Shortest time between the starts of two iterations, not below the period; also `pad_to_s`, a number
+    of seconds."""
 
     @constructor
     def __init__(self, name: str, **keys: Unpack[JobKeys]) -> None: ...

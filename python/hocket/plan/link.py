@@ -33,13 +33,17 @@ class Link(Table):
     """One link that all jobs share."""
 
     capacity_bps: PositiveRateBps = Field(alias="capacity")
+    """Capacity of the link in each direction, at most 1 Pbps. No job may demand more."""
     delay_ps: DurationPs = default(parse_duration("500 ns"), "HOTI'22 Table I: 500 ns per link", "delay")
+    """One-way delay of this link and of those to the hosts. The flow engine does not use it."""
     precision_deg: PrecisionDeg = default(
         0.0, "Hocket: all shifts, which score no less than steps and take as long for a few jobs"
     )
+    """Largest step between rotations, 0.1 to 90 degrees; 0 searches all shifts."""
     priority_queues: Annotated[StrictInt, Field(ge=1, le=256)] = default(
         8, "IEEE 802.1Q has eight traffic classes"
     )
+    """Number of queues. Priorities beyond the last queue share it."""
 
     @constructor
     def __init__(

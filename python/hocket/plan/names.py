@@ -5,7 +5,7 @@ the export to NICs, studies and the page of keys all use that declaration.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,12 +49,19 @@ class StudyKey:
 
 @dataclass(frozen=True)
 class Names:
-    """Beside the key in a plan, what else a parameter is called; and what it is."""
+    """Beside the key in a plan, what else a parameter is called."""
 
-    meaning: str = ""
     paper: str | None = None
     nic: NicFile | None = None
     study: StudyKey | None = None
+
+    def others(self) -> Iterator[tuple[str, str]]:
+        """Every other name, and the unit of a number under it; empty if it is the key's own."""
+        if self.paper is not None:
+            yield self.paper, ""
+        for each in (self.nic, self.study):
+            if each is not None:
+                yield each.name, each.unit
 
     def spellings(self, key: str) -> dict[str, Spelling]:
         """By every other name, how a value under it is turned into one of `key`."""

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from hocket.errors import InputError
+from hocket.plan.json_schema import schema_of
 from hocket.plan.kinds import check_kind
 from hocket.plan.lines import Lines
 from hocket.plan.mistakes import refusal
@@ -119,19 +120,6 @@ def plan_schema() -> dict[str, Any]:
     ['jobs']
     """
     return schema_of(Plan)
-
-
-def schema_of(kind: type[Table]) -> dict[str, Any]:
-    """The JSON Schema of a file of this `kind`."""
-    schema = kind.model_json_schema(by_alias=True, mode="validation")
-    for table in (schema, *schema["$defs"].values()):
-        for key in table.get("properties", {}).values():
-            # Inside, quantities are whole numbers; what a plan spells is text.
-            if key.get("type") == "string" and not isinstance(key.get("default", ""), str):
-                del key["default"]
-            if isinstance(key.get("default"), dict):
-                del key["default"]
-    return schema
 
 
 def _read(path: Path, holds: str) -> str:

@@ -22,16 +22,25 @@ class Compat(Table):
     """How `hocket compat` searches."""
 
     strict: StrictBool = default(False, "NSDI'24 Table 1: the demand form; HotNets'22 §3 is the strict one")
+    """Allow at most one job on a link at a time, whatever its rate."""
     time_limit_ps: PositiveDurationPs = default(
         parse_duration("10 s"), "Hocket: an answer while one waits for it", "time_limit"
     )
+    """Time after which the search returns the best shifts found so far, with their bound."""
     tolerance: Annotated[Number, Field(ge=0, le=0.5)] = default(
         0.01, "Hocket: measured iteration times vary by about 1%"
     )
+    """Largest relative change of a period that makes periods fit on one circle."""
     loops: Literal["discard", "solve"] = default("discard", "NSDI'24 Algorithm 2, line 15")
+    """A candidate whose loops do not close: `"discard"` or `"solve"`."""
     joint: StrictBool = default(False, "NSDI'24 §4.1 calls the cluster-wide form not scalable: on request")
+    """On a fabric, one circle for all jobs that share a link or a GPU anywhere. Several batch sizes or
+    shared GPUs turn it on."""
     aggregate: Literal["mean", "min", "tail"] = default("mean", "NSDI'24 Algorithm 2, line 24")
+    """How the scores of links become one: `"mean"`, `"min"`, or `"tail"` (the link at the worst
+    twentieth)."""
     precision_deg: PrecisionDeg | None = None
+    """As in `[link]`, for fabrics; give it in one of the two."""
 
     @constructor
     def __init__(
@@ -53,7 +62,9 @@ class SkipAhead(Table):
     tolerance: Annotated[Number, Field(ge=0, lt=1)] = default(
         0.001, "Hocket: a tenth of what measured iteration times vary by"
     )
+    """Largest relative difference between joint cycles that count as equal."""
     cycles: Annotated[StrictInt, Field(ge=2, le=64)] = default(3, "Hocket: twice the same may be chance")
+    """Number of joint cycles that must agree."""
 
     @constructor
     def __init__(
@@ -82,16 +93,28 @@ class RunSettings(Table):
     """How `hocket run` simulates, for how long, and what it records."""
 
     engine: Engine = default("flow", "Hocket: a second instead of minutes; packets on request")
+    """`"flow"` takes milliseconds, `"packet"` simulates every packet. `hocket run --engine` overrides it."""
     iterations: Count | None = None
+    """Iterations after which each job leaves; by default 1,000, and 1 of a training job, unless `until` is
+    given."""
     until_ps: PositiveDurationPs | None = Field(default=None, alias="until")
+    """Time at which the run ends, whatever is under way."""
     record_rates_until_ps: DurationPs = default(0, "Hocket: rates are many rows", "record_rates_until")
+    """Flow engine: time up to which changes of rate are recorded; 0 records none."""
     sample_every_ps: PositiveDurationPs | None = Field(default=None, alias="sample_every")
+    """How often queues, rates and traffic are recorded; by default never. The flow engine records traffic
+    alone."""
     record_operations: Annotated[StrictInt, Field(ge=0, le=LARGEST)] = default(
         1, "Hocket: operations are many rows, and much alike from iteration to iteration"
     )
+    """Training jobs: number of first iterations whose operations are recorded; 0 records none."""
     record_flows: StrictBool = default(True, "Hocket: every message of the packet engine")
+    """Packet engine: whether each message is recorded as a row."""
     perfetto: StrictBool = default(False, "Hocket: the file is large")
+    """Also write `perfetto.json`, which ui.perfetto.dev opens."""
     skip_ahead: Annotated[SkipAhead | None, *flag_or_table(SkipAhead, "tolerance and cycles")] = None
+    """Packet engine: repeat what jobs do instead of simulating it once their joint cycles agree: true for
+    its defaults, or a table."""
 
     @constructor
     def __init__(self, **keys: Unpack[RunKeys]) -> None: ...

@@ -278,15 +278,16 @@ def flag_or_table(table: type[Table], keys: str) -> tuple[BeforeValidator, _Flag
 
 def size_within(least: int, most: int) -> tuple[BeforeValidator, PlainSerializer, WithJsonSchema]:
     """Bytes within limits, as text with a unit."""
+    limits = f"{format_bytes(least)} to {format_bytes(most)}"
 
     def read(value: Any) -> int:
         found = parse_bytes(value)
         if not least <= found <= most:
-            limits = f"{format_bytes(least)} to {format_bytes(most)}"
             raise InputError(f"must be from {limits}: got {shown(value)}")
         return found
 
-    schema = {"type": "string", "examples": ["4096 B"]}
+    text = f"an amount of data from {limits} with its unit"
+    schema = {"type": "string", "description": text, "examples": ["4096 B"]}
     return BeforeValidator(read), PlainSerializer(format_bytes, return_type=str), WithJsonSchema(schema)
 
 

@@ -38,9 +38,13 @@ class Change(Table):
     """A link that fails, comes back, or carries less from a time on, in both directions."""
 
     at_ps: DurationPs = Field(alias="at")
+    """Time from the start of the run."""
     link: Name
+    """Name of a link of the fabric; `"link"` for the one of `[link]`."""
     down: StrictBool | None = None
+    """True: the link fails, and flows take other paths or wait. False: it comes back."""
     rate_bps: PositiveRateBps | None = Field(default=None, alias="rate")
+    """Instead of `down`: its rate from then on, at most its own."""
 
     @constructor
     def __init__(
@@ -57,7 +61,10 @@ class Candidate(Table):
     """One placement of the jobs that a scheduler holds equally good as the others."""
 
     name: Name
+    """Unique name of the candidate."""
     placement: dict[Name, Annotated[tuple[Name, ...], Field(min_length=1, max_length=MAX_PLACES)]]
+    """Hosts by job name. A job that is not in it stays at its own `placement`; a workload without
+    `workers` has as many as it has hosts here."""
 
     @constructor
     def __init__(self, name: str, placement: Mapping[str, Sequence[str]]) -> None: ...
@@ -67,16 +74,27 @@ class PlanTables(Table):
     """The tables of a plan; `Plan` checks them against each other."""
 
     name: Name | None = None
+    """Name for headings; by default the file's name."""
     seed: Annotated[StrictInt, Field(ge=0, le=LARGEST)] = default(1, "Hocket: any fixed seed")
+    """Every random stream derives from it."""
     link: Link | None = None
+    """One link that all jobs share; either this or a fabric."""
     fabric: Fabric | None = None
+    """The network that jobs are placed on; either this or a link."""
     switch: Switch = Switch()
+    """How switches work on the packet engine."""
     host: Host = Host()
+    """How hosts work on the packet engine."""
     compat: Compat = Compat()
+    """How `hocket compat` searches."""
     run: RunSettings = RunSettings()
+    """How `hocket run` simulates, for how long, and what it records."""
     jobs: Annotated[tuple[Job, ...], Field(min_length=1, max_length=MAX_JOBS)]
+    """Jobs with unique names."""
     candidates: Annotated[tuple[Candidate, ...], Field(max_length=_MOST_CANDIDATES)] = ()
+    """Placements to rank. Needs a `[fabric]`."""
     changes: Annotated[tuple[Change, ...], Field(max_length=10_000)] = ()
+    """Links that fail, come back or slow down, on the packet engine."""
     _directory: Path = PrivateAttr(default=Path())
 
     def model_post_init(self, context: Any, /) -> None:

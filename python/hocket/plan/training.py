@@ -46,8 +46,11 @@ class Parallel(Table):
     """Over how many GPUs a model is split in each way; their product is the job's GPUs."""
 
     data: Count | None = None
+    """Number of replicas."""
     tensor: Count | None = None
+    """GPUs that share each layer."""
     pipeline: Count | None = None
+    """Pipeline stages."""
 
     @constructor
     def __init__(
@@ -65,9 +68,11 @@ class BucketsTable(Table):
     first_bytes: PositiveBytes = default(
         2**20, "PyTorch DistributedDataParallel: _DEFAULT_FIRST_BUCKET_BYTES", "first"
     )
+    """Size of the first bucket."""
     others_bytes: PositiveBytes = default(
         25 * 2**20, "PyTorch DistributedDataParallel: bucket_cap_mb", "others"
     )
+    """Size of the other buckets."""
 
     @constructor
     def __init__(self, *, first: SizeLike | None = None, others: SizeLike | None = None) -> None: ...
@@ -77,7 +82,9 @@ class RooflineTable(Table):
     """A GPU's limits, for traces that know what a compute does and not how long it takes."""
 
     flops: Annotated[Number, Field(ge=1, le=1e18)]
+    """Floating-point operations per second."""
     memory_bps: PositiveRateBps = Field(alias="memory")
+    """Memory bandwidth."""
 
     @constructor
     def __init__(self, *, flops: float, memory: RateLike) -> None: ...
@@ -87,11 +94,17 @@ class LayerTable(Table):
     """One layer of a data-parallel training loop: compute times, and the weights with gradients to add up."""
 
     name: Name
+    """Name of the layer."""
     forward_ps: DurationPs = Field(alias="forward")
+    """Time of the forward pass."""
     input_gradient_ps: DurationPs = Field(alias="input_gradient")
+    """Time of the gradient of the input."""
     weight_gradient_ps: DurationPs = Field(alias="weight_gradient")
+    """Time of the gradient of the weights."""
     weights_bytes: Bytes = Field(alias="weights")
+    """Bytes of gradients to add up."""
     update_ps: DurationPs | None = Field(default=None, alias="update")
+    """Time of the optimiser's update; by default none."""
 
     @constructor
     def __init__(
@@ -110,10 +123,15 @@ class OperationTable(Table):
     """An operation of the program that all ranks run: a compute, or a collective among all of them."""
 
     name: Name
+    """Name of the operation."""
     compute_ps: DurationPs | None = Field(default=None, alias="compute")
+    """Duration of a compute."""
     collective: CollectiveKind | None = None
+    """Kind of a collective."""
     size_bytes: PositiveBytes | None = Field(default=None, alias="bytes")
+    """Bytes of the collective, as nccl-tests counts them."""
     after: Annotated[tuple[Name, ...], Field(max_length=MAX_OPERATIONS)] = ()
+    """Names of earlier operations that must end before this one starts."""
 
     @constructor
     def __init__(
@@ -131,19 +149,32 @@ class Training(Table):
     """What the GPUs of a job do in each iteration, given in exactly one of six ways."""
 
     model: Name | None = None
+    """A model of the training catalogue, such as `"DLRM (HOTI'22)"`."""
     batch_size: Count | None = None
+    """With `model`: batch size of each replica."""
     parallel: Parallel | None = None
+    """With `model` or `simai`: how the model is split."""
     microbatches: Count | None = None
+    """With `model` or `simai`: micro-batches of an iteration."""
     schedule: Literal["1f1b", "gpipe"] | None = None
+    """With `model` or `simai`: schedule of the pipeline."""
     gpu: Literal["V100", "A100", "H100"] | None = None
+    """With `model`: the GPU that computes."""
     loading_ps: DurationPs | None = Field(default=None, alias="loading")
+    """With `model`: how long the first stage waits for input; by default 0."""
     layers: Annotated[tuple[LayerTable, ...], Field(min_length=1, max_length=MAX_LAYERS)] | None = None
+    """A data-parallel training loop, layer by layer."""
     buckets: Annotated[BucketsTable | None, *flag_or_table(BucketsTable, "first and others")] = None
+    """With `layers`: add gradients up in buckets as PyTorch's DistributedDataParallel does: true for its
+    defaults, or a table."""
     collective: CollectiveKind | None = None
+    """One collective, as nccl-tests measures it."""
     size_bytes: PositiveBytes | None = Field(default=None, alias="bytes")
+    """With `collective`: bytes, as nccl-tests counts them."""
     operations: (
         Annotated[tuple[OperationTable, ...], Field(min_length=1, max_length=MAX_OPERATIONS)] | None
     ) = None
+    """The program of every rank, operation by operation."""
     chakra: (
         Annotated[
             tuple[FilePath, ...],
@@ -152,10 +183,16 @@ class Training(Table):
         ]
         | None
     ) = None
+    """A directory of Chakra execution traces (`.et`), or a list of files, one per rank."""
     groups: FilePath | None = None
+    """With `chakra`: a file of communicators."""
     dimensions: Annotated[tuple[Count, ...], Field(min_length=1, max_length=8)] | None = None
+    """With `chakra`: ranks in each dimension of the topology, for collectives that involve only some
+    dimensions."""
     roofline: RooflineTable | None = None
+    """With `chakra`: limits of the GPU, for computes without a duration."""
     simai: FilePath | None = None
+    """A workload file of SimAI or AICB. With fewer GPUs than the file says, there are fewer replicas."""
 
     @constructor
     def __init__(
@@ -189,7 +226,9 @@ class Straggler(Table):
     """A rank whose computes take `slowdown` times as long."""
 
     rank: Annotated[StrictInt, Field(ge=0)]
+    """Rank that computes more slowly."""
     slowdown: Annotated[Number, Field(ge=1, le=1_000)]
+    """How many times as long each compute takes."""
 
     @constructor
     def __init__(self, *, rank: int, slowdown: float) -> None: ...
@@ -199,21 +238,31 @@ class Collectives(Table):
     """How the collectives of a job are carried out."""
 
     all_reduce: Algorithms = default(("ring",), "NCCL: rings carry large messages")
+    """Algorithm of All-Reduce; a list has one for each level, from inside the server outwards."""
     reduce_scatter: Algorithms = default(("ring",), "NCCL: rings carry large messages")
+    """Algorithm of Reduce-Scatter; a list has one for each level, from inside the server outwards."""
     all_gather: Algorithms = default(("ring",), "NCCL: rings carry large messages")
+    """Algorithm of All-Gather; a list has one for each level, from inside the server outwards."""
     all_to_all: Algorithms = default(("direct",), "NCCL: a send to and a receive from every rank")
+    """Algorithm of All-To-All; a list has one for each level, from inside the server outwards."""
     broadcast: Algorithms = default(("ring",), "NCCL: a chain along the ring")
+    """Algorithm of Broadcast; a list has one for each level, from inside the server outwards."""
     chunks: Annotated[StrictInt, Field(ge=1, le=65_536)] = default(
         4, "HOTI'22 §III-D: four equally sized chunks, processed in a pipeline"
     )
+    """Parts of the buffer that follow each other."""
     in_flight: Annotated[StrictInt, Field(ge=1, le=65_536)] = Field(
         default_factory=lambda given: given["chunks"],
         json_schema_extra={"source": "Hocket: all chunks"},
     )
+    """Number of chunks at once."""
     endpoint_delay_ps: DurationPs = default(
         0, "Hocket: receivers pass messages on at once, as HOTI'22 has them", "endpoint_delay"
     )
+    """Time that a receiver takes for each message."""
     reduction_rate_bps: PositiveRateBps | None = Field(default=None, alias="reduction_rate")
+    """Rate at which a receiver adds up what it received, such as `"300 GB/s"`; by default that takes no
+    time."""
 
     @constructor
     def __init__(

@@ -54,20 +54,23 @@ class Import(Table):
     """Jobs of a foreign trace, in order of submission."""
 
     file: FilePath
+    """The file of the trace."""
     format: Format
+    """Whose format it has."""
     from_ps: DurationPs = default(0, "Hocket: from the first job that the file has", "from")
-    """Jobs submitted so long after the first one of the file; they arrive at time 0 and later."""
+    """Jobs submitted at least this long after the first one of the file; they arrive from time 0 on."""
     until_ps: PositiveDurationPs | None = Field(default=None, alias="until")
-    """Jobs submitted before so long after the first one of the file."""
+    """Jobs submitted less than this long after the first one of the file."""
     limit: Annotated[StrictInt, Field(ge=1, le=MAX_JOBS)] = default(
         MAX_JOBS, "Hocket: as many as a trace may have"
     )
-    """The most jobs that are taken, the first ones that can be."""
+    """The most jobs that are taken: the first ones that can run."""
     time_scale: Annotated[Number, Field(gt=0, le=1_000)] = default(1.0, "Hocket: as it was")
-    """What times between arrivals and run times are multiplied by, so that the load stays."""
+    """Factor of times between arrivals and of run times alike, so that the load stays."""
     models: Models = models_field()
     """What jobs train whose application the trace does not name."""
     batch_sizes: BatchSizes = batch_sizes_field()
+    """`"reference"` or `"uniform"`, as for jobs that are drawn."""
 
     def asks_for(self, since_ps: int) -> bool:
         """Whether it asks for a job that was submitted so long after the first one of the file."""

@@ -1,0 +1,108 @@
+"""The JSON Schema of a file of tables, with a description of every key: the docstring below its field."""
+
+import ast
+import inspect
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from hocket.plan.mistakes import tables_in
+from hocket.plan.schema import Table
+
+_LIMITS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def schema_of(kind: type[Table]) -> dict[str, Any]:
+    """The JSON Schema of a file of this `kind`, with defaults as a file has them."""
+    schema = kind.model_json_schema(by_alias=True, mode="validation")
+    for table in tables_below(kind):
+        of_table = schema if table is kind else _table_of(schema["$defs"][table.__name__])
+        descriptions = descriptions_of(table)
+        for name, field in table.model_fields.items():
+            key = of_table["properties"][field.alias or name]
+            _make_plain(key)
+            key["description"] = descriptions[name]
+            key.pop("default", None)
+            default = written_default(field)
+            if default is not None:
+                key["default"] = default
+    return {"$schema": _DIALECT, **schema}
+
+
+def tables_below(kind: type[Table]) -> Iterator[type[Table]]:
+    """`kind` and all tables that it may hold, each once, from the top down."""
+    seen = {kind: None}
+    waiting = [kind]
+    while waiting:
+        table = waiting.pop(0)
+        yield table
+        for field in table.model_fields.values():
+            for below in tables_in(field.annotation):
+                if issubclass(below, Table) and below not in seen:
+                    seen[below] = None
+                    waiting.append(below)
+
+
+@cache
+def descriptions_of(table: type[Table]) -> dict[str, str]:
+    """What the docstrings below the fields of `table` say, each on one line, by field.
+
+    They are read from its source, as Python does not keep them.
+    """
+    found: dict[str, str] = {}
+    for part in reversed(table.__mro__):
+        if issubclass(part, Table) and part is not Table:
+            (definition,) = ast.parse(inspect.getsource(part)).body
+            assert isinstance(definition, ast.ClassDef), "the source of a class defines it"
+            for field, below in pairwise(definition.body):
+                match field, below:
+                    case (
+                        ast.AnnAssign(target=ast.Name(id=name)),
+                        ast.Expr(value=ast.Constant(value=str(text))),
+                    ):
+                        found[name] = " ".join(text.split())
+    return found
+
+
+def written_default(field: FieldInfo) -> Any:
+    """The default of `field` as a file has it; `None` where it has none, or a table, an empty list or what
+    follows from other keys.
+    """
+    value = field.default
+    if value in (PydanticUndefined, None, ()) or isinstance(value, Table):
+        return None
+    return TypeAdapter(field.rebuild_annotation()).dump_python(value, mode="json", by_alias=True)
+
+
+def key_schema(field: FieldInfo) -> dict[str, Any]:
+    """The JSON Schema of the values of one key."""
+    schema = TypeAdapter(field.rebuild_annotation()).json_schema(by_alias=True)
+    _make_plain(schema)
+    return schema
+
+
+def _make_plain(key: dict[str, Any]) -> None:
+    """Leaves out that a key may be null, which TOML has no word for and JSON has no need of, and gives limits
+    their names in JSON Schema: pydantic writes them as its own where a validator comes first.
+    """
+    alternatives = [each for each in key.pop("anyOf", ()) if each != {"type": "null"}]
+    if len(alternatives) == 1:
+        key.update(alternatives[0])
+    elif alternatives:
+        key["anyOf"] = alternatives
+    for name, standard in _LIMITS.items():
+        limit = key.pop(name, None)
+        # What is text in a file is a whole number inside, and so are its limits.
+        if limit is not None and key.get("type") in ("integer", "number"):
+            key[standard] = limit
+
+
+def _table_of(definition: dict[str, Any]) -> dict[str, Any]:
+    """The alternative that is a table, where a name may stand for it."""
+    return next((each for each in definition.get("anyOf", ()) if "properties" in each), definition)
