@@ -80,7 +80,7 @@ BAD_PLANS = {
     ),
     "a fraction of a picosecond": (
         plan(period="0.5 ps"),
-        "jobs[0].period: '0.5 ps' is not a whole number of ps, the finest that is kept",
+        "jobs[0].period: '0.5 ps' is not a whole number of ps, the finest resolution",
     ),
     "no jobs": ('{"link": {"capacity": "50 Gbps"}, "jobs": []}', "jobs: has too few entries: got 0"),
     "neither link nor fabric": (

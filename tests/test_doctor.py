@@ -31,7 +31,7 @@ def test_people_read_the_same(hocket: Command, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(doctor, "findings", lambda: [lacking])
     outcome = hocket("doctor")
     assert outcome.code == 0
-    assert "testbed (hocket testbed): lacks something" in outcome.out
+    assert "testbed (hocket testbed): not available" in outcome.out
     assert "  missing: iproute2 [Debian]" in outcome.out
 
 
@@ -51,13 +51,13 @@ def test_nics_are_those_with_parameters(tmp_path: Path) -> None:
         dcqcn_nics(tmp_path / "nowhere")
 
 
-def test_without_root_the_nics_part_says_that_it_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_root_the_nics_part_asks_for_root(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused() -> list[str]:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(doctor, "dcqcn_nics", refused)
     (nics,) = (each for each in findings() if each.command == "hocket export")
-    assert "needs root: Permission denied" in nics.missing[0]
+    assert "cannot be read: Permission denied; run as root" in nics.missing[0]
 
 
 def test_shaping_that_fails_says_why() -> None:

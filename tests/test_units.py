@@ -201,7 +201,7 @@ def test_quantities_are_added_and_split_exactly(one: int, other: int, parts: int
     ("build", "said"),
     [
         (lambda: ms(1) - ms(2), "a duration must not be negative: got '-1000000000 ps'"),
-        (lambda: ns(0.001) / 2, "1 ps divided by 2 is not a whole number of ps, the finest that is kept"),
+        (lambda: ns(0.001) / 2, "1 ps divided by 2 is not a whole number of ps, the finest resolution"),
         (lambda: gbps(10**6) * 2, "is above the largest value, 1,000 Tbps"),
         (lambda: mb(float("nan")), "an amount of data is a finite number and a unit"),
         (lambda: seconds(True), "a duration is a finite number and a unit"),

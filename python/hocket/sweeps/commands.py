@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 
 from hocket import options
-from hocket.console import INTERRUPTED, WRONG, err, print_json, print_warnings, progress_bar
+from hocket.console import FAILED, INTERRUPTED, err, print_json, print_warnings, progress_bar
 from hocket.errors import InputError
 
 
@@ -90,4 +90,4 @@ def sweep_command(
         err.print(f"interrupted{kept}")
         raise typer.Exit(INTERRUPTED)
     if swept.failures().height > 0:
-        raise typer.Exit(WRONG)
+        raise typer.Exit(FAILED)
