@@ -105,8 +105,8 @@ def test_compat_replaces_a_file_only_by_force(hocket: Command, plan_file: Path) 
     [
         (("--out", "none/shifted.toml"), "none/shifted.toml: cannot be written: there is no directory none"),
         (("--out", "shifted.yaml"), "shifted.yaml: suffix '.yaml'; a plan is written as .toml or .json"),
-        (("--force",), "--force: is about the plan that --out writes; add --out FILE.toml"),
-        (("--pad",), "--pad: is about the plan that --out writes; add --out FILE.toml"),
+        (("--force",), "--force: applies only to the plan that --out writes; add --out FILE.toml"),
+        (("--pad",), "--pad: applies only to the plan that --out writes; add --out FILE.toml"),
         (("--all",), "halves.json has no [[candidates]]"),
     ],
 )
