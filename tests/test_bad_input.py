@@ -85,7 +85,7 @@ BAD_PLANS = {
     "no jobs": ('{"link": {"capacity": "50 Gbps"}, "jobs": []}', "jobs: has too few entries: got 0"),
     "neither link nor fabric": (
         plan(link=None),
-        "a plan has either a [link] or a [fabric]: got neither",
+        "a plan needs either a [link] or a [fabric]: got neither",
     ),
     "an unknown workload": (
         '{"link": {"capacity": "50 Gbps"}, "jobs": '
@@ -120,11 +120,11 @@ BAD_PLANS = {
     "an unknown congestion control": (
         plan(congestion="cubic"),
         "jobs[0].congestion: must be one of 'pfc-only', 'dcqcn', 'dctcp', 'timely', 'hpcc', 'hpcc-pint', "
-        "'static-window', 'receiver-driven', or a table from one to its parameters: got 'cubic'",
+        "'static-window', 'receiver-driven', or a table that maps one of them to its parameters: got 'cubic'",
     ),
     "two congestion controls": (
         plan(congestion={"dcqcn": {}, "hpcc": {}}),
-        "jobs[0].congestion: must name one congestion control, of pfc-only, dcqcn, ",
+        "jobs[0].congestion: must name exactly one congestion control, of pfc-only, dcqcn, ",
     ),
     "a parameter of no unit": (
         plan(congestion={"dcqcn": {"increase_timer": 125}}),
@@ -170,7 +170,7 @@ BAD_PLANS = {
     ),
     "a path on one link": (
         plan(path=["link"]),
-        "jobs[0].path: names links of a [fabric]; on one [link] there is one way",
+        "jobs[0].path: names links of a [fabric]; on one shared [link] there is only one path",
     ),
     "a buffer below one packet": (
         plan_with(switch={"buffer": "100 B"}),
@@ -237,7 +237,7 @@ BAD_PLANS = {
     ),
     "a change that changes nothing": (
         plan_with(changes=[{"at": "1 ms", "link": "link"}]),
-        "changes[0]: has either down = true or false, or a rate: got neither",
+        "changes[0]: needs either down = true or false, or a rate: got neither",
     ),
     "a change to more than a link's rate": (
         plan_with(changes=[{"at": "1 ms", "link": "link", "rate": "60 Gbps"}]),
@@ -250,7 +250,7 @@ BAD_PLANS = {
                 "jobs": [{"name": "a", "period": "180 ms", "up": [UP], "placement": ["s1", "s2"]}],
             }
         ),
-        "fabric.hosts[0]: 's3' is at the end of no link",
+        "fabric.hosts[0]: 's3' is not at the end of any link",
     ),
     "a list instead of a plan": ("[]", "must be a table of keys: got a list"),
     "an empty file": ("", "is empty; a plan has at least a [link] or [fabric] and one of [[jobs]]"),

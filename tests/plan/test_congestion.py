@@ -88,7 +88,7 @@ def test_presets_differ_where_their_sources_do() -> None:
 def test_each_parameter_says_where_it_is_from() -> None:
     found = sources({"dcqcn": {"preset": "mlx5", "T": "55 us"}})
     assert found["increase_timer_ps"] == "plan"
-    assert found["gain"].startswith("mlx5: what ConnectX NICs are shipped with")
+    assert found["gain"].startswith("mlx5: ConnectX NICs as shipped")
 
 
 def test_credit_starts_with_what_fills_the_way() -> None:
@@ -100,8 +100,8 @@ def test_credit_starts_with_what_fills_the_way() -> None:
     ("written", "said"),
     [
         ("cubic", "must be one of 'pfc-only', 'dcqcn'"),
-        ({}, "must name one congestion control"),
-        ({"dcqcn": {}, "hpcc": {}}, "must name one congestion control"),
+        ({}, "must name exactly one congestion control"),
+        ({"dcqcn": {}, "hpcc": {}}, "must name exactly one congestion control"),
         (3, "must be one of 'pfc-only'"),
     ],
 )

@@ -131,11 +131,11 @@ def test_a_job_whose_phases_only_a_run_shows_has_no_profiles() -> None:
     [
         (
             plan_on(),
-            "fabric: has exactly one of clos, rail, fat_tree, dumbbell, testbed, lingjun, links: got none",
+            "fabric: needs exactly one of clos, rail, fat_tree, dumbbell, testbed, lingjun, links: got none",
         ),
         (
             plan_on(clos=SMALL, testbed="cassini"),
-            "fabric: has exactly one of clos, rail, fat_tree, dumbbell, testbed, lingjun, links: "
+            "fabric: needs exactly one of clos, rail, fat_tree, dumbbell, testbed, lingjun, links: "
             "got clos and testbed",
         ),
         (plan_on(clso=SMALL), "fabric.clso: is not a known key; did you mean 'clos'?"),
@@ -167,7 +167,7 @@ def test_a_job_whose_phases_only_a_run_shows_has_no_profiles() -> None:
             "fabric.fat_tree.gpus_per_server: 8 does not divide the 2 GPUs below each edge switch",
         ),
         (plan_on(testbed="casini"), "fabric.testbed: must be 'cassini': got 'casini'"),
-        (plan_on(clos=SMALL, hosts=["s0:0"]), "fabric.hosts: belongs to links; of clos, hosts are known"),
+        (plan_on(clos=SMALL, hosts=["s0:0"]), "fabric.hosts: belongs to links; the hosts of clos are known"),
         (
             plan_on(clos=SMALL, scale_up=1),
             "fabric.scale_up: must be true, false or a table of rate, delay and payload: got 1",
@@ -178,7 +178,7 @@ def test_a_job_whose_phases_only_a_run_shows_has_no_profiles() -> None:
         ),
         (
             plan_on(testbed="cassini", scale_up=True),
-            "fabric.scale_up: joins GPUs of one server, such as 's0:0' and 's0:1', and no server has several",
+            "fabric.scale_up: joins GPUs of one server, such as 's0:0' and 's0:1', and no server has two",
         ),
         (
             plan_on(

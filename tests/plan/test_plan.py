@@ -182,7 +182,7 @@ def test_a_run_without_an_end_takes_1000_iterations() -> None:
         (shared_link(job(priority=-1)), "jobs[0].priority: -1 is below the smallest, 0"),
         (
             shared_link(job(share={"weighted": 0})),
-            "jobs[0].share: a weight is between 1/64 and 1024: got weighted = 0",
+            "jobs[0].share: a weight must be between 1/64 and 1024: got weighted = 0",
         ),
         (
             shared_link(job(share="unfair")),
@@ -234,10 +234,10 @@ def test_a_run_without_an_end_takes_1000_iterations() -> None:
             shared_link(vgg16(nic="50 Gbps"), link={"capacity": "10 Gbps"}),
             "jobs[0].workload: the demand of 'VGG16', 29 Gbps, is above the link's capacity of 10 Gbps",
         ),
-        ({"jobs": [job()]}, "a plan has either a [link] or a [fabric]: got neither"),
+        ({"jobs": [job()]}, "a plan needs either a [link] or a [fabric]: got neither"),
         (
             two_racks(job(), link={"capacity": "50 Gbps"}),
-            "a plan has either a [link] or a [fabric]: got both",
+            "a plan needs either a [link] or a [fabric]: got both",
         ),
         (
             shared_link(job(), link={"capacity": "50 Gbps", "precision_deg": 0.05}),

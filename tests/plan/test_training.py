@@ -126,12 +126,12 @@ def test_files_are_looked_for_beside_the_plan(tmp_path: Path) -> None:
     [
         (
             trained({}),
-            "jobs[0].training: has exactly one of model, layers, collective, operations, chakra, simai: "
+            "jobs[0].training: needs exactly one of model, layers, collective, operations, chakra, simai: "
             "got none",
         ),
         (
             trained({**ALL_REDUCE, "model": "BERT"}),
-            "jobs[0].training: has exactly one of model, layers, collective, operations, chakra, simai: "
+            "jobs[0].training: needs exactly one of model, layers, collective, operations, chakra, simai: "
             "got model and collective",
         ),
         (
@@ -157,8 +157,8 @@ def test_files_are_looked_for_beside_the_plan(tmp_path: Path) -> None:
         ),
         (
             trained({"simai": "w.txt", "parallel": {"data": 2}}),
-            "jobs[0].training.parallel.data: belongs to model; of simai, there are as many replicas as there "
-            "are GPUs for",
+            "jobs[0].training.parallel.data: belongs to model; with simai, the number of replicas "
+            "follows from the number of GPUs",
         ),
         (trained({"layers": []}), "jobs[0].training.layers: has too few entries: got 0, at least 1 needed"),
         (
@@ -167,11 +167,11 @@ def test_files_are_looked_for_beside_the_plan(tmp_path: Path) -> None:
         ),
         (
             trained({"operations": [{"name": "x"}]}),
-            "jobs[0].training.operations[0]: has either a compute or a collective: got neither",
+            "jobs[0].training.operations[0]: needs either a compute or a collective: got neither",
         ),
         (
             trained({"operations": [{"name": "x", "compute": "1 ms", **ALL_REDUCE}]}),
-            "jobs[0].training.operations[0]: has either a compute or a collective: got both",
+            "jobs[0].training.operations[0]: needs either a compute or a collective: got both",
         ),
         (
             trained({"operations": [{"name": "x", "compute": "1 ms", "bytes": "1 B"}]}),
@@ -231,7 +231,7 @@ def test_files_are_looked_for_beside_the_plan(tmp_path: Path) -> None:
         ),
         (
             trained(ALL_REDUCE, period="1 s"),
-            "jobs[0].period: belongs to a job of phases, and this one has [jobs.training]",
+            "jobs[0].period: belongs to a job with Up phases, and this one has [jobs.training]",
         ),
         (
             trained(ALL_REDUCE, path=["left-right"]),
@@ -268,7 +268,7 @@ def test_all_mistakes_of_a_training_job_are_told_at_once(mistakes: Mistakes) -> 
         trained({**ALL_REDUCE, "gpu": "A100"}, readjust=True, stragglers=[{"rank": 9, "slowdown": 2}])
     )
     assert found == [
-        "jobs[0].readjust: belongs to a job of phases, and this one has [jobs.training]",
+        "jobs[0].readjust: belongs to a job with Up phases, and this one has [jobs.training]",
         "jobs[0].training.gpu: belongs to model, and this job has collective",
         "jobs[0].stragglers[0].rank: 9 is not a rank: the job has 4, counted from 0",
     ]

@@ -239,7 +239,7 @@ def test_a_table_alone_is_no_list_of_tables() -> None:
 def test_more_values_than_have_a_place_are_an_error_of_the_program() -> None:
     link: Any = Link
     job: Any = Job
-    with pytest.raises(TypeError, match="Link takes 1 without a key, capacity: got 2"):
+    with pytest.raises(TypeError, match="Link takes 1 positional argument, capacity: got 2"):
         link("50 Gbps", "500 ns")
     with pytest.raises(TypeError, match="multiple values for keyword argument 'name'"):
         job("a", name="b")
@@ -286,7 +286,7 @@ def test_one_batch_size_is_written_as_a_number() -> None:
 def test_a_share_out_of_range_cannot_be_made() -> None:
     share: Any = Share
     for build, said in (
-        (lambda: Share("weighted", 4096), "a weight is between 1/64 and 1024: got weighted = 4096"),
+        (lambda: Share("weighted", 4096), "a weight must be between 1/64 and 1024: got weighted = 4096"),
         (
             lambda: share("adaptve"),
             "must be \"fair\", { weighted = 2.0 } or { adaptive = 1.0 }: got 'adaptve'",

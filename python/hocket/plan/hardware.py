@@ -1,5 +1,5 @@
-"""How hosts and switches work on the packet engine: the `[host]` and `[switch]` tables of a plan, and their
-defaults with sources.
+"""The `[host]` and `[switch]` tables of a plan: how hosts and switches work on the packet engine, with the
+sources of their defaults.
 """
 
 from collections.abc import Mapping, Sequence
@@ -116,7 +116,7 @@ Scheduling = Annotated[
 
 
 class Marking(Table):
-    """ECN by WRED at ports of one rate; in HPCC-style settings KMIN_MAP, KMAX_MAP and PMAX_MAP."""
+    """ECN marking by WRED at ports of one rate; KMIN_MAP, KMAX_MAP and PMAX_MAP of HPCC-style settings."""
 
     rate_bps: PositiveRateBps = Field(alias="rate")
     minimum_bytes: Bytes = Field(alias="minimum")
@@ -133,7 +133,7 @@ _MARKING = Marking(rate="25 Gbps", minimum="100 kB", maximum="400 kB", probabili
 
 
 class Switch(Table):
-    """Every switch of the fabric."""
+    """The settings of every switch of the fabric."""
 
     buffer_bytes: Annotated[int, *size_within(1_000, _LARGEST_BUFFER)] = default(
         parse_bytes("32 MB"), f"{_HPCC}: 32 MB shared by all ports", "buffer"
@@ -192,7 +192,7 @@ class Switch(Table):
 
 
 class Host(Table):
-    """Every host of the fabric."""
+    """The settings of every host of the fabric."""
 
     @model_validator(mode="before")
     @classmethod
@@ -209,9 +209,9 @@ class Host(Table):
         parse_duration("4 us"), "mlx5: np_min_time_between_cnps is 4 µs", "cnp_interval"
     )
     cnp_priority: Annotated[StrictInt, Field(ge=0, le=PRIORITIES - 1)] = default(
-        7, "Hocket: the last class is theirs alone; whichever they have goes before all others"
+        7, "Hocket: the last class, for CNPs alone; whichever it is goes before all others"
     )
-    pause_holds_acks: StrictBool = default(True, "Hocket: acknowledgements are of the class that is paused")
+    pause_holds_acks: StrictBool = default(True, "Hocket: acknowledgements belong to the paused class")
     retransmit_timeout_ps: PositiveDurationPs = default(
         parse_duration("4 ms"), "InfiniBand: 4.096 µs × 2^10, rounded", "retransmit_timeout"
     )

@@ -1,4 +1,4 @@
-"""Files of tables, a plan from one of them or from tables in memory, and its JSON Schema."""
+"""Reads TOML and JSON files, and plans from a file or from tables in memory; the JSON Schema of plans."""
 
 import json
 import tomllib
@@ -24,22 +24,22 @@ MAX_FILE_BYTES = 16_000_000
 """The largest plan that is read: a hundred times what a plan of a thousand jobs needs."""
 
 STANDARD_INPUT = Path("/dev/stdin")
-"""Where programs find their standard input as a file; relative paths in it start where the program runs."""
+"""Standard input as a file; relative paths in a plan from it are relative to the current directory."""
 
 _OF_A_PLAN = "a plan has at least a [link] or [fabric] and one of [[jobs]]"
 
 
 @dataclass(frozen=True)
 class TablesFile:
-    """What a file holds, not checked yet."""
+    """The contents of a file, not checked yet."""
 
     tables: object
     source: str
-    """What messages call it."""
+    """The name of the file in messages."""
     directory: Path
-    """Where relative paths in it start."""
+    """The directory that relative paths in it start from."""
     lines: Lines | None
-    """Where its keys are; `None` of JSON."""
+    """The lines of its keys; `None` for JSON."""
 
 
 def load_plan(path: str | Path) -> Plan:
@@ -52,10 +52,10 @@ def load_plan(path: str | Path) -> Plan:
 
 
 def read_tables(path: str | Path, holds: str = _OF_A_PLAN) -> TablesFile:
-    """What the file at `path` holds: JSON if its name ends in `.json`, TOML if in `.toml`; of another name,
-    JSON if it begins with a brace, as no TOML does.
+    """The tables in the file at `path`: JSON if its name ends in `.json`, TOML if in `.toml`; with another
+    name, JSON if it begins with a brace, which TOML cannot.
 
-    Raises `InputError` if it cannot be read or is neither; of an empty file it says what one `holds`.
+    Raises `InputError` if it cannot be read or is neither; for an empty file, the message ends in `holds`.
     """
     path = Path(path)
     text = _read(path, holds)
@@ -74,10 +74,10 @@ def read_tables(path: str | Path, holds: str = _OF_A_PLAN) -> TablesFile:
 def parse_plan(
     tables: object, source: str = "plan", directory: str | Path = "", lines: Lines | None = None
 ) -> Plan:
-    """The plan in `tables`, as TOML or JSON readers return them; `source` names it in errors, and `lines` the
-    line of each key.
+    """The plan in `tables`, as TOML or JSON readers return them; error messages begin with `source`, and with
+    `lines` also name the line of the key.
 
-    Relative paths in it start from `directory`: from where the program runs, if that is not given.
+    Relative paths in it start from `directory`, by default the current one.
 
     Raises `InputError`, one line per mistake.
 
@@ -100,7 +100,7 @@ def parse_as(
     directory: str | Path,
     lines: Lines | None = None,
 ) -> AnyTable:
-    """What `tables` hold as a file of this `kind`: a plan, or a trace of jobs.
+    """The content of `tables` as a file of this `kind`: a plan, or a trace of jobs.
 
     Raises `InputError`, one line per mistake, each beginning with `source` and, with `lines`, the line.
     """
@@ -126,7 +126,7 @@ def schema_of(kind: type[Table]) -> dict[str, Any]:
     schema = kind.model_json_schema(by_alias=True, mode="validation")
     for table in (schema, *schema["$defs"].values()):
         for key in table.get("properties", {}).values():
-            # Inside, quantities are whole numbers; what a plan spells is text.
+            # Defaults are held as integers, in ps, bits per second or bytes, but a plan writes them as text.
             if key.get("type") == "string" and not isinstance(key.get("default", ""), str):
                 del key["default"]
             if isinstance(key.get("default"), dict):
@@ -162,9 +162,9 @@ def _read_toml(text: str) -> object:
 
 
 def read_json(text: str) -> object:
-    """What `text` holds as strict JSON: no key twice in a table, no number that is not finite.
+    """Reads `text` as strict JSON: no key twice in a table, only finite numbers.
 
-    Raises `InputError`, and `RecursionError` where it is nested too deeply.
+    Raises `InputError`, and `RecursionError` if it is nested too deeply.
     """
 
     def constant(name: str) -> float:
