@@ -40,8 +40,8 @@ def test_an_axis_is_a_key_and_its_values(text: str, key: str, values: tuple[obje
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("seed", "'seed' is not an axis; one is written KEY=V1,V2,…"),
-        ("=1", "'' is not a key; one is written as in"),
+        ("seed", "'seed' is not an axis; write it as KEY=V1,V2,…"),
+        ("=1", "'' is not a key; write it as"),
         ("jobs[0=1", r"'jobs\[0' is not a key"),
         ("jobs..name=1", "is not a key"),
         ("seed=1,2,1", "seed: has the value 1 twice"),

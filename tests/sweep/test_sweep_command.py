@@ -140,7 +140,7 @@ def test_ctrl_c_is_exit_code_130_after_what_was_finished(
         outcome = hocket("sweep", plan, "--set", "seed=1..3", "--out", "out")
     assert outcome.code == 130
     assert "1 of 3 runs complete, 2 not run; 0 from the cache" in outcome.out
-    assert "interrupted; what was finished is kept, and need not run again" in outcome.err
+    assert "interrupted; finished runs are cached and need not run again" in outcome.err
     assert Run.read(tmp_path / "out").interrupted
     assert "3 of 3 runs complete; 1 from the cache" in hocket("sweep", plan, "--set", "seed=1..3").out
 
@@ -159,7 +159,7 @@ def test_a_study_is_no_plan(hocket: Command) -> None:
         (["--set", "jobs.*.jitter=2"], "with jobs.*.jitter = 2: jobs[0].jitter: 2 is above the largest, 1"),
         (["--set", "jobs.*.jitter"], "'jobs.*.jitter' is not an axis"),
         (["--seeds", "0"], "seeds: a sweep has 1 to 100,000 of them: got 0"),
-        (["--no-cache", "--cache", "x"], "--no-cache: is the opposite of --cache"),
+        (["--no-cache", "--cache", "x"], "--no-cache: contradicts --cache"),
         (["--keep-runs"], "keep_runs: needs a directory"),
     ],
 )
