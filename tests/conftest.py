@@ -1,4 +1,4 @@
-"""Ways to run the command line from a test: in this process, which is quick, and as a user does."""
+"""Runs the command line from a test: in this process, which is quick, or in its own, as a user does."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def _ctrl_c_is_heeded() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class CommandResult:
-    """What a command left: its exit code and what it printed."""
+    """The result of a command: its exit code and output."""
 
     code: int
     out: str
@@ -249,7 +249,7 @@ def _training_run(
                 "jobs": {"dlrm": {"policy": {"value": policy, "source": "plan"}}},
             },
         }
-    # As the engines count.
+    # Counted as the engines do.
     return Run(
         {name: table.cast({selectors.integer(): pl.UInt64}) for name, table in tables.items()}, manifest
     )

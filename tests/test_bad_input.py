@@ -1,4 +1,4 @@
-"""What a user gets wrong ends in one message that names the file, the key, the value and the limit, and in
+"""Every invalid input ends in one message that names the file, the key, the value and the limit, and in
 exit code 2; never in a traceback or a panic.
 """
 
@@ -261,7 +261,7 @@ BAD_PLANS = {
 
 
 def assert_is_one_clear_error(outcome: Any, *said: object) -> None:
-    """Exit code 2, nothing printed as a result, and one message that says all of `said`."""
+    """Exit code 2, no result printed, and one message that contains all of `said`."""
     assert outcome.code == 2, outcome
     assert outcome.out == ""
     message = " ".join(outcome.err.split())
@@ -305,7 +305,7 @@ def test_a_bad_toml_plan_is_one_message_with_the_file(
 @pytest.mark.parametrize(
     "content", [bytes(range(256)) * 40, b"\x00" * 1000, b"\x89PNG\r\n\x1a\n\x00\x00", b""], ids=len
 )
-def test_binary_garbage_and_emptiness_are_refused_by_file(
+def test_binary_garbage_and_empty_files_are_refused_by_name(
     hocket: Command, tmp_path: Path, command: str, content: bytes
 ) -> None:
     path = tmp_path / "garbage"
@@ -317,7 +317,7 @@ def test_binary_garbage_and_emptiness_are_refused_by_file(
 def test_a_directory_a_missing_file_and_one_that_cannot_be_read_are_refused_by_file(
     hocket: Command, tmp_path: Path, command: str
 ) -> None:
-    # Reading one's own memory at address 0 fails for everyone, root too.
+    # Reading its own memory at address 0 fails for any process, even as root.
     for path in (tmp_path, tmp_path / "missing.toml", Path("/proc/self/mem")):
         assert_is_one_clear_error(hocket(command, path), path)
 
@@ -353,13 +353,11 @@ def test_a_precision_outside_its_limits_is_refused(
         ("dance",),
     ],
 )
-def test_arguments_that_are_not_understood_end_with_2(
-    hocket: Command, good: Path, arguments: list[str]
-) -> None:
+def test_invalid_arguments_exit_with_2(hocket: Command, good: Path, arguments: list[str]) -> None:
     assert_is_one_clear_error(hocket(*arguments), "Usage: hocket")
 
 
-def test_a_figure_of_an_unknown_kind_is_refused_before_the_work(hocket: Command, good: Path) -> None:
+def test_an_unknown_figure_format_is_refused_before_any_work(hocket: Command, good: Path) -> None:
     outcome = hocket("compat", good, "--figure", "circles.bmp")
     assert_is_one_clear_error(outcome, "circles.bmp: a figure is one of .svg, .png, .pdf: got '.bmp'")
 
@@ -378,7 +376,7 @@ def test_an_unknown_candidate_is_refused_by_name(hocket: Command, good: Path) ->
     assert_is_one_clear_error(outcome, good, "there is no candidate 'c1'; known: none")
 
 
-def test_what_only_the_engine_can_refuse_names_the_file_and_the_job(hocket: Command, tmp_path: Path) -> None:
+def test_errors_found_only_by_the_engine_name_the_file_and_the_job(hocket: Command, tmp_path: Path) -> None:
     longest = "9223372036854775807 ps"
     path = tmp_path / "for ever.json"
     path.write_text(plan(period=longest, up=[{**UP, "duration": longest}]), encoding="utf-8")
@@ -402,7 +400,7 @@ def test_what_only_the_engine_can_refuse_names_the_file_and_the_job(hocket: Comm
         ({}, {"switch": {"buffer": "20 kB"}}, ("buffer of switch", "20000 bytes")),
     ],
 )
-def test_what_only_the_packet_engine_can_refuse_names_the_file_and_the_limit(
+def test_errors_found_only_by_the_packet_engine_name_the_file_and_the_limit(
     hocket: Command, tmp_path: Path, changes: Tables, tables: Tables, said: tuple[str, ...]
 ) -> None:
     path = tmp_path / "packets.json"
@@ -410,7 +408,7 @@ def test_what_only_the_packet_engine_can_refuse_names_the_file_and_the_limit(
     assert_is_one_clear_error(hocket("run", path, "--engine", "packet"), path, *said)
 
 
-def test_an_unknown_engine_and_one_for_a_study_are_refused(hocket: Command, good: Path) -> None:
+def test_an_unknown_engine_and_an_engine_for_a_study_are_refused(hocket: Command, good: Path) -> None:
     assert_is_one_clear_error(hocket("run", good, "--engine", "photon"), "'photon' is not one of")
     study = good.with_name("config.txt")
     study.write_text("CC_MODE 1\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Runs side by side: what they measured, what differs in what was asked, and what cannot be compared."""
+"""Runs side by side: what they measured, how their plans differ, and what cannot be compared."""
 
 import copy
 import json
@@ -24,7 +24,7 @@ def asked(run: Run, **manifest: object) -> Run:
     return Run(run.tables, {**copy.deepcopy(run.manifest), **manifest})
 
 
-def test_ratios_are_to_the_first_run(training_run: TrainingRun) -> None:
+def test_ratios_are_relative_to_the_first_run(training_run: TrainingRun) -> None:
     runs = {"ring": training_run(all_reduce_ms=4), "tree": training_run(all_reduce_ms=9, algorithm="tree")}
     comparison = compare(runs)
     jobs = comparison.jobs.select("job", "run", "ratio").rows()
@@ -36,7 +36,7 @@ def test_ratios_are_to_the_first_run(training_run: TrainingRun) -> None:
     assert comparison.notes == ()
 
 
-def test_rows_of_one_job_stand_together_in_the_order_of_the_runs(training_run: TrainingRun) -> None:
+def test_rows_of_one_job_are_together_in_the_order_of_the_runs(training_run: TrainingRun) -> None:
     def two_jobs(run: Run) -> Run:
         jobs = run.tables["jobs"]
         return Run(
@@ -58,7 +58,7 @@ def test_a_job_that_the_first_run_does_not_have_has_no_ratio(training_run: Train
     assert comparison.jobs.select("job", "run", "ratio").rows() == [("dlrm", "a", 1.0), ("bert", "b", None)]
 
 
-def test_only_differing_keys_of_plans_are_told(training_run: TrainingRun) -> None:
+def test_only_keys_of_plans_that_differ_are_reported(training_run: TrainingRun) -> None:
     runs = {"a": training_run(policy="dcqcn"), "b": training_run(policy="hpcc")}
     assert differences(runs) == [Difference("jobs[dlrm].congestion", ("dcqcn", "hpcc"))]
 
@@ -101,7 +101,7 @@ def test_settings_of_a_congestion_control_are_compared_with_others_of_its_kind(
     ]
 
 
-def test_where_defaults_are_from_and_what_follows_from_others_is_no_difference(
+def test_sources_of_defaults_and_derived_values_are_no_difference(
     training_run: TrainingRun,
 ) -> None:
     plan = training_run().manifest["plan"]
@@ -126,7 +126,7 @@ def test_parameters_differ_where_runs_of_one_policy_disagree(training_run: Train
     assert found == [Difference("parameters.jobs.dlrm.timer_ps", ("125", "100", None))]
 
 
-def test_what_keeps_runs_from_being_compared_is_said(training_run: TrainingRun) -> None:
+def test_reasons_against_comparing_runs_are_reported(training_run: TrainingRun) -> None:
     failed = asked(training_run(), status="failed", failure="a packet was lost", simulated_s=0.002)
     bare = Run({}, {"status": "interrupted"})
     notes = compare({"packet": failed, "flow": training_run(engine="flow"), "bare": bare}).notes
@@ -166,7 +166,9 @@ def test_measurements_are_written_as_csv_or_parquet(training_run: TrainingRun, t
         write_measurements(comparison, tmp_path / "all.csv" / "all.csv")
 
 
-def test_runs_are_named_by_what_tells_their_paths_apart(training_run: TrainingRun, tmp_path: Path) -> None:
+def test_runs_are_named_by_the_parts_in_which_their_paths_differ(
+    training_run: TrainingRun, tmp_path: Path
+) -> None:
     for name in ("monday/dcqcn", "tuesday/dcqcn", "hpcc"):
         training_run().write(tmp_path / name)
     found = read_runs([tmp_path / "monday" / "dcqcn", tmp_path / "tuesday" / "dcqcn", tmp_path / "hpcc"])
@@ -175,7 +177,9 @@ def test_runs_are_named_by_what_tells_their_paths_apart(training_run: TrainingRu
         read_runs([tmp_path / "hpcc", tmp_path / "monday" / ".." / "hpcc"])
 
 
-def test_what_is_no_run_is_refused(hocket: Command, training_run: TrainingRun, tmp_path: Path) -> None:
+def test_invalid_arguments_of_compare_are_refused(
+    hocket: Command, training_run: TrainingRun, tmp_path: Path
+) -> None:
     training_run().write(tmp_path / "one")
     (tmp_path / "empty").mkdir()
     outcome = hocket("compare", "one", "empty")
@@ -213,7 +217,7 @@ def test_compare_as_json_is_valid_and_complete(
     assert json.loads(json.dumps(answer, allow_nan=False)) == answer
 
 
-def test_many_collectives_are_cut_to_those_that_take_the_most_time(
+def test_of_many_collectives_only_the_longest_are_printed(
     hocket: Command, training_run: TrainingRun, tmp_path: Path
 ) -> None:
     run = training_run()
@@ -229,7 +233,7 @@ def test_many_collectives_are_cut_to_those_that_take_the_most_time(
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_runs_that_lack_any_tables_or_entries_of_their_manifests_are_compared_as_far_as_they_go(
+def test_runs_with_missing_tables_or_manifest_entries_are_compared_as_far_as_possible(
     training_run: TrainingRun, data: st.DataObject
 ) -> None:
     def some(engine: str) -> Run:

@@ -1,4 +1,4 @@
-"""`hocket doctor`: what of the live parts a machine can do."""
+"""`hocket doctor`: the live features that a machine supports."""
 
 import shutil
 from collections.abc import Callable
@@ -26,7 +26,7 @@ def test_every_part_either_works_or_says_what_is_missing(hocket: Command) -> Non
         assert each["found"] or each["missing"]
 
 
-def test_people_read_the_same(hocket: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_text_lists_what_is_missing(hocket: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     lacking = doctor.Finding("testbed", "hocket testbed", (), ("iproute2 [Debian]",))
     monkeypatch.setattr(doctor, "findings", lambda: [lacking])
     outcome = hocket("doctor")
@@ -35,7 +35,7 @@ def test_people_read_the_same(hocket: Command, monkeypatch: pytest.MonkeyPatch) 
     assert "  missing: iproute2 [Debian]" in outcome.out
 
 
-def test_devices_are_those_that_linux_shows(tmp_path: Path) -> None:
+def test_devices_are_those_in_sysfs(tmp_path: Path) -> None:
     assert rdma_devices(tmp_path / "infiniband") == []
     for name in ("mlx5_1", "mlx5_0"):
         (tmp_path / "infiniband" / name).mkdir(parents=True)
@@ -66,7 +66,7 @@ def test_shaping_that_fails_says_why() -> None:
     assert str(shaping_missing(("sh", "-c", "echo Unknown qdisc >&2; exit 2"))).endswith("Unknown qdisc")
 
 
-def test_a_namespace_that_was_tried_is_gone() -> None:
+def test_the_namespace_of_the_check_is_removed() -> None:
     namespaces = Path("/proc/self/ns/net").readlink()
     assert findings()
     assert Path("/proc/self/ns/net").readlink() == namespaces

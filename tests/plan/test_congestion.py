@@ -1,4 +1,4 @@
-"""Congestion controls as plans spell them, and what a flow is governed by in the end."""
+"""Congestion controls in plans, and the parameters that flows get from them."""
 
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,13 @@ GBPS = 10**9
 
 
 def governed(written: object, line_rate_bps: int = 100 * GBPS) -> dict[str, Any]:
-    """All parameters of `written` on a way that 50 kB fill."""
+    """All parameters of `written` on a path that 50 kB fill."""
     parameters = Congestion.model_validate(written).parameters(line_rate_bps, 50_000)
     return {each.name: each.value for each in parameters}
 
 
 def sources(written: object) -> dict[str, str]:
-    """Where each parameter is from."""
+    """The source of each parameter."""
     return {
         each.name: each.source for each in Congestion.model_validate(written).parameters(100 * GBPS, 50_000)
     }
@@ -29,7 +29,7 @@ def sources(written: object) -> dict[str, str]:
     "policy",
     ["pfc-only", "dcqcn", "dctcp", "timely", "hpcc", "hpcc-pint", "static-window", "receiver-driven"],
 )
-def test_a_name_alone_is_that_control_with_what_is_recommended(policy: str) -> None:
+def test_a_name_alone_is_that_control_with_the_recommended_preset(policy: str) -> None:
     assert governed(policy)["policy"] == policy
     assert governed(policy) == governed({policy: {}})
 
@@ -72,7 +72,7 @@ def test_the_spellings_of_the_other_controls() -> None:
     assert governed({"hpcc-pint": {"PINT_LOG_BASE": 1.1}})["log_base"] == 1.1
 
 
-def test_presets_differ_where_their_sources_do() -> None:
+def test_presets_differ_where_their_sources_differ() -> None:
     def dcqcn(preset: str, **given: object) -> dict[str, Any]:
         return governed({"dcqcn": {"preset": preset, **given}})
 
@@ -85,13 +85,13 @@ def test_presets_differ_where_their_sources_do() -> None:
     assert governed("dcqcn", 400 * GBPS)["additive_increase_bps"] == 80 * 10**6
 
 
-def test_each_parameter_says_where_it_is_from() -> None:
+def test_each_parameter_has_its_source() -> None:
     found = sources({"dcqcn": {"preset": "mlx5", "T": "55 us"}})
     assert found["increase_timer_ps"] == "plan"
     assert found["gain"].startswith("mlx5: ConnectX NICs as shipped")
 
 
-def test_credit_starts_with_what_fills_the_way() -> None:
+def test_credit_starts_with_the_bytes_that_fill_the_path() -> None:
     assert governed("receiver-driven")["unsolicited_bytes"] == 50_000
     assert governed({"receiver-driven": {"unsolicited": "0 B"}})["unsolicited_bytes"] == 0
 
@@ -105,7 +105,7 @@ def test_credit_starts_with_what_fills_the_way() -> None:
         (3, "must be one of 'pfc-only'"),
     ],
 )
-def test_what_is_no_congestion_control_is_refused(written: object, said: str) -> None:
+def test_an_unknown_congestion_control_is_refused(written: object, said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         Congestion.model_validate(written)
 

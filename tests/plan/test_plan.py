@@ -1,4 +1,4 @@
-"""Plans: what is read, and that each mistake is one line naming file, key, value and limit."""
+"""Plans: how they are read, and that each error is one line naming file, key, value and limit."""
 
 import json
 import re
@@ -54,7 +54,7 @@ def test_every_shipped_example_is_a_plan(path: Path) -> None:
     assert all(each.training or each.profiles()[0].period_ps > 0 for each in plan.jobs)
 
 
-def test_an_explicit_job_is_held_in_picoseconds_and_bits_per_second_in_order_of_start() -> None:
+def test_up_phases_are_held_in_picoseconds_and_bits_per_second_in_order_of_start() -> None:
     up = [phase("100 ms", "10 ms", "5 Gbps"), phase()]
     (found,) = parse_plan(shared_link(job(up=up))).jobs[0].profiles()
     assert found.period_ps == 180 * MS
@@ -69,7 +69,7 @@ def test_a_list_of_batch_sizes_gives_a_profile_each() -> None:
     assert [each.period_ps for each in found] == [270 * MS, 274 * MS]
 
 
-def test_a_placed_workload_has_as_many_workers_as_hosts() -> None:
+def test_a_placed_workload_has_one_worker_per_host() -> None:
     plan = parse_plan(two_racks(vgg16(workers=None, placement=["s1", "s3"])))
     assert plan.jobs[0].worker_count() == 2
     assert plan.jobs[0].profiles()[0].period_ps == 274 * MS
@@ -87,14 +87,14 @@ def test_a_share_is_fair_weighted_or_adaptive(written: object, read: Share) -> N
     assert parse_plan(shared_link(job(share=written))).jobs[0].share == read
 
 
-def test_the_precision_is_of_compat_then_of_the_link_then_0_for_all_shifts() -> None:
+def test_the_precision_comes_from_compat_then_from_the_link_then_is_0_for_all_shifts() -> None:
     link = {"capacity": "50 Gbps", "precision_deg": 10}
     assert parse_plan(shared_link(job())).precision_deg == 0
     assert parse_plan(shared_link(job(), link=link)).precision_deg == 10
     assert parse_plan(shared_link(job(), compat={"precision_deg": 2.5})).precision_deg == 2.5
 
 
-def test_what_the_packet_engine_reads_has_defaults_and_is_written_as_it_is_read() -> None:
+def test_keys_of_the_packet_engine_have_defaults_and_are_written_as_they_are_read() -> None:
     plan = parse_plan(shared_link(job()))
     assert (plan.run.engine, plan.jobs[0].congestion, plan.jobs[0].path) == ("flow", None, "ecmp")
     written: Tables = {
@@ -115,7 +115,7 @@ def test_what_the_packet_engine_reads_has_defaults_and_is_written_as_it_is_read(
     assert resolved["changes"] == written["changes"]
 
 
-def test_hosts_of_several_links_are_those_that_the_fabric_names(mistakes: Mistakes) -> None:
+def test_nodes_with_several_links_are_hosts_if_the_fabric_names_them(mistakes: Mistakes) -> None:
     ends = [("s1", "t1"), ("s1", "t2"), ("s2", "t1"), ("s2", "t2")]
     links = [
         {"ends": list(pair), "rate": rate}
@@ -290,7 +290,7 @@ def test_a_mistake_names_its_key_value_and_limit(tables: object, line: str, mist
     assert any(found.startswith(line) for found in mistakes(tables)), mistakes(tables)
 
 
-def test_all_mistakes_are_told_at_once_and_invalid_entries_are_not_counted_as_missing(
+def test_all_errors_are_reported_together_and_invalid_entries_do_not_count_as_missing(
     mistakes: Mistakes,
 ) -> None:
     assert mistakes(shared_link(job(period="1"), job(name="b", arrival="2"))) == [
@@ -299,7 +299,7 @@ def test_all_mistakes_are_told_at_once_and_invalid_entries_are_not_counted_as_mi
     ]
 
 
-def test_links_of_the_same_ends_need_names(mistakes: Mistakes) -> None:
+def test_parallel_links_need_names(mistakes: Mistakes) -> None:
     tables = two_racks(job(placement=["s1"]))
     tables["fabric"]["links"] += [
         {"ends": ["t1", "t2"], "rate": "1 Gbps"},
@@ -311,7 +311,7 @@ def test_links_of_the_same_ends_need_names(mistakes: Mistakes) -> None:
     ]
 
 
-def test_many_mistakes_end_in_their_count(mistakes: Mistakes) -> None:
+def test_beyond_twenty_errors_the_rest_are_counted(mistakes: Mistakes) -> None:
     found = mistakes(shared_link(*(job(name=f"j{number}", jitter=9) for number in range(100))))
     assert len(found) == 21
     assert found[-1] == "and 80 more mistakes"
@@ -347,13 +347,13 @@ def test_a_file_that_cannot_be_a_plan_is_refused_by_name(
     assert message in str(refused.value)
 
 
-def test_a_file_that_is_not_there_or_a_folder_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_missing_file_or_a_directory_is_refused_by_name(tmp_path: Path) -> None:
     for path in (tmp_path / "missing.toml", tmp_path, f"{tmp_path}/\0.toml"):
         with pytest.raises(InputError, match="cannot be read"):
             load_plan(path)
 
 
-def test_json_and_toml_read_alike(tmp_path: Path) -> None:
+def test_json_and_toml_give_the_same_plan(tmp_path: Path) -> None:
     tables = shared_link(job(), vgg16())
     (tmp_path / "a.json").write_text(json.dumps(tables), encoding="utf-8-sig")
     toml = """
@@ -405,7 +405,7 @@ def test_the_schema_names_the_keys_as_they_are_written() -> None:
     assert schema["$defs"]["Up"]["properties"]["rate"]["type"] == "string"
 
 
-def test_the_schema_knows_where_one_stands_for_a_list_and_true_for_a_table() -> None:
+def test_the_schema_allows_one_item_for_a_list_and_true_for_a_table() -> None:
     tables = plan_schema()["$defs"]
     one, several = tables["Collectives"]["properties"]["all_reduce"]["anyOf"]
     assert one["enum"] == several["items"]["enum"] == ["ring", "tree", "halving-doubling", "direct"]

@@ -175,8 +175,8 @@ def with_dynamic(**keys: Any) -> dict[str, Any]:
         ({"jobs": [JOB]}, "trace: fabric: is missing"),
         (
             {**with_job(), "fabric": {"testbed": "cassini", "clos": {"racks": 2}}},
-            "trace: fabric: has exactly one of clos, rail, fat_tree, dumbbell, testbed, lingjun, links: got "
-            "clos and testbed",
+            "trace: fabric: needs exactly one of clos, rail, fat_tree, dumbbell, testbed, lingjun, links: "
+            "got clos and testbed",
         ),
         (
             {
