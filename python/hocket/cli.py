@@ -172,8 +172,8 @@ def _print_defect(error: BaseException) -> None:
     )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         from hocket.version import version_text
 
         out.print(f"hocket {version_text()}")

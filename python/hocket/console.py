@@ -87,12 +87,12 @@ def word_on_ctrl_c(kept: str) -> Iterator[None]:
         yield
         return
 
-    def say(number: int, frame: FrameType | None) -> None:
+    def print_and_interrupt(number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         err.print(f"interrupted: {kept}; Ctrl-C again ends without it")
         signal.default_int_handler(number, frame)
 
-    signal.signal(signal.SIGINT, say)
+    signal.signal(signal.SIGINT, print_and_interrupt)
     try:
         yield
     finally:

@@ -40,9 +40,9 @@ def _drawable(path: Path | None) -> Path | None:
     return in_a_directory(path)
 
 
-def figure(does: str) -> Any:
+def figure(help_text: str) -> Any:
     """`--figure FILE`: draws the result."""
-    return typer.Option("--figure", metavar="FILE.svg|png", callback=_drawable, help=does)
+    return typer.Option("--figure", metavar="FILE.svg|png", callback=_drawable, help=help_text)
 
 
 def save_figure(figure: "Figure", path: Path) -> None:
@@ -61,41 +61,41 @@ def _from_standard_input(path: Path | None) -> Path | None:
     return path
 
 
-def file(does: str, metavar: str | None = None) -> Any:
+def file(help_text: str, metavar: str | None = None) -> Any:
     """A plan or a trace that a command reads; `-` is standard input."""
     return typer.Argument(
-        metavar=metavar, callback=_from_standard_input, help=f"{does}; - for standard input."
+        metavar=metavar, callback=_from_standard_input, help=f"{help_text}; - for standard input."
     )
 
 
-def out_directory(does: str) -> Any:
+def out_directory(help_text: str) -> Any:
     """`--out DIR`: where a result of several files is written."""
-    return typer.Option("--out", metavar="DIR", callback=in_a_directory, help=does)
+    return typer.Option("--out", metavar="DIR", callback=in_a_directory, help=help_text)
 
 
-def out_file(kinds: str, does: str) -> Any:
+def out_file(kinds: str, help_text: str) -> Any:
     """`--out FILE`: where a result of one file is written."""
-    return typer.Option("--out", metavar=kinds, callback=in_a_directory, help=does)
+    return typer.Option("--out", metavar=kinds, callback=in_a_directory, help=help_text)
 
 
-def seconds(does: str) -> Any:
+def seconds(help_text: str) -> Any:
     """`--seconds N`: how long a command runs, in real time."""
-    return typer.Option("--seconds", metavar="N", help=does)
+    return typer.Option("--seconds", metavar="N", help=help_text)
 
 
-def interval(does: str) -> Any:
+def interval(help_text: str) -> Any:
     """`--interval TIME`: the time between two readings."""
-    return typer.Option("--interval", metavar="TIME", help=does)
+    return typer.Option("--interval", metavar="TIME", help=help_text)
 
 
-def service(does: str) -> Any:
+def service(help_text: str) -> Any:
     """`--service URL`: the service that hands out slots."""
-    return typer.Option("--service", metavar="URL", help=does)
+    return typer.Option("--service", metavar="URL", help=help_text)
 
 
-def _print_wide(asked: bool) -> bool:
-    out.wide = asked
-    return asked
+def _print_wide(wide: bool) -> bool:
+    out.wide = wide
+    return wide
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]

@@ -304,9 +304,9 @@ def compatibility(
     }
     with located(source):
         network = build_network(plan)
-        asked = demands(plan, network)
+        demand = demands(plan, network)
         started = time.perf_counter()
-        ranked = solve(plan, network, asked, search)
+        ranked = solve(plan, network, demand, search)
         solve_s = time.perf_counter() - started
         return _best_answer(plan, network, ranked, search, solve_s, every_candidate)
 

@@ -15,7 +15,9 @@ def compat_command(
     plan: Annotated[Path, options.file("Jobs and their link or fabric, as TOML or JSON")],
     precision: Annotated[
         float | None,
-        typer.Option("--precision", metavar="DEGREES", help="Search rotations in steps of this; 0 for all."),
+        typer.Option(
+            "--precision", metavar="DEGREES", help="Search rotations in such steps; 0 searches all."
+        ),
     ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Allow one job at a time, whatever its rate.")

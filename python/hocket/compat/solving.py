@@ -216,14 +216,14 @@ def _with_link_scores(
     """
     links = []
     for link, (jobs, score) in scored.items():
-        asked = [demand.on_link(job, link, found.given[job]) for job in jobs]
-        on_it = tuple(on_circle(asked, [found.fitted["periods_ps"][job] for job in jobs]))
+        profiles = [demand.on_link(job, link, found.given[job]) for job in jobs]
+        circular = tuple(on_circle(profiles, [found.fitted["periods_ps"][job] for job in jobs]))
         name, capacity_bps = network.links[link]
         if score is None or any((job, link) in demand.link_profiles for job in jobs):
             shifts_ps = [found.shifts_ps[job] for job in jobs]
-            score = _hocket.score(capacity_bps, [plain(each) for each in on_it], shifts_ps)
+            score = _hocket.score(capacity_bps, [plain(each) for each in circular], shifts_ps)
         names = tuple(plan.jobs[job].name for job in jobs)
-        links.append(LinkCompatibility(name, capacity_bps, names, on_it, score))
+        links.append(LinkCompatibility(name, capacity_bps, names, circular, score))
     if demand.link_profiles:
         score = _aggregated(plan, [link.score for link in links])
         proven = score >= 1

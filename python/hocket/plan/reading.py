@@ -26,7 +26,7 @@ MAX_FILE_BYTES = 16_000_000
 STANDARD_INPUT = Path("/dev/stdin")
 """Standard input as a file; relative paths in a plan from it are relative to the current directory."""
 
-_OF_A_PLAN = "a plan has at least a [link] or [fabric] and one of [[jobs]]"
+_CONTENTS_OF_A_PLAN = "a plan has at least a [link] or [fabric] and one of [[jobs]]"
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,14 @@ def load_plan(path: str | Path) -> Plan:
     return parse_plan(file.tables, file.source, file.directory, file.lines)
 
 
-def read_tables(path: str | Path, holds: str = _OF_A_PLAN) -> TablesFile:
+def read_tables(path: str | Path, contents: str = _CONTENTS_OF_A_PLAN) -> TablesFile:
     """The tables in the file at `path`: JSON if its name ends in `.json`, TOML if in `.toml`; with another
     name, JSON if it begins with a brace, which TOML cannot.
 
-    Raises `InputError` if it cannot be read or is neither; for an empty file, the message ends in `holds`.
+    Raises `InputError` if it cannot be read or is neither; for an empty file, the message ends in `contents`.
     """
     path = Path(path)
-    text = _read(path, holds)
+    text = _read(path, contents)
     suffix = path.suffix.lower()
     is_json = suffix == ".json" or (suffix != ".toml" and text.lstrip().startswith("{"))
     try:
@@ -134,7 +134,7 @@ def schema_of(kind: type[Table]) -> dict[str, Any]:
     return schema
 
 
-def _read(path: Path, holds: str) -> str:
+def _read(path: Path, contents: str) -> str:
     try:
         with path.open("rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
@@ -150,7 +150,7 @@ def _read(path: Path, holds: str) -> str:
             f"{path}: is not UTF-8 text: byte {error.start} is {content[error.start]:#04x}"
         ) from None
     if not text.strip():
-        raise InputError(f"{path}: is empty; {holds}")
+        raise InputError(f"{path}: is empty; {contents}")
     return text
 
 

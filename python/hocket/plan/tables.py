@@ -109,8 +109,7 @@ class PlanTables(Table):
         """The profiles of `job` on an idle network under `placement`, or else under its own placement.
 
         The NIC of a workload of the catalogue has the rate of the one link, or of the slowest NIC of its
-        hosts. A job that neither `placement` nor the job itself places has the placement of the first
-        candidate that does.
+        hosts. A job without either placement has that of the first candidate that places it.
 
         Raises `InputError` as `Job.profiles` does.
         """

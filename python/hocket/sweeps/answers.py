@@ -117,7 +117,7 @@ def table(
     has one.
     """
     errors = [outcome.error if isinstance(outcome, Failure | Refusal) else None for outcome in outcomes]
-    asked = pl.DataFrame(
+    runs = pl.DataFrame(
         [
             pl.Series("combination", range(len(combinations)), pl.Int64),
             *(_column(axis, [each.settings[axis.key] for each in combinations]) for axis in axes),
@@ -126,7 +126,7 @@ def table(
             pl.Series("error", errors, pl.String),
         ]
     )
-    answered = [
+    answers = [
         outcome.jobs.with_columns(
             pl.lit(number, pl.Int64).alias("combination"),
             *(_total(name, value) for name, value in outcome.totals.items()),
@@ -135,8 +135,8 @@ def table(
         if isinstance(outcome, Answer)
     ]
     nothing = pl.DataFrame(schema={"combination": pl.Int64, "job": pl.String})
-    found = pl.concat([nothing, *answered], how="diagonal_relaxed")
-    return asked.join(found, on="combination", how="left", maintain_order="left_right")
+    found = pl.concat([nothing, *answers], how="diagonal_relaxed")
+    return runs.join(found, on="combination", how="left", maintain_order="left_right")
 
 
 def _total(name: str, value: int | float) -> pl.Expr:

@@ -39,7 +39,7 @@ def in_processes(tasks: Sequence[Task], workers: int) -> Generator[tuple[int, Ou
             return
         worker = worker or _Worker.start()
         busy[worker.connection] = (worker, number)
-        worker.ask(task)
+        worker.send(task)
 
     try:
         for _ in range(min(workers, len(tasks))):
@@ -80,7 +80,7 @@ class _Worker:
             )
         return cls(process, ours)
 
-    def ask(self, task: Task) -> None:
+    def send(self, task: Task) -> None:
         # If the worker has died, reading its outcome detects that.
         with suppress(BrokenPipeError):
             self.connection.send(task)
