@@ -36,6 +36,7 @@ def plan_mistakes(plan: PlanTables) -> Iterator[Mistake]:
     if (plan.link is None) == (plan.fabric is None):
         found = "both" if plan.link else "neither"
         yield (), f"a plan needs either a [link] or a [fabric]: got {found}"
+        # All other checks depend on which of them it is.
         return
     if (
         plan.link
@@ -105,6 +106,7 @@ def _job_mistakes(plan: PlanTables, job: Job, path: KeyPath) -> Iterator[Mistake
     if job.first is not None:
         found += phase_mistakes(job.first.up, job.first.period_ps, (*path, "first"))
     yield from found
+    # A profile can be computed only from valid keys.
     if found:
         return
     # On a fabric, the profile of a workload depends on its hosts: `placement_mistakes` checks it.
@@ -159,6 +161,7 @@ def phase_mistakes(up: Sequence[Up], period_ps: int, path: KeyPath) -> Iterator[
     """The errors of Up phases that do not fit in the period or overlap; `path` leads to their table."""
     period = format_duration(period_ps)
     end_ps, before = 0, -1
+    # In order of start, a phase overlaps an earlier one if it starts before the latest end so far.
     for index, phase in sorted(enumerate(up), key=lambda item: item[1].start_ps):
         start, duration = format_duration(phase.start_ps), format_duration(phase.duration_ps)
         if phase.start_ps + phase.duration_ps > period_ps:
@@ -199,6 +202,7 @@ def _workload_mistakes(plan: PlanTables, job: Job, path: KeyPath) -> Iterator[Mi
     for size in job.batch_size or ():
         yield from _refusal((*path, "batch_size"), partial(model.check_batch_size, size))
     yield from _refusal((*path, "strategy"), partial(model.check_strategy, job.strategy))
+    # An unknown strategy is reported above; `check_workers` would report it again.
     if job.strategy is None or job.strategy in model.strategies:
         for where, count in counts.items():
             yield from _refusal(where, partial(model.check_workers, count, job.strategy))

@@ -83,6 +83,7 @@ _SOURCES = {
 }
 
 
+# Of these, the plan's "off" is held as 0 and is `None` in the engine.
 _CAN_BE_OFF = ("byte_counter", "cut_check_ps", "rate_on_first_cnp_bps")
 
 

@@ -104,6 +104,7 @@ def _fewest_for_full_bisection(below: Callable[[Mapping[str, Any]], int]) -> Cal
     """
 
     def fewest(given: dict[str, Any]) -> int:
+        # Without spines there is nothing to connect; a single rack or unit is valid all the same.
         uplinks_bps = max(given["spines"], 1) * given["uplink_bps"]
         needed: int = -(-below(given) * given["nic_bps"] // uplinks_bps)
         return max(needed, 1)
@@ -465,6 +466,7 @@ def fabric_mistakes(fabric: Fabric) -> Iterator[Mistake]:
     if fabric.hosts and fabric.links is None:
         yield ("hosts",), f"belongs to links; the hosts of {given[0]} are known"
     if fabric.shape is not None:
+        # The limit is checked before `topology` builds anything, which for a huge shape would exhaust memory.
         found = [((given[0], *path), text) for path, text in fabric.shape.mistakes()]
         if not found and fabric.shape.cables() > MAX_CABLES:
             found = [((given[0],), f"has {fabric.shape.cables():,} links, above the limit of {MAX_CABLES:,}")]
@@ -491,6 +493,7 @@ def _link_mistakes(fabric: Fabric) -> Iterator[Mistake]:
         label = link.cable().label
         if link.ends[0] == link.ends[1]:
             yield (*path, "ends"), f"{shown(link.ends[0])} is linked to itself"
+        # Paths, changes and tables refer to a link by its label, so labels must be unique.
         if label in labels:
             yield (
                 path,

@@ -46,6 +46,7 @@ from hocket.units import (
 PRIORITIES = 8
 """Classes of traffic on a link: IEEE 802.1Q."""
 
+# The packet engine counts the bytes of a port in 32 bits.
 _LARGEST_BUFFER = 2**32 - 1
 _HPCC = "HPCC, SIGCOMM'19 §5.1"
 _SIMULATOR = "HPCC's simulator (SIGCOMM'19)"

@@ -108,6 +108,7 @@ def _parse_window(value: object) -> str | int:
     value = str(value) if isinstance(value, Quantity) else value
     if isinstance(value, str) and value in WINDOWS:
         return value
+    # Text that begins with a digit is meant as a size, so a mistake in it gets the message of sizes.
     if isinstance(value, str) and value[:1].isdigit():
         found = parse_bytes(value)
         if found == 0:

@@ -87,6 +87,7 @@ class Plan(PlanTables):
         hocket_agent.errors.InputError: jobs[0].up[0].rate: 40 Gbps is above the link's capacity of 30 Gbps
         jobs[1].up[0].rate: 40 Gbps is above the link's capacity of 30 Gbps
         """
+        # The constructor knows of no file, so it takes the current directory for relative paths.
         replaced = self._replaced({"jobs": self.jobs if jobs is None else jobs, **changes})
         replaced._directory = self._directory
         return replaced
@@ -162,6 +163,7 @@ class Plan(PlanTables):
         `defaults` lists every key that was not given, its value and its source.
         """
         written: dict[str, Any] = self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        # It may be given in [link] instead of [compat].
         written["compat"]["precision_deg"] = self.precision_deg
         for job, table in zip(self.jobs, written["jobs"], strict=True):
             if job.training is None:
@@ -194,6 +196,7 @@ def defaults_in(path: KeyPath, table: Table) -> Iterator[dict[str, Any]]:
                 if isinstance(each, Table):
                     yield from defaults_in((*here, index), each)
         extra = field.json_schema_extra
+        # The keys of a table that was not given are listed one by one, above.
         if name not in table.model_fields_set and isinstance(extra, dict) and not isinstance(value, Table):
             yield {"key": spelt(here), "value": written[key], "source": extra["source"]}
 

@@ -137,6 +137,8 @@ def schema_of(kind: type[Table]) -> dict[str, Any]:
 def _read(path: Path, contents: str) -> str:
     try:
         with path.open("rb") as file:
+            # One byte more than the limit shows that a file is too large without reading all of it. A pipe
+            # has no size to check first.
             content = file.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -144,6 +146,7 @@ def _read(path: Path, contents: str) -> str:
     if len(content) > MAX_FILE_BYTES:
         raise InputError(f"{path}: is larger than the limit of {MAX_FILE_BYTES // 1_000_000} MB")
     try:
+        # Some editors begin a UTF-8 file with a byte order mark, which this codec removes.
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
@@ -167,6 +170,7 @@ def read_json(text: str) -> object:
     Raises `InputError`, and `RecursionError` if it is nested too deeply.
     """
 
+    # By default, Python's reader accepts NaN and Infinity, and silently keeps the last of repeated keys.
     def constant(name: str) -> float:
         raise InputError(f"has the number {name}; only finite numbers are allowed")
 

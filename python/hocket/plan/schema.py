@@ -196,6 +196,7 @@ def respelt(given: object, spellings: Mapping[str, Spelling]) -> object:
 
 def integer(value: object, least: int, most: int) -> int:
     """`value` if it is a whole number within limits. Raises `InputError` for anything else."""
+    # In Python, True and False are integers.
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise InputError(f"must be a whole number from {least} to {most}: got {shown(value)}")
     return value
@@ -298,6 +299,7 @@ def directory_of(context: Any) -> Path:
 
 
 def _name(value: object) -> object:
+    # Names are printed in tables and in messages of one line.
     if isinstance(value, str) and not (value.strip() and value.isprintable()):
         raise InputError(f"must be a name of printable characters: got {shown(value)}")
     return value

@@ -297,6 +297,7 @@ def _operation_mistakes(operations: tuple[OperationTable, ...]) -> Iterator[Mist
             if name not in places:
                 hint = names.closest(name)
                 yield (*path, "after", number), f"{shown(name)} is not an operation of the job{hint}"
+            # In a circle some operation always comes too late: the circle itself is the error to report.
             elif places[name] >= index and circle is None:
                 yield (
                     (*path, "after", number),
