@@ -14,6 +14,7 @@ MAX_FILE_BYTES = 512_000_000
 _MOST_MISTAKES_SHOWN = 20
 # Twenty digits hold every 64-bit number; a longer word is out of range anyway, so it is never converted.
 _WHOLE = re.compile(r"[0-9]{1,20}", re.ASCII)
+# The limits on digits and on the exponent keep exact arithmetic cheap.
 _REAL = re.compile(r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,2})?", re.ASCII)
 # The documentation that comes with the simulator puts explanations in braces after values.
 _COMMENT = re.compile(r"\{[^{}]*\}|(?:^|(?<=\s))#.*")

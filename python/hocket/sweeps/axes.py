@@ -184,6 +184,7 @@ def _read(key: str, text: str) -> Sequence[object]:
         if text[0] in "[{\"'":
             raise InputError(f"{key}: {shown(text)} is not a value of TOML") from None
         return [text]
+    # Text with a line break may contain further keys; dates are no values of a plan. Both stay text.
     if list(value) == ["value"] and isinstance(value["value"], bool | int | float | str | list | dict):
         return [value["value"]]
     return [text]

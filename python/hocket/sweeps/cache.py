@@ -53,6 +53,7 @@ class Cache:
             content = self._path(key).read_bytes()
         except OSError:
             return None
+        # The digest covers the key, so that an entry that was moved to another key counts as damaged.
         digest, payload = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
         if hashlib.sha256(key.encode() + payload).digest() != digest:
             return None

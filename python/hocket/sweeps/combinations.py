@@ -76,6 +76,7 @@ class Tables(NamedTuple):
         for key in keys:
             if keys.count(key) > 1:
                 raise InputError(f"{key}: is given as an axis twice")
+        # Counted before any is made: two axes of 100,000 values have 10^10 combinations.
         count = math.prod(len(axis.values) for axis in axes)
         if count > MAX_VALUES:
             raise InputError(f"the axes have {count:,} combinations; the limit is {MAX_VALUES:,}")

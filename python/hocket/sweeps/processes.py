@@ -17,6 +17,7 @@ from typing import Self
 import hocket
 from hocket.sweeps.task import Failure, Outcome, Task
 
+# Workers already keep all processors busy; threads of libraries would only compete with them.
 _ONE_THREAD = dict.fromkeys(
     ("POLARS_MAX_THREADS", "RAYON_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"
 )
@@ -50,6 +51,7 @@ def in_processes(tasks: Sequence[Task], workers: int) -> Generator[tuple[int, Ou
                 worker, number = busy[connection]
                 outcome = worker.outcome()
                 del busy[connection]
+                # A worker that has died is replaced by a new process.
                 start_next(worker if outcome is not None else None)
                 yield number, outcome or Failure(worker.obituary())
     finally:

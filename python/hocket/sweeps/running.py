@@ -97,6 +97,7 @@ def sweep(
     keys = [key_of(task) if isinstance(task, Task) else None for task in tasks]
     # An absolute path, because workers of a cluster run in other directories.
     runs = Path(directory).absolute() / _RUNS if keep_runs and directory is not None else None
+    # Combinations with equal plans have the same key, and so run only once.
     answers = _Answers(
         {key: task for key, task in zip(keys, tasks, strict=True) if isinstance(task, Task) and key},
         _cache(cache),
@@ -188,6 +189,7 @@ class _Answers:
         if not missing:
             return
         tasks = [self._tasks[key] for key in missing]
+        # A process may use fewer processors than the machine has, under `taskset` for example.
         arriving = (
             in_processes(tasks, workers or len(os.sched_getaffinity(0)))
             if ray is None
