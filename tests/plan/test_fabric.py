@@ -140,7 +140,7 @@ def test_a_training_job_whose_phases_only_a_run_shows_has_no_profiles() -> None:
         ),
         (plan_on(clso=SMALL), "fabric.clso: is not a known key; did you mean 'clos'?"),
         (plan_on(clos={}), "fabric.clos.racks: is missing"),
-        (plan_on(clos={"racks": 0}), "fabric.clos.racks: 0 is below the smallest, 1"),
+        (plan_on(clos={"racks": 0}), "fabric.clos.racks: must be at least 1: got 0"),
         (
             plan_on(clos={"racks": 2, "nic": "fast"}),
             "fabric.clos.nic: a rate is a finite number and a unit, such as \"10 Gbps\": got 'fast'",
@@ -219,7 +219,7 @@ def test_a_mistake_names_its_key_value_and_limit(tables: Tables, line: str, mist
 
 def test_errors_that_follow_from_an_invalid_key_are_not_reported(mistakes: Mistakes) -> None:
     assert mistakes(plan_on(clos={"racks": 2, "spines": -1})) == [
-        "fabric.clos.spines: -1 is below the smallest, 0"
+        "fabric.clos.spines: must be at least 0: got -1"
     ]
     assert mistakes(plan_on(benchmark(placement=["x"]), fat_tree={"k": 5})) == [
         "fabric.fat_tree.k: must be even: got 5"

@@ -148,7 +148,7 @@ def test_relative_paths_start_from_the_directory_of_the_plan(tmp_path: Path) -> 
         ),
         (
             trained({"collective": "all-reduce", "bytes": "0 B"}),
-            "jobs[0].training.bytes: '0 B' is below the smallest, 1",
+            "jobs[0].training.bytes: must be at least 1: got '0 B'",
         ),
         (
             trained({"collective": "allreduce", "bytes": "1 B"}),
@@ -227,7 +227,7 @@ def test_relative_paths_start_from_the_directory_of_the_plan(tmp_path: Path) -> 
         ),
         (
             trained(ALL_REDUCE, stragglers=[{"rank": 1, "slowdown": 0.5}]),
-            "jobs[0].stragglers[0].slowdown: 0.5 is below the smallest, 1",
+            "jobs[0].stragglers[0].slowdown: must be at least 1: got 0.5",
         ),
         (
             trained(ALL_REDUCE, period="1 s"),

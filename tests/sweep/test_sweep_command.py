@@ -61,13 +61,13 @@ def test_refused_combinations_are_listed_at_the_end_with_their_reasons(hocket: C
     assert outcome.code == 1
     assert re.match(r"2 of 4 runs complete, 2 refused; ", outcome.out.splitlines()[1])
     assert outcome.err.strip().splitlines() == [
-        f"refused: jobs.*.jitter = 2, seed = {seed}: jobs[{job}].jitter: 2 is above the largest, 1"
+        f"refused: jobs.*.jitter = 2, seed = {seed}: jobs[{job}].jitter: must be at most 1: got 2"
         for seed in (1, 2)
         for job in (0, 1)
     ]
     rows = hocket("sweep", plan, "--set", "jobs.*.jitter=0,2", "--json").json()
     assert [row["status"] for row in rows] == ["complete", "complete", "refused"]
-    assert rows[2]["error"].startswith("jobs[0].jitter: 2 is above the largest, 1")
+    assert rows[2]["error"].startswith("jobs[0].jitter: must be at most 1: got 2")
 
 
 def test_seeds_are_printed_as_one_row_with_their_spread(hocket: Command, plan: Path) -> None:
@@ -156,7 +156,7 @@ def test_a_study_is_refused(hocket: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--set", "jobs.*.jitter=2"], "with jobs.*.jitter = 2: jobs[0].jitter: 2 is above the largest, 1"),
+        (["--set", "jobs.*.jitter=2"], "with jobs.*.jitter = 2: jobs[0].jitter: must be at most 1: got 2"),
         (["--set", "jobs.*.jitter"], "'jobs.*.jitter' is not an axis"),
         (["--seeds", "0"], "seeds: a sweep has 1 to 100,000 of them: got 0"),
         (["--no-cache", "--cache", "x"], "--no-cache: contradicts --cache"),

@@ -306,7 +306,7 @@ class Job(Table):
         >>> job.replace(period="180", jitter=2)
         Traceback (most recent call last):
         hocket_agent.errors.InputError: period: a duration needs a unit such as ms: got '180'
-        jitter: 2 is above the largest, 1
+        jitter: must be at most 1: got 2
         """
         changed = {"name": name or self.name, **changes}
         for key, spelling in IN_SECONDS.items():

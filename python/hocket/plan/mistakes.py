@@ -101,11 +101,11 @@ def _sentence(error: ErrorDetails, context: Mapping[str, Any]) -> str:
         case "greater_than":
             return f"must be above {context['gt']}: got {found}"
         case "greater_than_equal":
-            return f"{found} is below the smallest, {context['ge']}"
+            return f"must be at least {context['ge']}: got {found}"
         case "less_than":
             return f"must be below {context['lt']}: got {found}"
         case "less_than_equal":
-            return f"{found} is above the largest, {context['le']}"
+            return f"must be at most {context['le']}: got {found}"
         case "too_long":
             return f"has more than {context['max_length']} entries: got {_entries(error)}"
         case "too_short":
