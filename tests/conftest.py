@@ -115,7 +115,7 @@ def _training_run(
     status: str = "complete",
 ) -> Run:
     """A job `dlrm`: in each iteration every rank computes `forward` for 1 ms and then `backward` for 2 ms,
-    while an all-reduce of 100 MB, `gradients`, goes on beside `backward` for `all_reduce_ms`.
+    while an all-reduce of 100 MB, `gradients`, runs beside `backward` for `all_reduce_ms`.
     """
     ms = 1e-3
     length_ms = 1 + max(2, all_reduce_ms)

@@ -260,15 +260,15 @@ BAD_PLANS = {
 }
 
 
-def assert_is_one_clear_error(outcome: Any, *said: object) -> None:
-    """Exit code 2, no result printed, and one message that contains all of `said`."""
+def assert_is_one_clear_error(outcome: Any, *texts: object) -> None:
+    """Exit code 2, no result printed, and one message that contains all of `texts`."""
     assert outcome.code == 2, outcome
     assert outcome.out == ""
     message = " ".join(outcome.err.split())
     assert "Traceback" not in message
     assert "panicked" not in message
     assert len(outcome.err) < 2_000, "a message is read by a person"
-    for each in said:
+    for each in texts:
         assert " ".join(str(each).split()) in message
 
 
@@ -385,7 +385,7 @@ def test_errors_found_only_by_the_engine_name_the_file_and_the_job(hocket: Comma
 
 
 @pytest.mark.parametrize(
-    ("changes", "tables", "said"),
+    ("changes", "tables", "texts"),
     [
         (
             {"congestion": {"dcqcn": {"min_rate": "60 Gbps"}}},
@@ -401,11 +401,11 @@ def test_errors_found_only_by_the_engine_name_the_file_and_the_job(hocket: Comma
     ],
 )
 def test_errors_found_only_by_the_packet_engine_name_the_file_and_the_limit(
-    hocket: Command, tmp_path: Path, changes: Tables, tables: Tables, said: tuple[str, ...]
+    hocket: Command, tmp_path: Path, changes: Tables, tables: Tables, texts: tuple[str, ...]
 ) -> None:
     path = tmp_path / "packets.json"
     path.write_text(json.dumps({**json.loads(plan(**changes)), **tables}), encoding="utf-8")
-    assert_is_one_clear_error(hocket("run", path, "--engine", "packet"), path, *said)
+    assert_is_one_clear_error(hocket("run", path, "--engine", "packet"), path, *texts)
 
 
 def test_an_unknown_engine_and_an_engine_for_a_study_are_refused(hocket: Command, good: Path) -> None:

@@ -19,7 +19,7 @@ TrainingRun = Callable[..., Run]
 Command = Callable[..., Any]
 
 
-def asked(run: Run, **manifest: object) -> Run:
+def with_entries(run: Run, **manifest: object) -> Run:
     """`run` with these entries in its manifest."""
     return Run(run.tables, {**copy.deepcopy(run.manifest), **manifest})
 
@@ -65,21 +65,21 @@ def test_only_keys_of_plans_that_differ_are_reported(training_run: TrainingRun) 
 
 def test_a_job_that_a_run_does_not_have_is_one_difference(training_run: TrainingRun) -> None:
     job = {"name": "bert", "priority": 1, "path": "spray"}
-    both = asked(training_run(), plan={"jobs": [*training_run().manifest["plan"]["jobs"], job]})
+    both = with_entries(training_run(), plan={"jobs": [*training_run().manifest["plan"]["jobs"], job]})
     assert differences({"a": both, "b": training_run()}) == [Difference("jobs[bert]", ("there", None))]
 
 
 def test_a_table_that_a_plan_does_not_have_is_one_difference(training_run: TrainingRun) -> None:
     plan = training_run().manifest["plan"]
-    link = asked(training_run(), plan={**plan, "link": {"capacity": "50 Gbps", "delay": "500 ns"}})
-    fabric = asked(training_run(), plan={**plan, "fabric": {"clos": {"racks": 2}, "hosts": []}})
+    link = with_entries(training_run(), plan={**plan, "link": {"capacity": "50 Gbps", "delay": "500 ns"}})
+    fabric = with_entries(training_run(), plan={**plan, "fabric": {"clos": {"racks": 2}, "hosts": []}})
     found = differences({"link": link, "fabric": fabric})
     assert {each.key: each.values for each in found} == {"link": ("there", None), "fabric": (None, "there")}
 
 
 def test_a_key_that_only_one_plan_gives_differs(training_run: TrainingRun) -> None:
     job = {**training_run().manifest["plan"]["jobs"][0], "time_shift": "5 ms"}
-    shifted = asked(training_run(), plan={"jobs": [job]})
+    shifted = with_entries(training_run(), plan={"jobs": [job]})
     found = differences({"as it is": training_run(), "shifted": shifted})
     assert found == [Difference("jobs[dlrm].time_shift", (None, "5 ms"))]
 
@@ -88,7 +88,9 @@ def test_settings_of_a_congestion_control_are_compared_with_others_of_its_kind(
     training_run: TrainingRun,
 ) -> None:
     def with_control(control: str, **settings: str) -> Run:
-        return asked(training_run(), plan={"jobs": [{"name": "dlrm", "congestion": {control: settings}}]})
+        return with_entries(
+            training_run(), plan={"jobs": [{"name": "dlrm", "congestion": {control: settings}}]}
+        )
 
     runs = {
         "slow": with_control("dcqcn", preset="mlx5", timer="300 us"),
@@ -106,7 +108,7 @@ def test_sources_of_defaults_and_derived_values_are_no_difference(
 ) -> None:
     plan = training_run().manifest["plan"]
     job = {**plan["jobs"][0], "profiles": [{"period": "1 ms"}]}
-    other = asked(training_run(), plan={"name": "b", "defaults": [{"key": "seed"}], "jobs": [job]})
+    other = with_entries(training_run(), plan={"name": "b", "defaults": [{"key": "seed"}], "jobs": [job]})
     assert differences({"a": training_run(), "b": other}) == []
 
 
@@ -115,7 +117,7 @@ def test_parameters_differ_where_runs_of_one_policy_disagree(training_run: Train
         run = training_run(policy=policy)
         described = {name: {"value": value, "source": "preset"} for name, value in parameters.items()}
         jobs = {"dlrm": {**run.manifest["parameters"]["jobs"]["dlrm"], **described}}
-        return asked(run, parameters={"jobs": jobs})
+        return with_entries(run, parameters={"jobs": jobs})
 
     runs = {
         "slow": with_timer("dcqcn", timer_ps=125, gain=1),
@@ -127,7 +129,7 @@ def test_parameters_differ_where_runs_of_one_policy_disagree(training_run: Train
 
 
 def test_reasons_against_comparing_runs_are_reported(training_run: TrainingRun) -> None:
-    failed = asked(training_run(), status="failed", failure="a packet was lost", simulated_s=0.002)
+    failed = with_entries(training_run(), status="failed", failure="a packet was lost", simulated_s=0.002)
     bare = Run({}, {"status": "interrupted"})
     notes = compare({"packet": failed, "flow": training_run(engine="flow"), "bare": bare}).notes
     assert notes == (

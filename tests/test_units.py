@@ -198,7 +198,7 @@ def test_quantities_are_added_and_split_exactly(one: int, other: int, parts: int
 
 
 @pytest.mark.parametrize(
-    ("build", "said"),
+    ("build", "message"),
     [
         (lambda: ms(1) - ms(2), "a duration must not be negative: got '-1000000000 ps'"),
         (lambda: ns(0.001) / 2, "1 ps divided by 2 is not a whole number of ps, the finest resolution"),
@@ -209,8 +209,8 @@ def test_quantities_are_added_and_split_exactly(one: int, other: int, parts: int
         (lambda: Rate(str(mb(1))), "'1 MB' is an amount of data; here a rate is needed"),
     ],
 )
-def test_an_invalid_quantity_is_refused(build: Callable[[], object], said: str) -> None:
-    with pytest.raises(InputError, match=re.escape(said)):
+def test_an_invalid_quantity_is_refused(build: Callable[[], object], message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
         build()
 
 

@@ -204,11 +204,11 @@ def test_the_vgg16_of_figure_3_computes_for_141_of_255_ms() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "name"),
+    ("requested", "name"),
     [("vgg16", "VGG16"), ("gpt-3", "GPT3"), ("WideResNet", "WideResNet101"), ("RoBERTa", "RoBERTa")],
 )
-def test_names_are_found_in_any_case_and_spelling(asked: str, name: str) -> None:
-    assert find_model(asked).name == name
+def test_names_are_found_in_any_case_and_spelling(requested: str, name: str) -> None:
+    assert find_model(requested).name == name
 
 
 @pytest.mark.parametrize(

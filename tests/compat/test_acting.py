@@ -101,7 +101,7 @@ def test_compat_replaces_a_file_only_with_force(hocket: Command, plan_file: Path
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--out", "none/shifted.toml"), "none/shifted.toml: cannot be written: there is no directory none"),
         (("--out", "shifted.yaml"), "shifted.yaml: suffix '.yaml'; a plan is written as .toml or .json"),
@@ -111,11 +111,11 @@ def test_compat_replaces_a_file_only_with_force(hocket: Command, plan_file: Path
     ],
 )
 def test_an_output_that_cannot_be_written_is_refused_before_solving(
-    hocket: Command, plan_file: Path, arguments: tuple[str, ...], said: str
+    hocket: Command, plan_file: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     outcome = hocket("compat", plan_file, *arguments)
     assert (outcome.code, outcome.out) == (2, "")
-    assert said in outcome.err
+    assert message in outcome.err
     assert not (plan_file.parent / "none").exists()
 
 
@@ -142,7 +142,7 @@ def test_keys_in_seconds_are_rounded_to_the_nearest_picosecond() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "message"),
     [
         ({"time_shift_s": "45 ms"}, "time_shift_s: must be a number of seconds; text with a unit is for the"),
         ({"time_shift_s": -1}, "time_shift_s: must be from 0 to 9223372 seconds: got -1"),
@@ -150,10 +150,10 @@ def test_keys_in_seconds_are_rounded_to_the_nearest_picosecond() -> None:
         ({"time_shift_s": 1, "time_shift": "1 s"}, "time_shift: means the same as time_shift_s; give one"),
     ],
 )
-def test_a_value_that_is_not_a_number_of_seconds_is_refused(keys: Tables, said: str) -> None:
+def test_a_value_that_is_not_a_number_of_seconds_is_refused(keys: Tables, message: str) -> None:
     with pytest.raises(InputError) as refused:
         parse_plan({**halves(), "jobs": [half("a", **keys)]})
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_every_candidate_has_its_own_answer_on_request() -> None:
@@ -194,6 +194,6 @@ def test_for_a_single_job_the_verdict_says_that_there_is_no_other_job(
     hocket: Command, plan_file: Path
 ) -> None:
     plan_file.write_text(json.dumps({**halves(), "jobs": [half("a")]}), encoding="utf-8")
-    said = hocket("compat", plan_file).out
-    assert "shifting does not help" in said
-    assert "there is no other job to take turns with" in said
+    printed = hocket("compat", plan_file).out
+    assert "shifting does not help" in printed
+    assert "there is no other job to take turns with" in printed

@@ -105,8 +105,8 @@ def test_a_link_of_a_shape_can_fail_by_its_label() -> None:
 
 def test_the_packet_engine_gets_the_payload_inside_servers() -> None:
     plan, _ = checked(clos=SMALL, scale_up={"payload": "8 KiB"})
-    told = {each.name: (each.value, each.source) for each in model_parameters(plan)}
-    assert told["scale_up_mtu_bytes"] == (8192, "plan")
+    parameters = {each.name: (each.value, each.source) for each in model_parameters(plan)}
+    assert parameters["scale_up_mtu_bytes"] == (8192, "plan")
     without, _ = checked(clos=SMALL)
     assert "scale_up_mtu_bytes" not in {each.name for each in model_parameters(without)}
 

@@ -132,9 +132,9 @@ def test_errors_between_tables_are_reported_with_their_lines_too(tmp_path: Path)
 
 
 def test_a_misspelt_key_is_one_error_and_the_known_keys_are_listed_once(tmp_path: Path) -> None:
-    said = refusal(tmp_path, f"{PLAN}colour = 1\nsmell = 2\n[[jobs]]\nname = 'b'\ntaste = 3\n")
-    assert said.count("known are") == 1
-    assert [line for line in said.splitlines() if "is missing" in line] == []
+    message = refusal(tmp_path, f"{PLAN}colour = 1\nsmell = 2\n[[jobs]]\nname = 'b'\ntaste = 3\n")
+    assert message.count("known are") == 1
+    assert [line for line in message.splitlines() if "is missing" in line] == []
 
 
 def test_a_cluster_trace_and_a_plan_are_told_apart(tmp_path: Path) -> None:

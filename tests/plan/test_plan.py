@@ -107,11 +107,11 @@ def test_keys_of_the_packet_engine_have_defaults_and_are_written_as_they_are_rea
         "host": {"mtu": "1 kB", "cnp_interval": "50 us", "notification": "acks"},
         "changes": [{"at": "1 ms", "link": "link", "down": True}],
     }
-    governed = {"congestion": {"dcqcn": {"preset": "mlx5", "byte_counter": "off"}}, "window": "64 kB"}
-    resolved = parse_plan(shared_link(job(**governed), **written)).resolved()
+    policy = {"congestion": {"dcqcn": {"preset": "mlx5", "byte_counter": "off"}}, "window": "64 kB"}
+    resolved = parse_plan(shared_link(job(**policy), **written)).resolved()
     for table in ("switch", "host"):
         assert written[table].items() <= resolved[table].items()
-    assert governed.items() <= resolved["jobs"][0].items()
+    assert policy.items() <= resolved["jobs"][0].items()
     assert resolved["changes"] == written["changes"]
 
 

@@ -222,11 +222,11 @@ def test_a_plan_of_objects_reports_the_same_errors_as_a_file() -> None:
         Job("c", workload="VGG61", batch_size=1, workers=2),
         HALF.replace(name="d", up=[UP, Up("60 ms", "1 ms", gbps(51))]),
     ]
-    said = refusal(lambda: Plan(link=LINK, jobs=jobs))
-    assert said[0] == "jobs[1].name: 'a' is already the name of jobs[0]"
-    assert said[-1] == "jobs[3].up[1].start: 60 ms is before up[0] ends at 90 ms"
+    lines = refusal(lambda: Plan(link=LINK, jobs=jobs))
+    assert lines[0] == "jobs[1].name: 'a' is already the name of jobs[0]"
+    assert lines[-1] == "jobs[3].up[1].start: 60 ms is before up[0] ends at 90 ms"
     tables = {"link": LINK.to_dict(), "jobs": [job.to_dict() for job in jobs]}
-    assert said == [line.removeprefix("plan: ") for line in refusal(lambda: parse_plan(tables))]
+    assert lines == [line.removeprefix("plan: ") for line in refusal(lambda: parse_plan(tables))]
 
 
 def test_a_single_table_is_not_accepted_as_a_list() -> None:
@@ -285,14 +285,14 @@ def test_one_batch_size_is_written_as_a_number() -> None:
 
 def test_a_share_out_of_range_cannot_be_made() -> None:
     share: Any = Share
-    for build, said in (
+    for build, message in (
         (lambda: Share("weighted", 4096), "a weight must be between 1/64 and 1024: got weighted = 4096"),
         (
             lambda: share("adaptve"),
             "must be \"fair\", { weighted = 2.0 } or { adaptive = 1.0 }: got 'adaptve'",
         ),
     ):
-        assert refusal(build) == [said]
+        assert refusal(build) == [message]
 
 
 def test_replace_returns_a_new_plan_that_is_checked() -> None:

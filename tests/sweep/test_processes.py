@@ -64,8 +64,8 @@ def endless(halves: Tables, tmp_path: Path) -> subprocess.Popen[str]:
         text=True,
     )
     assert process.stdout is not None
-    told = [process.stdout.readline() for _ in range(3)]
-    assert told == ["0\n", "1\n", "2\n"]
+    printed = [process.stdout.readline() for _ in range(3)]
+    assert printed == ["0\n", "1\n", "2\n"]
     return process
 
 
@@ -102,9 +102,9 @@ def test_ctrl_c_returns_finished_runs_which_are_not_repeated(
     workers = [os.pidfd_open(child) for child in children(endless)]
     assert len(workers) == 2
     endless.send_signal(signal.SIGINT)
-    told, errors = endless.communicate(timeout=60)
+    printed, errors = endless.communicate(timeout=60)
     assert (endless.returncode, errors) == (0, "")
-    assert json.loads(told) == [True, "interrupted", ["complete", "complete", "not run", "not run"]]
+    assert json.loads(printed) == [True, "interrupted", ["complete", "complete", "not run", "not run"]]
     assert all(map(has_ended, workers))
 
     swept = sweep(halves, {"run.iterations": [1, 2]})

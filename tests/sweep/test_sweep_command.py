@@ -94,10 +94,10 @@ def test_a_second_sweep_comes_from_the_cache_and_out_has_the_table(
 
 def test_an_axis_that_the_engine_does_not_read_is_reported(hocket: Command, plan: Path) -> None:
     outcome = hocket("sweep", plan, "--set", "jobs.*.congestion=dcqcn,hpcc")
-    (told,) = (
+    (line,) = (
         line for line in outcome.out.splitlines() if line.startswith("without effect on the flow engine: ")
     )
-    assert "jobs[0].congestion, jobs[1].congestion: only the packet engine reads it" in told
+    assert "jobs[0].congestion, jobs[1].congestion: only the packet engine reads it" in line
 
 
 def test_the_rows_are_printed_as_json(hocket: Command, plan: Path) -> None:
