@@ -3,7 +3,6 @@
 //! waits for.
 
 use std::hint::black_box;
-use std::ops::ControlFlow;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use hocket_des::{Duration, Rate};
@@ -55,8 +54,8 @@ fn star(links: u32) -> Fabric {
 }
 
 fn simulate(scenario: &Scenario) -> u64 {
-    let outcome = run(scenario, &FlowOptions::default(), |_| ControlFlow::Continue(()));
-    outcome.expect("both jobs finish").counters.events
+    let outcome = run(scenario, &FlowOptions::default());
+    outcome.expect("both jobs finish").end.counters.events
 }
 
 fn thousand_iterations(criterion: &mut Criterion) {

@@ -7,10 +7,10 @@ use hocket_des::{Bytes, Duration, Rate, Time};
 use hocket_packetsim::model::{Frames, Headroom, Marking, Notification, Scheduling, Switching};
 use hocket_packetsim::reference::Arithmetic;
 use hocket_packetsim::{
-    FlowSpec, MessageSpec, Model, Observer, PacketOptions, PacketWorkload, PathChoice, Reference,
-    Setup, WindowRule, run,
+    FlowSpec, MessageSpec, Model, PacketOptions, PacketWorkload, PathChoice, Reference, Setup,
+    WindowRule, run,
 };
-use hocket_scenario::{Cable, EcmpHash, Fabric, Node, NodeId, NodeKind, Table};
+use hocket_scenario::{Cable, EcmpHash, Fabric, Node, NodeId, NodeKind, Observer, Table};
 use hocket_transport::Policy;
 use hocket_transport::congestion::{dcqcn, hpcc};
 

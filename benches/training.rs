@@ -2,16 +2,15 @@
 //! summed over all GPUs at once and inside servers first; and a ring over 8,192 GPUs on the flow engine, routes included.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 
 use criterion::{Criterion, SamplingMode, criterion_group, criterion_main};
 use hocket_des::{Bytes, Duration, Rate};
+use hocket_packetsim::Model;
 use hocket_packetsim::model::Frames;
-use hocket_packetsim::{Model, Observer};
 use hocket_scenario::workload::{Operation, OperationKind, Rank, Workload};
 use hocket_scenario::{
-    Algorithm, Cable, CollectiveKind, Fabric, Framing, Job, Node, NodeId, NodeKind, PathChoice,
-    Scenario, Stop, System, Table, Training, TrainingSpec, Transport, Work,
+    Algorithm, Cable, CollectiveKind, Fabric, Framing, Job, Node, NodeId, NodeKind, Observer,
+    PathChoice, Scenario, Stop, System, Table, Training, TrainingSpec, Transport, Work,
 };
 use hocket_transport::Policy;
 
@@ -144,7 +143,7 @@ fn scenario(
 
 fn on_flows(scenario: &Scenario) {
     let options = hocket_flowsim::FlowOptions::default();
-    let outcome = hocket_flowsim::run(scenario, &options, |_| ControlFlow::Continue(()));
+    let outcome = hocket_flowsim::run(scenario, &options);
     assert_eq!(outcome.expect("the run passes its checks").tables.iterations.rows(), 1);
 }
 

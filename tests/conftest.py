@@ -12,9 +12,14 @@ from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import settings
 from polars import selectors
 
 from hocket import Run, cli
+
+# No test may depend on the clock: a busy machine is slow, and nothing is wrong with that.
+settings.register_profile("unhurried", settings(), deadline=None)
+settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session", autouse=True)

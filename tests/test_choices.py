@@ -127,7 +127,7 @@ def job(**keys: object) -> Any:
 
 
 def rates(**keys: object) -> None:
-    _hocket.simulate(LINK, [job(**keys)], RUN, lambda time_ps, done, total: None)
+    _hocket.simulate(LINK, [job(**keys)], RUN, lambda name, columns: None, lambda time_ps, done, total: None)
 
 
 def jobs_by_packets(

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -259,28 +259,34 @@ def test_ctrl_c_prints_a_message_before_finished_rows_are_written(
     hocket: Command, halves: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps: list[str] = []
-    write = RunWriter.append_frame
+    write = RunWriter.finish
 
-    def noted(writer: RunWriter, name: str, frame: pl.DataFrame) -> None:
-        steps.append(f"{frame.height} rows")
-        write(writer, name, frame)
+    def noted(writer: RunWriter, manifest: Mapping[str, Any]) -> Run:
+        steps.append(f"{manifest['counts']['iterations']} iterations")
+        return write(writer, manifest)
 
     monkeypatch.setattr(console.err, "print", steps.append)
-    monkeypatch.setattr(RunWriter, "append_frame", noted)
+    monkeypatch.setattr(RunWriter, "finish", noted)
 
     outcome = hocket("run", halves, "--set", "run.iterations=1_000_000")
 
     assert outcome.code == 130
-    assert steps[0] == "interrupted: writing what was finished; Ctrl-C again ends without it"
+    word, written, *_ = steps
+    assert word == "interrupted: writing what was finished; Ctrl-C again ends without it"
     # The run looks for Ctrl-C every 65,536 events; an iteration has at least two events.
-    assert 0 < max(int(step.split()[0]) for step in steps if step.endswith(" rows")) <= 65_536
+    assert 0 < int(written.removesuffix(" iterations")) <= 65_536
 
 
 @pytest.mark.usefixtures("interrupted")
 def test_a_second_ctrl_c_ends_a_run_without_writing(
     hocket: Command, halves: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hocket.engines.run.frame", lambda _: signal.raise_signal(signal.SIGINT))
+    def press(_: RunWriter, name: str, columns: Any) -> None:
+        # The last table of all: the first Ctrl-C has ended the run by then.
+        if name == "jobs" and columns["job"]["buffer"]:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(RunWriter, "append", press)
     outcome = hocket("run", halves, "--set", "run.iterations=1_000_000", "--out", "out")
     assert outcome.code == 130
     assert not (tmp_path / "out" / "manifest.json").exists()

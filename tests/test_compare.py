@@ -1,4 +1,4 @@
-"""Runs side by side: what they measured, how their plans differ, and what cannot be compared."""
+"""Runs side by side: their measurements, the differences of their plans, and what cannot be compared."""
 
 import copy
 import json
@@ -19,7 +19,7 @@ TrainingRun = Callable[..., Run]
 Command = Callable[..., Any]
 
 
-def with_entries(run: Run, **manifest: object) -> Run:
+def with_manifest(run: Run, **manifest: object) -> Run:
     """`run` with these entries in its manifest."""
     return Run(run.tables, {**copy.deepcopy(run.manifest), **manifest})
 
@@ -36,7 +36,7 @@ def test_ratios_are_relative_to_the_first_run(training_run: TrainingRun) -> None
     assert comparison.notes == ()
 
 
-def test_rows_of_one_job_are_together_in_the_order_of_the_runs(training_run: TrainingRun) -> None:
+def test_rows_of_a_job_are_together_in_the_order_of_the_runs(training_run: TrainingRun) -> None:
     def two_jobs(run: Run) -> Run:
         jobs = run.tables["jobs"]
         return Run(
@@ -58,37 +58,37 @@ def test_a_job_that_the_first_run_does_not_have_has_no_ratio(training_run: Train
     assert comparison.jobs.select("job", "run", "ratio").rows() == [("dlrm", "a", 1.0), ("bert", "b", None)]
 
 
-def test_only_keys_of_plans_that_differ_are_reported(training_run: TrainingRun) -> None:
+def test_only_differing_keys_of_plans_are_reported(training_run: TrainingRun) -> None:
     runs = {"a": training_run(policy="dcqcn"), "b": training_run(policy="hpcc")}
     assert differences(runs) == [Difference("jobs[dlrm].congestion", ("dcqcn", "hpcc"))]
 
 
 def test_a_job_that_a_run_does_not_have_is_one_difference(training_run: TrainingRun) -> None:
     job = {"name": "bert", "priority": 1, "path": "spray"}
-    both = with_entries(training_run(), plan={"jobs": [*training_run().manifest["plan"]["jobs"], job]})
+    both = with_manifest(training_run(), plan={"jobs": [*training_run().manifest["plan"]["jobs"], job]})
     assert differences({"a": both, "b": training_run()}) == [Difference("jobs[bert]", ("there", None))]
 
 
 def test_a_table_that_a_plan_does_not_have_is_one_difference(training_run: TrainingRun) -> None:
     plan = training_run().manifest["plan"]
-    link = with_entries(training_run(), plan={**plan, "link": {"capacity": "50 Gbps", "delay": "500 ns"}})
-    fabric = with_entries(training_run(), plan={**plan, "fabric": {"clos": {"racks": 2}, "hosts": []}})
+    link = with_manifest(training_run(), plan={**plan, "link": {"capacity": "50 Gbps", "delay": "500 ns"}})
+    fabric = with_manifest(training_run(), plan={**plan, "fabric": {"clos": {"racks": 2}, "hosts": []}})
     found = differences({"link": link, "fabric": fabric})
     assert {each.key: each.values for each in found} == {"link": ("there", None), "fabric": (None, "there")}
 
 
 def test_a_key_that_only_one_plan_gives_differs(training_run: TrainingRun) -> None:
     job = {**training_run().manifest["plan"]["jobs"][0], "time_shift": "5 ms"}
-    shifted = with_entries(training_run(), plan={"jobs": [job]})
+    shifted = with_manifest(training_run(), plan={"jobs": [job]})
     found = differences({"as it is": training_run(), "shifted": shifted})
     assert found == [Difference("jobs[dlrm].time_shift", (None, "5 ms"))]
 
 
-def test_settings_of_a_congestion_control_are_compared_with_others_of_its_kind(
+def test_settings_of_a_congestion_control_are_compared_only_with_the_same_control(
     training_run: TrainingRun,
 ) -> None:
     def with_control(control: str, **settings: str) -> Run:
-        return with_entries(
+        return with_manifest(
             training_run(), plan={"jobs": [{"name": "dlrm", "congestion": {control: settings}}]}
         )
 
@@ -103,21 +103,21 @@ def test_settings_of_a_congestion_control_are_compared_with_others_of_its_kind(
     ]
 
 
-def test_sources_of_defaults_and_derived_values_are_no_difference(
+def test_sources_of_defaults_and_derived_keys_are_no_differences(
     training_run: TrainingRun,
 ) -> None:
     plan = training_run().manifest["plan"]
     job = {**plan["jobs"][0], "profiles": [{"period": "1 ms"}]}
-    other = with_entries(training_run(), plan={"name": "b", "defaults": [{"key": "seed"}], "jobs": [job]})
+    other = with_manifest(training_run(), plan={"name": "b", "defaults": [{"key": "seed"}], "jobs": [job]})
     assert differences({"a": training_run(), "b": other}) == []
 
 
-def test_parameters_differ_where_runs_of_one_policy_disagree(training_run: TrainingRun) -> None:
+def test_parameters_differ_if_runs_with_the_same_policy_disagree(training_run: TrainingRun) -> None:
     def with_timer(policy: str, **parameters: int) -> Run:
         run = training_run(policy=policy)
         described = {name: {"value": value, "source": "preset"} for name, value in parameters.items()}
         jobs = {"dlrm": {**run.manifest["parameters"]["jobs"]["dlrm"], **described}}
-        return with_entries(run, parameters={"jobs": jobs})
+        return with_manifest(run, parameters={"jobs": jobs})
 
     runs = {
         "slow": with_timer("dcqcn", timer_ps=125, gain=1),
@@ -128,18 +128,18 @@ def test_parameters_differ_where_runs_of_one_policy_disagree(training_run: Train
     assert found == [Difference("parameters.jobs.dlrm.timer_ps", ("125", "100", None))]
 
 
-def test_reasons_against_comparing_runs_are_reported(training_run: TrainingRun) -> None:
-    failed = with_entries(training_run(), status="failed", failure="a packet was lost", simulated_s=0.002)
+def test_notes_tell_what_cannot_be_compared(training_run: TrainingRun) -> None:
+    failed = with_manifest(training_run(), status="failed", failure="a packet was lost", simulated_s=0.002)
     bare = Run({}, {"status": "interrupted"})
     notes = compare({"packet": failed, "flow": training_run(engine="flow"), "bare": bare}).notes
     assert notes == (
         "packet: failed after 0.002 s of simulated time: a packet was lost; "
-        "what it says is of what was finished by then",
-        "bare: interrupted; what it says is of what was finished by then",
-        "bare: has no table 'jobs', so it says nothing of jobs",
-        "bare: has no table 'collectives', so it says nothing of collectives",
-        "flow: has no table 'ports', so it says nothing of queues, PAUSE frames, marks and CNPs",
-        "bare: has no table 'ports', so it says nothing of queues, PAUSE frames, marks and CNPs",
+        "its values cover what was finished by then",
+        "bare: interrupted; its values cover what was finished by then",
+        "bare: has no table 'jobs', so its jobs are unknown",
+        "bare: has no table 'collectives', so its collectives are unknown",
+        "flow: has no table 'ports', so its queues, PAUSE frames, marks and CNPs are unknown",
+        "bare: has no table 'ports', so its queues, PAUSE frames, marks and CNPs are unknown",
     )
 
 
@@ -168,7 +168,7 @@ def test_measurements_are_written_as_csv_or_parquet(training_run: TrainingRun, t
         write_measurements(comparison, tmp_path / "all.csv" / "all.csv")
 
 
-def test_runs_are_named_by_the_parts_in_which_their_paths_differ(
+def test_runs_are_named_by_the_ends_of_paths_that_distinguish_them(
     training_run: TrainingRun, tmp_path: Path
 ) -> None:
     for name in ("monday/dcqcn", "tuesday/dcqcn", "hpcc"):
@@ -179,7 +179,7 @@ def test_runs_are_named_by_the_parts_in_which_their_paths_differ(
         read_runs([tmp_path / "hpcc", tmp_path / "monday" / ".." / "hpcc"])
 
 
-def test_invalid_arguments_of_compare_are_refused(
+def test_directories_that_are_not_runs_are_refused(
     hocket: Command, training_run: TrainingRun, tmp_path: Path
 ) -> None:
     training_run().write(tmp_path / "one")
@@ -187,12 +187,14 @@ def test_invalid_arguments_of_compare_are_refused(
     outcome = hocket("compare", "one", "empty")
     assert (outcome.code, outcome.out) == (2, "")
     assert "empty: is not a run" in outcome.err
-    assert "needs two runs at least: got 1" in hocket("compare", "one").err
+    assert "needs at least two runs: got 1" in hocket("compare", "one").err
     assert "a figure is one of" in hocket("compare", "one", "one", "--figure", "x.txt").err
     assert "a table is one of" in hocket("compare", "one", "one", "--out", "x.txt").err
 
 
-def test_compare_prints_draws_and_writes(hocket: Command, training_run: TrainingRun, tmp_path: Path) -> None:
+def test_compare_prints_a_table_draws_a_figure_and_writes_a_file(
+    hocket: Command, training_run: TrainingRun, tmp_path: Path
+) -> None:
     training_run(all_reduce_ms=4).write(tmp_path / "dcqcn")
     training_run(all_reduce_ms=9, policy="timely", pauses=1_234).write(tmp_path / "timely")
     outcome = hocket("compare", "dcqcn", "timely", "--out", "all.csv", "--figure", "bars.png")
@@ -219,7 +221,7 @@ def test_compare_as_json_is_valid_and_complete(
     assert json.loads(json.dumps(answer, allow_nan=False)) == answer
 
 
-def test_of_many_collectives_only_the_longest_are_printed(
+def test_of_many_collectives_only_those_that_take_the_most_time_are_printed(
     hocket: Command, training_run: TrainingRun, tmp_path: Path
 ) -> None:
     run = training_run()
@@ -235,7 +237,7 @@ def test_of_many_collectives_only_the_longest_are_printed(
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_runs_with_missing_tables_or_manifest_entries_are_compared_as_far_as_possible(
+def test_runs_that_lack_tables_or_entries_of_their_manifests_are_compared_in_part(
     training_run: TrainingRun, data: st.DataObject
 ) -> None:
     def some(engine: str) -> Run:

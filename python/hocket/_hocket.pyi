@@ -234,11 +234,11 @@ class _Column(TypedDict):
 _TableGroup = Literal["events", "jobs", "training", "queues", "rates", "utilisation", "repeats"]
 
 class _Ran(TypedDict):
-    tables: dict[str, dict[str, _Column]]
     counters: dict[str, int]
     jobs_per_queue: list[int]
     interrupted: bool
     ended_ps: int
+    run_s: float
 
 # Columns of 64 bits per row, little-endian.
 class _FlowColumns(TypedDict):
@@ -380,6 +380,7 @@ def simulate(
     fabric: Fabric,
     jobs: Sequence[_JobSpec],
     run: _RunSpec,
+    sink: Callable[[str, dict[str, _Column]], object],
     progress: Callable[[int, int, int | None], object],
 ) -> _Ran: ...
 def congestion_preset(

@@ -98,7 +98,7 @@ def test_without_a_scheduler_one_is_asked_for(hocket: Callable[..., Any], trace:
 def test_a_run_is_printed_with_its_tables(hocket: Callable[..., Any], trace: Path) -> None:
     ran = hocket("cluster", trace, "--scheduler", "own.py:Packed", "--out", "runs")
     assert ran.code == 0
-    assert "Packed        3 of 3" in ran.out
+    assert "Packed     3 of 3" in ran.out
     assert "written to runs/two_racks-Packed: manifest.json and Parquet tables iterations (" in ran.out
 
 
@@ -124,7 +124,7 @@ def test_what_ran_before_a_failure_is_printed_and_the_failure_named(
 ) -> None:
     ran = hocket("cluster", trace, "--scheduler", "random", "--scheduler", "own.py:Greedy")
     assert ran.code == 2
-    assert "random        3 of 3" in ran.out
+    assert "random     3 of 3" in ran.out
     assert (
         ran.err.strip()
         == "error: scheduler 'Greedy': at 0.000 s: candidates[0]: GPU s0 is handed out twice: to "
@@ -147,8 +147,7 @@ def test_schedulers_that_resize_jobs_are_not_compared_by_times(
     resized = ("--set", "jobs[0].max_workers=6", "--set", "jobs[1].max_workers=6")
     ran = hocket("cluster", trace, "--scheduler", "random", "--scheduler", "pollux", *resized)
     assert (
-        "note: on an idle network these runs would differ too, as jobs had other numbers of workers"
-        in ran.out
+        "note: these runs would differ on an idle network, too, because jobs had different numbers" in ran.out
     )
     assert "note:" not in hocket("cluster", trace, "--scheduler", "random", "--scheduler", "ideal").out
 
@@ -259,6 +258,35 @@ def test_a_trace_is_shown_before_it_runs(hocket: Callable[..., Any], trace: Path
         "VGG16": 2,
         "BERT": 1,
     }
+
+
+def test_a_trace_is_drawn(hocket: Callable[..., Any], trace: Path) -> None:
+    assert hocket("trace", trace, "--figure", "trace.svg").code == 0
+    drawn = Path("trace.svg").read_text(encoding="utf-8")
+    assert "3 jobs on 6 GPUs" in drawn
+    assert "second, 2 GPUs" in drawn
+
+
+def test_a_replay_is_drawn(hocket: Callable[..., Any], trace: Path) -> None:
+    hocket("cluster", trace, "--scheduler", "random")
+    run = "hocket-runs/two_racks-random"
+    window = ("--at", "10 s", "--for", "2 s", "--engine", "flow")
+    drawn = hocket("replay", run, *window, "--figure", "replay.svg")
+    assert drawn.code == 0, drawn.err
+    text = Path("replay.svg").read_text(encoding="utf-8")
+    assert "link use on tor" in text or "link use on spine0" in text
+    assert "first" in text
+
+
+@pytest.mark.parametrize("command", ["trace", "replay"])
+def test_a_figure_that_cannot_be_written_is_refused_first(
+    hocket: Callable[..., Any], trace: Path, command: str
+) -> None:
+    window = ("--at", "1 s", "--for", "1 s") if command == "replay" else ()
+    refused = hocket(command, trace, *window, "--figure", "nowhere/drawn.svg")
+    assert refused.code == 2
+    assert refused.out == ""
+    assert "nowhere/drawn.svg: cannot be written: there is no directory nowhere" in refused.err
 
 
 def test_runs_under_two_schedulers_compare(hocket: Callable[..., Any], trace: Path) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -12,6 +13,7 @@ from hocket import simulate as simulate_plan
 from hocket.cluster.replay import PLAN, replay, window
 from hocket.cluster.simulation import simulate_cluster
 from hocket.cluster.trace import Trace
+from hocket.figures.cluster import replay_figure
 
 S = 10**12
 
@@ -53,6 +55,28 @@ def test_on_packets_iterations_take_about_as_long_and_marks_are_of_the_same_size
     assert c["iteration_s_replayed"] == pytest.approx(c["iteration_s"], rel=1e-3)
     assert (c["marks"], c["marks_replayed"]) == (0, 0)
     assert replayed.pauses == 0
+
+
+def test_the_use_of_the_shared_link_is_that_of_the_window(run: Run) -> None:
+    replayed = replay(run, 10.0, 3.0, engine="flow")
+    use = replayed.link_use()
+    assert use.link in {"tor0->spine0", "tor1->spine0", "spine0->tor0", "spine0->tor1"}
+    assert (use.begin_s, use.jobs) == (0.0, ("a", "b", "c"))
+    means_s = replayed.run.tables["jobs"]["mean_iteration_s"].to_list()
+    assert use.end_s == pytest.approx(6 * max(means_s))
+    sent = use.rates.filter(pl.col("rate_bps") > 0)
+    assert set(sent["job"]) == {"a", "b"}, "c has its rack to itself"
+    # The iterations that were under way at the start are left out below.
+    iterations = replay_figure(replayed, use).axes[1]
+    shown = sum(len(np.asarray(line.get_xdata())) for line in iterations.lines)
+    assert shown == replayed.run.tables["iterations"].height - 3
+
+
+def test_a_window_without_an_iteration_shows_the_link_alone(run: Run) -> None:
+    replayed = replay(run, 10.0, 0.1, engine="flow")
+    use = replayed.link_use()
+    assert [use.begin_s, use.end_s] == pytest.approx([0.0, 0.1])
+    assert len(replay_figure(replayed, use).axes) == 1
 
 
 def test_the_plan_that_is_written_runs_by_itself(run: Run, tmp_path: Path) -> None:

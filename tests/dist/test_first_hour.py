@@ -174,7 +174,7 @@ TASKS = [
     Task(
         "find the rhythm of a job in the counters of its NIC",
         [
-            Typed("hocket profile one-phase.csv --out job.toml", ["period 143.44 ms", "They are no plan yet"]),
+            Typed("hocket profile one-phase.csv --out job.toml", ["period 143.44 ms", "This file is not a plan yet"]),
             Typed("hocket compat job.toml", ["neither"], code=2),
             Typed('hocket profile one-phase.csv --capacity "1 Gbps" --out plan.toml', ["jobs: plan.toml"]),
             Typed("hocket compat plan.toml", ["there is no other job to take turns with"]),
@@ -199,7 +199,7 @@ TASKS = [
             CLUSTER,
             Typed(
                 "hocket cluster cluster.toml --scheduler themis --scheduler themis+cassini --figure cluster.png",
-                ["themis+cassini   45 of 45"],
+                ["themis+cassini  45 of 45"],
                 leaves=["cluster.png"],
             ),
             Typed("hocket explain hocket-runs/cluster-themis+cassini", ["asked on"]),
@@ -226,7 +226,7 @@ TASKS = [
             Typed('hocket profile one-phase.csv --capacity "1 Gbps" --out mine.toml', ["jobs: mine.toml"]),
             Typed(
                 "hocket cluster own.toml --scheduler random --scheduler random+cassini",
-                ["warning: models: 'mine' keeps the rates that were measured", "random+cassini     2 of 2"],
+                ["warning: models: 'mine' keeps the rates that were measured", "random+cassini  2 of 2"],
             ),
         ],
         writes={"own.toml": OWN_MODEL},
@@ -237,7 +237,7 @@ TASKS = [
         [
             CLUSTER,
             Typed(
-                "hocket cluster cluster.toml --scheduler first_fit.py:FirstFit+cassini", ["FirstFit+cassini   45"]
+                "hocket cluster cluster.toml --scheduler first_fit.py:FirstFit+cassini", ["FirstFit+cassini  45 of 45"]
             ),
         ],
         brings=["examples/cluster/first_fit.py"],

@@ -18,6 +18,7 @@ from tests.conftest import shared_link as on_link
 from tests.engines.conftest import iteration_times_s
 
 from hocket import InputError, Run, simulate
+from hocket.results import RunWriter, frame
 from hocket.results.times import in_ps
 
 
@@ -211,6 +212,61 @@ def test_ctrl_c_keeps_what_was_finished_and_says_so(tmp_path: Path) -> None:
     assert iterations.height == run.tables["jobs"]["iterations"].sum() > 1_000
     assert iterations["end_s"].max() <= run.manifest["simulated_s"]
     assert Run.read(run.write(tmp_path)).interrupted
+
+
+def test_ctrl_c_in_a_long_run_keeps_the_rows_that_are_on_disk_and_the_last_ones(tmp_path: Path) -> None:
+    calls = 0
+
+    def press_at_the_tenth(*_: object) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 10:
+            signal.raise_signal(signal.SIGINT)
+
+    plan = shared_link(half("a"), half("b"), iterations=10**9)
+    simulate(plan, directory=tmp_path, progress=press_at_the_tenth)
+    run = Run.read(tmp_path)
+    assert run.interrupted
+    iterations = run.tables["iterations"]
+    # Ten times 65,536 events, of which each of these iterations has two.
+    assert iterations.height == run.manifest["counts"]["iterations"] > 300_000
+    finished = iterations.group_by("job").len().sort("job")["len"]
+    assert finished.to_list() == run.tables["jobs"]["iterations"].to_list()
+    assert iterations["end_s"].is_sorted()
+
+
+def test_a_run_on_disk_holds_few_rows_however_long_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written, held = 0, []
+    append = RunWriter.append
+
+    def counted(writer: RunWriter, name: str, columns: Any) -> None:
+        nonlocal written
+        append(writer, name, columns)
+        if name in ("iterations", "phases"):
+            written += frame(columns).height
+
+    monkeypatch.setattr(RunWriter, "append", counted)
+    plan = shared_link(half("a"), half("b"), iterations=300_000)
+    # Each iteration is a row, and so is its phase.
+    simulate(plan, directory=tmp_path, progress=lambda _, done, __: held.append(2 * done - written))
+    assert written == 4 * 300_000
+    # Of at most five tables of half a batch four wait and one is being written; another batch fills.
+    assert max(held) < 4 * 65_536
+
+
+def test_rows_that_cannot_be_written_end_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    append = RunWriter.append
+
+    def fails(writer: RunWriter, name: str, columns: Any) -> None:
+        append(writer, name, columns)
+        if frame(columns).height > 0:
+            raise InputError("the disk is full")
+
+    monkeypatch.setattr(RunWriter, "append", fails)
+    with pytest.raises(InputError, match="the disk is full"):
+        simulate(shared_link(half("a"), iterations=10**9), directory=tmp_path)
 
 
 @st.composite

@@ -1,4 +1,4 @@
-"""What tests of exports share: a job of a plan."""
+"""A job of a plan, shared by the tests of exports."""
 
 from tests.conftest import Tables
 

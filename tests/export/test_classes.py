@@ -1,4 +1,4 @@
-"""Which job gets which traffic class."""
+"""The traffic class of each job."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def of(classes: Classes) -> dict[str, tuple[int, int]]:
 
 
 def two_spines() -> Tables:
-    """Two pairs of racks that nothing joins; hosts a1 to a3 are left of the first, b1 to b3 right of it."""
+    """Two unconnected pairs of racks; of pair N, hosts aN1 to aN3 are left, bN1 to bN3 right."""
     links = []
     for pair in ("1", "2"):
         links.append({"ends": [f"left{pair}", f"right{pair}"], "rate": "50 Gbps", "delay": "500 ns"})
@@ -38,13 +38,13 @@ def test_priorities_are_unique_and_the_first_job_goes_first() -> None:
     assert of(classes_of([job("a"), job("b")])) == {"a": (0, 4), "b": (1, 3)}
 
 
-def test_class_3_is_roces_usual_dscp_and_byte() -> None:
+def test_class_3_has_the_usual_dscp_and_traffic_class_byte_of_roce() -> None:
     (only,) = classes_of([job("a")], lossless=(3,)).jobs
     # AF31 is DSCP 26; 26 × 4 + ECT(0), which is 2.
     assert (only.traffic_class, only.dscp, only.nccl_ib_tc) == (3, 26, 106)
 
 
-def test_jobs_that_meet_on_no_link_have_the_same_priority() -> None:
+def test_jobs_that_share_no_link_have_the_same_priority() -> None:
     placed = {"a": ["a11", "b11"], "b": ["a21", "b21"], "c": ["a12", "b12"]}
     jobs = [job(name, placement=hosts) for name, hosts in placed.items()]
     classes = classes_of(jobs, fabric=two_spines())
@@ -52,7 +52,7 @@ def test_jobs_that_meet_on_no_link_have_the_same_priority() -> None:
     assert classes.sharers == {}
 
 
-def test_priorities_of_the_plan_are_taken_and_fold_into_the_last_class_as_on_the_engines() -> None:
+def test_priorities_of_the_plan_are_used_and_fold_into_the_last_class_as_on_the_engines() -> None:
     classes = classes_of([job("a", priority=7), job("b"), job("c", priority=1)])
     assert of(classes) == {"a": (7, 3), "b": (0, 4), "c": (1, 3)}
     assert classes.from_plan
@@ -67,12 +67,12 @@ def test_a_plan_with_one_queue_puts_all_jobs_into_one_class() -> None:
     assert classes.used == (4,)
 
 
-def test_classes_are_served_highest_first_in_whichever_order_they_are_given() -> None:
+def test_classes_are_served_highest_first_in_whatever_order_they_are_given() -> None:
     assert parse_classes("2,5,3") == (5, 3, 2)
 
 
 @pytest.mark.parametrize("text", ["", "6", "0", "7", "3,", "3,3", "3 4", "x", "3,-1", "٣", "1,2,3,4,5,6"])
-def test_other_classes_are_refused_with_what_is_wrong(text: str) -> None:
+def test_other_classes_are_refused_with_their_text(text: str) -> None:
     with pytest.raises(InputError, match=r"^--classes: ") as refused:
         parse_classes(text)
     assert repr(text) in str(refused.value)
@@ -89,11 +89,11 @@ def test_no_two_jobs_of_a_link_have_the_same_priority(hosts: list[set[int]]) -> 
     for one, hosts_of_one in zip(classes.jobs, hosts, strict=True):
         for other, hosts_of_other in zip(classes.jobs, hosts, strict=True):
             # A ring uses both directions of each of its hosts' links.
-            meet = one != other and hosts_of_one & hosts_of_other
-            assert not meet or one.priority != other.priority
+            share = one != other and hosts_of_one & hosts_of_other
+            assert not share or one.priority != other.priority
 
 
-def test_many_jobs_on_one_link_take_no_long_time_and_fold() -> None:
+def test_a_thousand_jobs_on_one_link_fold_into_the_last_priority() -> None:
     classes = classes_of([job(f"j{number}") for number in range(1_000)])
     assert [each.priority for each in classes.jobs[:300]] == [*range(256), *[255] * 44]
     assert len(classes.sharers[3]) == 999

@@ -1,4 +1,4 @@
-"""`hocket export` as a user calls it."""
+"""The command `hocket export`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -32,14 +32,16 @@ def plan(tmp_path: Path) -> Path:
     return path
 
 
-def test_json_holds_what_programs_need(hocket: Command, plan: Path) -> None:
+def test_json_contains_the_settings(hocket: Command, plan: Path) -> None:
     answer = hocket("export", plan, "--json").json()
     assert [each["nccl_ib_tc"] for each in answer["classes"]["jobs"]] == [138, 106]
     assert answer["nics"][0]["writes"] == {"rp_time_reset": 100}
     assert hocket("export", plan, "--part", "dcqcn", "--json").json()["classes"] is None
 
 
-def test_only_the_files_asked_for_are_written(hocket: Command, plan: Path, tmp_path: Path) -> None:
+def test_only_the_files_of_the_requested_part_are_written(
+    hocket: Command, plan: Path, tmp_path: Path
+) -> None:
     files = {
         "nccl": {"a/nccl.env", "b/nccl.env"},
         "switch": {"hosts.sh", "switch-nvue.sh"},
@@ -51,7 +53,7 @@ def test_only_the_files_asked_for_are_written(hocket: Command, plan: Path, tmp_p
         assert found == expected
 
 
-def test_every_part_says_what_it_changes_and_how_to_undo_it(hocket: Command, plan: Path) -> None:
+def test_every_step_tells_what_it_changes_and_how_to_undo_it(hocket: Command, plan: Path) -> None:
     for part in ("nccl", "switch", "dcqcn"):
         printed = (
             hocket("export", plan, "--part", part, "--ports", "Ethernet0").out
@@ -68,19 +70,21 @@ def test_every_part_says_what_it_changes_and_how_to_undo_it(hocket: Command, pla
     [
         (("--classes", "6"), "--classes: must be classes from 1 to 5"),
         (("--ports", "swp1"), "--ports: must be ports such as Ethernet0"),
-        (("--ports", "Ethernet0", "--part", "nccl"), "--ports: is for switches"),
+        (("--ports", "Ethernet0", "--part", "nccl"), "--ports: only for the settings of switches"),
         (("--candidate", "x"), "there is no candidate 'x'"),
         (("--out", "/dev/null/x"), "/dev/null/x"),
     ],
 )
-def test_mistakes_are_errors(hocket: Command, plan: Path, arguments: tuple[str, ...], message: str) -> None:
+def test_bad_options_are_errors(
+    hocket: Command, plan: Path, arguments: tuple[str, ...], message: str
+) -> None:
     outcome = hocket("export", plan, *arguments)
     assert outcome.code == 2
     assert message in outcome.err
     assert not outcome.out
 
 
-def test_a_value_that_no_nic_holds_names_file_and_job(hocket: Command, plan: Path) -> None:
+def test_the_error_for_a_value_that_no_nic_supports_names_file_and_job(hocket: Command, plan: Path) -> None:
     plan.write_text(PLAN.replace("100 us", "0.5 us"), encoding="utf-8")
     outcome = hocket("export", plan)
     assert outcome.code == 2

@@ -1,4 +1,4 @@
-"""DCQCN in the units of NICs."""
+"""DCQCN as settings in the units of NICs."""
 
 from typing import Any
 
@@ -9,19 +9,19 @@ from tests.conftest import Tables
 from tests.export.conftest import job
 
 from hocket.errors import InputError
-from hocket.export.nics import SETTINGS, Governed, governed_jobs
+from hocket.export.nics import SETTINGS, NicSettings, nic_settings
 from hocket.plan import parse_plan
 from hocket.plan.congestion import Congestion
 
 LINE_BPS, PATH_BYTES = 50 * 10**9, 10**5
 
 
-def governed(*jobs: Tables, **network: Any) -> dict[str, Governed]:
+def settings_of(*jobs: Tables, **network: Any) -> dict[str, NicSettings]:
     plan = parse_plan({**(network or {"link": {"capacity": "50 Gbps"}}), "jobs": list(jobs)})
-    return {each.job: each for each in governed_jobs(plan)}
+    return {each.job: each for each in nic_settings(plan)}
 
 
-def written(each: Governed) -> dict[str, int]:
+def written(each: NicSettings) -> dict[str, int]:
     return {write.name: write.value for write in each.writes}
 
 
@@ -32,7 +32,7 @@ def parameters(table: Tables) -> dict[str, Any]:
 
 def test_unfair_dcqcn_of_the_paper_is_one_write_for_each_job() -> None:
     dcqcn = {"preset": "hotnets22"}
-    found = governed(
+    found = settings_of(
         job("a", congestion={"dcqcn": {**dcqcn, "T": "100 us"}}), job("b", congestion={"dcqcn": dcqcn})
     )
     assert written(found["a"]) == {"rp_time_reset": 100}
@@ -40,7 +40,7 @@ def test_unfair_dcqcn_of_the_paper_is_one_write_for_each_job() -> None:
 
 
 def test_a_weight_of_two_has_the_timers_of_the_paper() -> None:
-    found = governed(job("a", share={"weighted": 2.0}), job("b"))
+    found = settings_of(job("a", share={"weighted": 2.0}), job("b"))
     assert {name: written(each) for name, each in found.items()} == {
         "a": {"rp_time_reset": 100},
         "b": {"rp_time_reset": 125},
@@ -48,44 +48,44 @@ def test_a_weight_of_two_has_the_timers_of_the_paper() -> None:
 
 
 def test_no_timer_is_invented_for_another_weight() -> None:
-    found = governed(job("a", share={"weighted": 3.0}), job("b"))
+    found = settings_of(job("a", share={"weighted": 3.0}), job("b"))
     assert not found["a"].writes
     assert not found["b"].writes
     assert "weights 1, 3" in str(found["a"].reason)
 
 
-def test_where_a_plan_gives_congestion_its_share_is_for_the_flow_engine_alone() -> None:
+def test_if_a_plan_gives_congestion_its_share_is_only_for_the_flow_engine() -> None:
     dcqcn = {"preset": "mlx5", "T": "80 us"}
-    found = governed(job("a", share={"weighted": 2.0}, congestion={"dcqcn": dcqcn}), job("b"))
+    found = settings_of(job("a", share={"weighted": 2.0}, congestion={"dcqcn": dcqcn}), job("b"))
     assert written(found["a"]) == {"rp_time_reset": 80}
     assert written(found["b"]) == {}
 
 
-def test_what_the_plan_gives_is_written_even_if_nics_have_it_already() -> None:
-    found = governed(job("a", congestion={"dcqcn": {"preset": "mlx5", "R_AI": "5 Mbps"}}))
+def test_a_value_of_the_plan_is_written_even_if_nics_as_shipped_have_it() -> None:
+    found = settings_of(job("a", congestion={"dcqcn": {"preset": "mlx5", "R_AI": "5 Mbps"}}))
     assert written(found["a"]) == {"rp_ai_rate": 5}
     assert [write.shipped for write in found["a"].writes] == [5]
 
 
-def test_an_interval_between_cnps_goes_with_the_parameters_and_not_alone() -> None:
+def test_an_interval_between_cnps_is_written_only_with_other_parameters() -> None:
     network = {"link": {"capacity": "50 Gbps"}, "host": {"cnp_interval": "50 us"}}
-    found = governed(
+    found = settings_of(
         job("a", congestion={"dcqcn": {"preset": "mlx5", "R_AI": "6 Mbps"}}), job("b"), **network
     )
     assert written(found["a"]) == {"rp_ai_rate": 6, "np_min_time_between_cnps": 50}
     assert found["b"].writes == ()
 
 
-def test_other_controls_and_silence_change_nothing_and_say_so() -> None:
-    found = governed(job("a", congestion="hpcc"), job("b"))
+def test_other_controls_and_plans_without_congestion_change_nothing_and_give_the_reason() -> None:
+    found = settings_of(job("a", congestion="hpcc"), job("b"))
     assert [each.writes for each in found.values()] == [(), ()]
     assert "hpcc" in str(found["a"].reason)
     assert "stay as they are" in str(found["b"].reason)
 
 
 @pytest.mark.parametrize("preset", ["recommended", "mlx5", "hotnets22"])
-def test_what_is_written_reads_back_as_the_preset(preset: str) -> None:
-    found = governed(job("a", congestion={"dcqcn": {"preset": preset}}))
+def test_the_written_values_read_back_as_the_preset(preset: str) -> None:
+    found = settings_of(job("a", congestion={"dcqcn": {"preset": preset}}))
     assert parameters({"preset": "mlx5", **written(found["a"])}) == parameters({"preset": preset})
 
 
@@ -111,9 +111,9 @@ def test_what_is_written_reads_back_as_the_preset(preset: str) -> None:
         },
     )
 )
-def test_every_value_of_a_nic_comes_back_as_it_was(values: dict[str, int]) -> None:
+def test_every_value_of_a_nic_survives_the_round_trip(values: dict[str, int]) -> None:
     assert set(values) <= {file.name for file in SETTINGS.values()}
-    found = governed(job("a", congestion={"dcqcn": {"preset": "mlx5", **values}}))
+    found = settings_of(job("a", congestion={"dcqcn": {"preset": "mlx5", **values}}))
     assert written(found["a"]) == values
 
 
@@ -122,7 +122,7 @@ def test_every_value_of_a_nic_comes_back_as_it_was(values: dict[str, int]) -> No
     [
         (
             {"T": "100.5 us"},
-            "increase_timer: a NIC holds whole numbers from 1 to 4294967295 in rp_time_reset",
+            "increase_timer: a NIC takes whole numbers from 1 to 4294967295 in rp_time_reset",
         ),
         ({"R_AI": "1500 kbps"}, "additive_increase.* got 1.5"),
         ({"g": 0.3}, "gain: .* rp_dce_tcp_g .* got 716.8"),
@@ -133,17 +133,17 @@ def test_every_value_of_a_nic_comes_back_as_it_was(values: dict[str, int]) -> No
         ({"preset": "sigcomm15"}, "cut_check"),
     ],
 )
-def test_what_a_nic_cannot_hold_is_refused_with_the_limit(table: Tables, message: str) -> None:
+def test_a_value_that_a_nic_does_not_support_is_refused_with_the_limit(table: Tables, message: str) -> None:
     with pytest.raises(InputError, match=rf"^job 'a': .*{message}"):
-        governed(job("a", congestion={"dcqcn": {"preset": "mlx5", **table}}))
+        settings_of(job("a", congestion={"dcqcn": {"preset": "mlx5", **table}}))
 
 
-def test_adaptive_knows_the_bytes_of_a_phase_and_when_one_is_over() -> None:
+def test_adaptive_settings_have_the_bytes_of_a_phase_and_the_gap_after_it() -> None:
     for policy in (
         {"congestion": {"dcqcn": {"preset": "mlx5", "adaptive": True}}},
         {"share": {"adaptive": 1.0}},
     ):
-        adaptive = governed(job("a", **policy))["a"].adaptive
+        adaptive = settings_of(job("a", **policy))["a"].adaptive
         assert adaptive is not None
         # 40 Gbps for 40 ms; 60 ms Down; a hundredth of 40 Gbps.
         assert (adaptive.total_bytes, adaptive.gap_s, adaptive.quiet_bps) == (200_000_000, 0.03, 400_000_000)
@@ -175,20 +175,20 @@ def test_adaptive_knows_the_bytes_of_a_phase_and_when_one_is_over() -> None:
         ),
     ],
 )
-def test_where_no_script_can_follow_the_phases_it_says_why(others: Tables, why: str) -> None:
-    found = governed({**job("a"), **others})["a"]
+def test_if_no_script_can_follow_the_phases_the_reason_is_given(others: Tables, why: str) -> None:
+    found = settings_of({**job("a"), **others})["a"]
     assert found.adaptive is None
     assert why in str(found.reason)
 
 
-def test_jobs_on_one_nic_must_want_it_set_up_alike() -> None:
+def test_jobs_on_one_nic_must_need_the_same_settings() -> None:
     links = [{"ends": [host, "tor"], "rate": "50 Gbps", "delay": "500 ns"} for host in ("s1", "s2")]
 
     def placed(name: str, timer: str) -> Tables:
         dcqcn = {"preset": "mlx5", "T": timer}
         return job(name, placement=["s1", "s2"], congestion={"dcqcn": dcqcn})
 
-    alike = governed(placed("a", "100 us"), placed("b", "100 us"), fabric={"links": links})
+    alike = settings_of(placed("a", "100 us"), placed("b", "100 us"), fabric={"links": links})
     assert written(alike["a"]) == written(alike["b"])
     with pytest.raises(InputError, match=r"^host 's1': jobs 'a' and 'b' .*rp_time_reset 100 and 125"):
-        governed(placed("a", "100 us"), placed("b", "125 us"), fabric={"links": links})
+        settings_of(placed("a", "100 us"), placed("b", "125 us"), fabric={"links": links})

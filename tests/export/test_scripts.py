@@ -1,4 +1,4 @@
-"""The scripts, run by a shell on a copy of what a host shows of its NICs."""
+"""The scripts, run by a shell on a simulated `/sys` of a host with one NIC."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import pytest
 
 from hocket.export.classes import job_classes
 from hocket.export.files import directory_names, job_files, nic_files, switch_files, write_files
-from hocket.export.nics import governed_jobs
+from hocket.export.nics import nic_settings
 from hocket.plan import parse_plan
 
 NIC = "0000:c1:00.0"
@@ -26,7 +26,7 @@ SHIPPED = {
 
 
 class Host:
-    """A directory with `cc_params/` of one NIC and its counter, and scripts that are told of it."""
+    """A directory with `cc_params/` and the counter of one NIC, on which scripts are run."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -46,14 +46,16 @@ class Host:
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
     def run(self, script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        told = {
+        environment = {
             "HOCKET_MLX5": str(self.directory / "mlx5"),
             "HOCKET_PCI": str(self.directory / "pci"),
             "HOCKET_KEPT": str(self.directory / "kept"),
             "PATH": f"{self.directory / 'bin'}:{os.environ['PATH']}",
         }
         command = ["sh", str(self.directory / "out" / script), *arguments]
-        return subprocess.run(command, env=os.environ | told, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            command, env=os.environ | environment, capture_output=True, text=True, check=False
+        )
 
     def values(self) -> dict[str, int]:
         return {name: int((self.params / name).read_text(encoding="ascii")) for name in SHIPPED}
@@ -69,7 +71,7 @@ Export = Callable[..., dict[str, str]]
 
 @pytest.fixture
 def export(host: Host) -> Export:
-    """Writes all files of a plan of two jobs, `a/..` with this policy and `b`, for the host."""
+    """A function that writes all files of a plan with two jobs: `a/..` with a policy, and `b`."""
 
     def write(**policy: Any) -> dict[str, str]:
         up = {"start": "50 ms", "duration": "40 ms", "rate": "40 Gbps"}
@@ -83,7 +85,7 @@ def export(host: Host) -> Export:
         files = {
             **job_files(classes),
             **switch_files(classes, ("Ethernet0",)),
-            **nic_files(governed_jobs(plan)),
+            **nic_files(nic_settings(plan)),
         }
         write_files(files, host.directory / "out")
         return files
@@ -95,7 +97,7 @@ UNFAIR = {"congestion": {"dcqcn": {"preset": "mlx5", "T": "100 us"}}}
 ADAPTIVE = {"share": {"adaptive": 1.0}}
 
 
-def test_shells_can_read_every_script(host: Host, export: Export) -> None:
+def test_every_script_is_valid_in_both_shells(host: Host, export: Export) -> None:
     scripts = [path for path in {**export(**UNFAIR), **export(**ADAPTIVE)} if path.endswith(".sh")]
     assert len(scripts) == 5
     for shell in ("sh", "bash"):
@@ -103,11 +105,11 @@ def test_shells_can_read_every_script(host: Host, export: Export) -> None:
             subprocess.run([shell, "-n", str(host.directory / "out" / path)], check=True)
 
 
-def test_undoing_what_was_applied_restores_every_value(host: Host, export: Export) -> None:
+def test_undo_restores_every_value_that_apply_changed(host: Host, export: Export) -> None:
     export(**UNFAIR)
     assert host.run("a_../apply.sh", NIC).returncode == 0
     assert host.values() == {**SHIPPED, "rp_time_reset": 100, "np_min_time_between_cnps": 50}
-    # Once more: the values kept are those from before the first time.
+    # Applied once more, the saved values are still those from before the first time.
     assert host.run("a_../apply.sh", NIC).returncode == 0
     assert host.run("a_../undo.sh", NIC).returncode == 0
     assert host.values() == SHIPPED
@@ -116,9 +118,9 @@ def test_undoing_what_was_applied_restores_every_value(host: Host, export: Expor
     assert "nothing to undo" in again.stderr
 
 
-def test_a_value_that_the_nic_refuses_is_found_out(host: Host, export: Export) -> None:
+def test_a_value_that_the_nic_refuses_is_detected(host: Host, export: Export) -> None:
     export(congestion={"dcqcn": {"preset": "mlx5", "R_AI": "7 Mbps"}})
-    # A file that takes what is written and holds something else, as debugfs of a NIC that clamps.
+    # A file that accepts a write but has another value afterwards, like debugfs of a NIC that clamps values.
     (host.params / "rp_ai_rate").unlink()
     (host.params / "rp_ai_rate").symlink_to("/dev/null")
     run = host.run("a_../apply.sh", NIC)
@@ -127,7 +129,9 @@ def test_a_value_that_the_nic_refuses_is_found_out(host: Host, export: Export) -
 
 
 @pytest.mark.parametrize("script", ["a_../apply.sh", "a_../undo.sh", "a_../adaptive.sh"])
-def test_a_script_without_a_nic_or_with_another_says_so(host: Host, export: Export, script: str) -> None:
+def test_a_script_without_a_nic_or_with_an_unknown_one_fails_with_a_message(
+    host: Host, export: Export, script: str
+) -> None:
     export(**ADAPTIVE if "adaptive" in script else UNFAIR)
     for arguments in ((), ("0000:00:00.0",)):
         run = host.run(script, *arguments)
@@ -136,9 +140,9 @@ def test_a_script_without_a_nic_or_with_another_says_so(host: Host, export: Expo
     assert host.values() == SHIPPED
 
 
-def test_adaptive_follows_the_phase_and_leaves_nothing_behind(host: Host, export: Export) -> None:
+def test_adaptive_follows_the_phase_and_restores_the_values_at_the_end(host: Host, export: Export) -> None:
     export(**ADAPTIVE)
-    # 200 MB a phase. Each sleep is one sample: what is sent meanwhile in MB, and what was written by then.
+    # A phase has 200 MB. Each sleep is one sample: it records R_AI and adds the sent MB to the counter.
     sent_mb = [40, 40, 80, 80, 0, 0, 0, 100]
     (host.directory / "samples").write_text("\n".join(map(str, sent_mb)) + "\n", encoding="ascii")
     host.program(
@@ -159,7 +163,7 @@ def test_adaptive_follows_the_phase_and_leaves_nothing_behind(host: Host, export
     assert host.values() == SHIPPED
 
 
-def test_hosts_trust_dscp_until_it_is_undone(host: Host, export: Export) -> None:
+def test_hosts_trust_dscp_until_the_change_is_undone(host: Host, export: Export) -> None:
     export(**UNFAIR)
     log = host.directory / "log"
     host.program("mlnx_qos", f'echo "$*" >> {log}\n[ $# -gt 2 ] || echo "Priority trust state: pcp"\n')
@@ -178,7 +182,7 @@ def test_hosts_trust_dscp_until_it_is_undone(host: Host, export: Export) -> None
         assert host.run("hosts.sh", *arguments).returncode == 2
 
 
-def test_a_switch_serves_cnps_first_and_keeps_what_is_not_about_jobs(export: Export) -> None:
+def test_a_switch_serves_cnps_first_and_keeps_settings_unrelated_to_jobs(export: Export) -> None:
     files = export()
     tables = json.loads(files["switch-sonic.json"])
     assert tables["DSCP_TO_TC_MAP"]["AZURE"] == {"26": "3", "34": "4", "48": "6"}
@@ -188,11 +192,11 @@ def test_a_switch_serves_cnps_first_and_keeps_what_is_not_about_jobs(export: Exp
     assert not any(word in text for word in ("pfc", "wred", "BUFFER", "congestion-control"))
 
 
-def test_an_environment_is_what_nccl_reads(export: Export) -> None:
+def test_an_environment_has_the_variables_of_nccl(export: Export) -> None:
     assert export()["a_../nccl.env"] == "NCCL_IB_TC=138\nNCCL_IB_SL=4\n"
 
 
-def test_no_name_of_a_job_leaves_the_directory_or_takes_anothers() -> None:
+def test_names_of_jobs_become_unique_directories_inside_the_given_one() -> None:
     jobs = ["..", "/etc", "a b", "a_b", "A b", "-x", "é", "$(x)"]
     names = list(directory_names(jobs).values())
     assert len({name.lower() for name in names}) == len(jobs)

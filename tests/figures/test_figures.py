@@ -185,3 +185,12 @@ def test_other_figures_carry_their_labels_and_units() -> None:
 def test_figures_are_written_in_the_format_of_the_suffix(tmp_path: Path, suffix: str) -> None:
     path = save(compatibility_figure(compatibility(two_jobs(10))), tmp_path / f"circles{suffix}")
     assert path.read_bytes().startswith(b"\x89PNG" if suffix == ".png" else b"<?xml")
+
+
+def test_an_svg_has_its_text_as_text_and_the_same_bytes_each_time(tmp_path: Path) -> None:
+    first, second = (
+        save(compatibility_figure(compatibility(two_jobs(10))), tmp_path / name)
+        for name in ("first.svg", "second.svg")
+    )
+    assert first.read_bytes() == second.read_bytes()
+    assert ">sum of all jobs</text>" in first.read_text(encoding="utf-8")

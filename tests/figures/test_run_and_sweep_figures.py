@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -11,9 +12,12 @@ import pytest
 
 from hocket import InputError, Plan, parse_plan, simulate, sweep
 from hocket.engines.link_use import link_use
+from hocket.figures.iterations import shown_jobs
+from hocket.figures.palette import job_colour
 from hocket.figures.run import run_figure
 from hocket.figures.sweep import sweep_figure
 from hocket.plan import Engine
+from hocket.sweeps.link_use import MOST_COMBINATIONS, uses_of_combinations
 
 Command = Callable[..., Any]
 GBPS = 10**9
@@ -60,6 +64,14 @@ def test_either_engine_shows_what_iterations_carry() -> None:
         assert carried.to_numpy().max() <= 1.01, engine
 
 
+def test_a_job_keeps_its_colour_where_another_finished_nothing() -> None:
+    plan = two_jobs()
+    run = simulate(plan)
+    only_b = {**run.tables, "iterations": run.tables["iterations"].filter(job="b")}
+    shown, count = shown_jobs(run.__class__(only_b, run.manifest))
+    assert (shown, count) == ({"b": job_colour(1)}, 1)
+
+
 def test_a_plan_without_shifts_has_one_panel_above_its_iterations() -> None:
     plan = two_jobs()
     run = simulate(plan)
@@ -103,6 +115,55 @@ def test_a_sweep_has_a_point_for_each_value_and_a_panel_for_each_other_key() -> 
     assert np.asarray(wide.lines[0].get_ydata()).tolist() == pytest.approx([100.0, 100.0])
     assert narrow.get_ylim()[0] == 0
     assert narrow.get_ylim()[1] > 150
+
+
+def test_a_sweep_of_few_combinations_shows_who_uses_the_link_in_each() -> None:
+    axes: dict[str, list[object]] = {
+        "jobs[1].time_shift": ["0 ms", "50 ms"],
+        "link.capacity": ["40 Gbps", "80 Gbps"],
+    }
+    swept = sweep(two_jobs().to_dict(), axes, seeds=2, cache=False, workers=1)
+    uses = uses_of_combinations(swept)
+    shared, half_wide, shifted, _ = uses
+    assert shared == "jobs[1].time_shift = 0 ms, link.capacity = 40 Gbps"
+    # At once, jobs halve a link of 40 Gbps, and both have all they want of one of 80; in turns, of either.
+    for name, rate_gbps, together_gbps in ((shared, 20, 40), (half_wide, 40, 80), (shifted, 40, 40)):
+        rates = uses[name].rates.filter(pl.col("start_s") > uses[name].begin_s)
+        assert rate_gbps in rates_gbps(rates, "a", 0)
+        sums = rates.group_by("start_s").agg(pl.col("rate_bps").sum())["rate_bps"] / GBPS
+        assert sums.max() == pytest.approx(together_gbps, rel=0.01), name
+    figure = sweep_figure(swept, "my sweep", uses)
+    panels = figure.axes[2:]
+    assert [panel.get_title(loc="left") for panel in panels] == [name.replace(", ", "\n") for name in uses]
+    assert len({panel.get_xlim() for panel in panels}) == 1
+    assert [panel.get_ylim()[1] for panel in panels] == pytest.approx([1.08 * 80] * 4)
+
+
+def test_a_sweep_of_many_combinations_shows_no_link() -> None:
+    shifts = [f"{number} ms" for number in range(MOST_COMBINATIONS + 1)]
+    swept = sweep(two_jobs().to_dict(), {"jobs[1].time_shift": shifts}, cache=False, workers=1)
+    assert uses_of_combinations(swept) == {}
+
+
+def test_a_combination_that_failed_or_sends_nothing_has_no_panel() -> None:
+    ups: list[object] = [HALF["up"], [], "what"]
+    swept = sweep(two_jobs().to_dict(), {"jobs.*.up": ups}, cache=False, workers=1)
+    failed = swept.table.select("combination", pl.lit("failed").alias("status"))
+    assert uses_of_combinations(replace(swept, table=failed)) == {}
+    (use,) = uses_of_combinations(swept).values()
+    assert {20.0} <= rates_gbps(use.rates, "a", use.begin_s)
+    assert swept.plans[2] is None
+
+
+def test_a_percentile_is_named_where_it_is_seen() -> None:
+    plan = two_jobs(time_shift="10 ms").to_dict()
+    swept = sweep(plan, {"jobs.*.jitter": [0.0, 0.1]}, cache=False, workers=1)
+    said = [text.get_text() for text in sweep_figure(swept).axes[0].texts]
+    assert "dashed: 99th percentile" in said
+    alike = sweep(plan, {"jobs.*.jitter": [0.0]}, cache=False, workers=1)
+    table = alike.table.with_columns(p99_iteration_s=pl.col("mean_iteration_s"))
+    same = sweep_figure(replace(alike, table=table))
+    assert "dashed: 99th percentile" not in [text.get_text() for text in same.axes[0].texts]
 
 
 def test_numbers_of_an_axis_keep_their_distances() -> None:

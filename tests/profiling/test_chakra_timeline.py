@@ -1,4 +1,4 @@
-"""A rank's Chakra trace as a timeline: what follows what, how long it takes, and how sure that is."""
+"""A rank's Chakra trace as a timeline: the order of operations, their durations, and the confidence."""
 
 import itertools
 from collections.abc import Sequence
@@ -33,13 +33,13 @@ def node(number: int, kind: int, duration_us: int, after: Sequence[int] = (), si
 
 
 def trace(folder: Path, *nodes: bytes, ranks: int = 4) -> Path:
-    """The file of rank 0 among those of so many ranks that do the same."""
+    """The file of rank 0, beside those of other ranks with the same operations."""
     for rank in range(ranks):
         (folder / f"job.{rank}.et").write_bytes(file_of(*nodes))
     return folder / "job.0.et"
 
 
-def test_operations_start_when_what_they_wait_for_has_ended(tmp_path: Path) -> None:
+def test_operations_start_when_those_that_they_depend_on_have_ended(tmp_path: Path) -> None:
     path = trace(
         tmp_path,
         node(1, COMP, 1000),
@@ -59,15 +59,17 @@ def test_operations_start_when_what_they_wait_for_has_ended(tmp_path: Path) -> N
 
 def test_communication_without_a_duration_takes_its_bytes_at_the_rate(tmp_path: Path) -> None:
     path = trace(tmp_path, node(1, COMP, 1000), node(2, COLLECTIVE, 0, [1], size=1_000_000))
-    with pytest.raises(InputError, match=r"job\.0\.et: rank 0: node 2 'node 2': has no duration; the rate"):
+    with pytest.raises(
+        InputError, match=r"job\.0\.et: rank 0: node 2 'node 2': has no duration; give the rate"
+    ):
         profile_chakra(path)
-    # An all-reduce among 4 sends 1.5 times its size: 12 Mbit at 10 Gbps.
+    # An all-reduce among 4 ranks sends 1.5 times its size: 12 Mbit at 10 Gbps.
     profile = profile_chakra(path, rate="10 Gbps")
     assert profile.communication_s == pytest.approx(1.2e-3)
     assert profile.phases[0].rate_bps == pytest.approx(10e9)
 
 
-def test_the_trace_is_one_iteration_without_confidence(tmp_path: Path) -> None:
+def test_a_trace_is_one_iteration_without_confidence(tmp_path: Path) -> None:
     path = trace(tmp_path, node(1, COMP, 1000), node(2, COLLECTIVE, 3000, [1], size=10**6))
     profile = profile_chakra(path)
     assert profile.name == "job.0"
@@ -77,7 +79,7 @@ def test_the_trace_is_one_iteration_without_confidence(tmp_path: Path) -> None:
     assert any("durations and dependencies but no times" in note for note in profile.notes)
 
 
-def test_what_repeats_in_a_trace_are_its_layers(tmp_path: Path) -> None:
+def test_repeats_in_a_trace_are_taken_for_layers(tmp_path: Path) -> None:
     nodes = []
     for layer in range(20):
         before = [2 * layer] if layer else []
@@ -93,7 +95,7 @@ def test_what_repeats_in_a_trace_are_its_layers(tmp_path: Path) -> None:
     assert profile.bytes_per_iteration == pytest.approx(30e6)
 
 
-def test_an_iteration_begins_after_its_longest_quiet(tmp_path: Path) -> None:
+def test_an_iteration_begins_after_its_longest_quiet_time(tmp_path: Path) -> None:
     nodes = [
         node(1, COMP, 1000),
         node(2, COLLECTIVE, 1000, [1], size=10**6),
@@ -108,7 +110,7 @@ def test_an_iteration_begins_after_its_longest_quiet(tmp_path: Path) -> None:
     assert profile.compute_s == pytest.approx(0.009)
 
 
-def test_a_rank_computes_one_at_a_time_and_the_first_of_those_ready() -> None:
+def test_a_rank_computes_one_operation_at_a_time_in_the_order_of_its_program() -> None:
     operations = [Operation("", "compute", after) for after in ((), (), (0,), (1,))]
     starts_ps, ends_ps = execute(operations, lambda place: 10)
     assert starts_ps == [0, 10, 20, 30]
@@ -131,7 +133,7 @@ def programs(draw: st.DrawFn) -> list[Operation]:
 
 
 @given(programs())
-def test_nothing_starts_too_early_nor_two_of_a_kind_at_once(operations: list[Operation]) -> None:
+def test_no_operation_starts_too_early_and_no_two_of_a_stream_overlap(operations: list[Operation]) -> None:
     starts_ps, ends_ps = execute(operations, lambda place: operations[place].duration_ps)
     for place, operation in enumerate(operations):
         assert ends_ps[place] == starts_ps[place] + operation.duration_ps
@@ -148,7 +150,7 @@ def test_nothing_starts_too_early_nor_two_of_a_kind_at_once(operations: list[Ope
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.binary(max_size=60) | st.integers(0, 300))
-def test_any_file_is_a_profile_or_is_refused(tmp_path: Path, content: bytes | int) -> None:
+def test_any_file_yields_a_profile_or_is_refused(tmp_path: Path, content: bytes | int) -> None:
     whole = trace(tmp_path, node(1, COMP, 1000), node(2, COLLECTIVE, 3000, [1], size=10**6))
     if isinstance(content, int):
         content = whole.read_bytes()[:content]
@@ -160,8 +162,8 @@ def test_any_file_is_a_profile_or_is_refused(tmp_path: Path, content: bytes | in
     assert profile.confidence == 0
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason=f"the recorded traces are not there: {SHARED}")
-def test_the_same_all_reduce_as_messages_sends_as_much() -> None:
+@pytest.mark.skipif(not SHARED.is_dir(), reason=f"no recorded traces in {SHARED}")
+def test_an_all_reduce_written_as_messages_sends_as_much_as_one_collective() -> None:
     whole, messages = (
         profile_chakra(SHARED / folder / file, rate="10 Gbps")
         for folder, file in (

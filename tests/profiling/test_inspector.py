@@ -1,4 +1,4 @@
-"""Logs of NCCL Inspector, written here as its plugin writes them: what they say of times, and do not."""
+"""Logs of NCCL Inspector, written here as its plugin does: which times they contain, and which not."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from hocket.errors import InputError
 from hocket.profiling.timelines.inspector import profile_inspector, read_inspector
 
 PERIOD_US = 250_000
-# Of each iteration: when it starts, what it is, bytes as the plugin counts them, how long it takes.
+# The operations of an iteration: start, kind, bytes as the plugin counts them, duration.
 OPERATIONS = (
     (60_000, "AllGather", 8_000_000, 6_000),
     (90_000, "ReduceScatter", 8_000_000, 7_000),
@@ -75,7 +75,7 @@ def performed(ran: Ran, number: int, verbose: bool) -> dict[str, Any]:
 
 
 def dumps(operations: Iterable[Ran], interval_us: int) -> list[tuple[int, list[Ran]]]:
-    """Which operations a thread that dumps every so often finds done each time."""
+    """Times of dumps by a thread at this interval, with the operations that had ended by then."""
     found: dict[int, list[Ran]] = {}
     for ran in operations:
         found.setdefault(-(-(ran.start_us + ran.length_us) // interval_us) * interval_us, []).append(ran)
@@ -83,7 +83,7 @@ def dumps(operations: Iterable[Ran], interval_us: int) -> list[tuple[int, list[R
 
 
 def by_record(operations: Iterable[Ran], interval_us: int, verbose: bool = False) -> list[dict[str, Any]]:
-    """As versions 4.0 to 4.2 write: a header with each record, its time that of writing it."""
+    """As versions 4.0 to 4.2 write: a header with each record, with the time of writing it."""
     return [
         {"header": header(), "metadata": metadata(time_us + 5 * place), **performed(ran, place, verbose)}
         for time_us, its in dumps(operations, interval_us)
@@ -102,7 +102,7 @@ def by_marker(operations: Iterable[Ran], interval_us: int, dropped: int = 0) -> 
 
 
 def by_both(operations: Iterable[Ran], interval_us: int) -> list[dict[str, Any]]:
-    """As version 4.2 writes: statistics before each dump, and a header with each record too."""
+    """As version 4.2 may write: statistics before each dump, and also a header with each record."""
     lines: list[dict[str, Any]] = []
     for line in by_marker(operations, interval_us):
         if "dump_stats" in line:
@@ -120,7 +120,7 @@ def log(path: Path, lines: Sequence[Any]) -> Path:
     return path
 
 
-def test_a_verbose_log_says_when_kernels_ran(tmp_path: Path) -> None:
+def test_a_verbose_log_has_the_times_of_kernels(tmp_path: Path) -> None:
     path = log(tmp_path / "node-pid7.log", by_record(job(), PERIOD_US * 100, verbose=True))
     timeline, resolution_s = read_inspector(path)
     assert resolution_s == 0
@@ -133,7 +133,7 @@ def test_a_verbose_log_says_when_kernels_ran(tmp_path: Path) -> None:
     assert profile.compute_s is None
 
 
-def test_what_floats_round_is_no_pattern_of_iterations(tmp_path: Path) -> None:
+def test_rounding_of_floats_is_not_taken_for_a_pattern_of_iterations(tmp_path: Path) -> None:
     profile = profile_inspector(log(tmp_path / "a.log", by_record(job(500), 500, verbose=True)))
     assert profile.period_s == pytest.approx(0.25)
     assert profile.confidence > 0.9
@@ -141,8 +141,8 @@ def test_what_floats_round_is_no_pattern_of_iterations(tmp_path: Path) -> None:
 
 def test_bytes_are_those_on_the_wire(tmp_path: Path) -> None:
     profile = profile_inspector(log(tmp_path / "a.log", by_record(job(), 500, verbose=True)))
-    # Of 8 ranks: an all-gather of 8 MB each and a reduce-scatter of as much send 7 times 8 MB, an all-reduce
-    # of 100 MB sends 2 · 7/8 of it.
+    # Each of 8 ranks sends 7 times 8 MB for the all-gather, as much for the reduce-scatter, and 2 · 7/8 of
+    # 100 MB for the all-reduce.
     assert profile.bytes_per_iteration == pytest.approx(2 * 56e6 + 175e6)
     assert {use.kind: (use.count, use.message_bytes) for use in profile.collectives} == {
         "all-gather": (1, 64e6),
@@ -152,7 +152,7 @@ def test_bytes_are_those_on_the_wire(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("write", [by_record, by_both, by_marker])
-def test_without_times_of_operations_those_of_frequent_dumps_do(tmp_path: Path, write: Any) -> None:
+def test_without_times_of_operations_those_of_frequent_dumps_are_used(tmp_path: Path, write: Any) -> None:
     path = log(tmp_path / "a.log", write(job(), 500))
     timeline, resolution_s = read_inspector(path)
     assert timeline.which.size == 72
@@ -162,7 +162,7 @@ def test_without_times_of_operations_those_of_frequent_dumps_do(tmp_path: Path, 
     assert any("times are those of dumps" in note for note in profile.notes)
 
 
-def test_dumps_that_are_as_rare_as_iterations_leave_no_confidence(tmp_path: Path) -> None:
+def test_dumps_as_rare_as_iterations_leave_little_confidence(tmp_path: Path) -> None:
     often, rarely = (
         profile_inspector(log(tmp_path / f"{interval_us}.log", by_marker(job(), interval_us)))
         for interval_us in (500, 300_000)
@@ -170,13 +170,13 @@ def test_dumps_that_are_as_rare_as_iterations_leave_no_confidence(tmp_path: Path
     assert rarely.confidence < 0.2 < 0.5 < often.confidence
 
 
-def test_a_log_that_was_written_at_the_end_does_not_say_when_anything_ran(tmp_path: Path) -> None:
+def test_a_log_written_only_at_the_end_is_refused_since_it_has_no_times(tmp_path: Path) -> None:
     path = log(tmp_path / "a.log", by_marker(job(), 100 * PERIOD_US))
     with pytest.raises(InputError, match=r"its 72 operations were written in 1 dumps.*NCCL_INSPECTOR_DUMP"):
         read_inspector(path)
 
 
-def test_records_of_a_dump_are_of_one_time_whenever_they_were_written(tmp_path: Path) -> None:
+def test_all_records_of_a_dump_have_its_time_whenever_they_were_written(tmp_path: Path) -> None:
     both, marker = (
         read_inspector(log(tmp_path / f"{write.__name__}.log", write(job(), 200_000)))[0]
         for write in (by_both, by_marker)
@@ -184,7 +184,7 @@ def test_records_of_a_dump_are_of_one_time_whenever_they_were_written(tmp_path: 
     assert both.start_s.tolist() == marker.start_s.tolist()
 
 
-def test_what_the_plugin_dropped_lowers_the_confidence_and_is_said(tmp_path: Path) -> None:
+def test_dropped_records_lower_the_confidence_and_are_noted(tmp_path: Path) -> None:
     whole = profile_inspector(log(tmp_path / "a.log", by_marker(job(), 500)))
     holes = profile_inspector(log(tmp_path / "b.log", by_marker(job(), 500, dropped=1)))
     # One of two was dropped.
@@ -192,7 +192,7 @@ def test_what_the_plugin_dropped_lowers_the_confidence_and_is_said(tmp_path: Pat
     assert any("dropped 72 operations" in note for note in holes.notes)
 
 
-def test_messages_between_two_ranks_are_told_apart_by_the_other_rank(tmp_path: Path) -> None:
+def test_messages_are_distinguished_by_the_other_rank(tmp_path: Path) -> None:
     lines = [
         {
             "header": header(ranks=4),
@@ -215,7 +215,7 @@ def test_messages_between_two_ranks_are_told_apart_by_the_other_rank(tmp_path: P
     ]
 
 
-def test_a_last_line_that_is_cut_short_is_left_out(tmp_path: Path) -> None:
+def test_an_incomplete_last_line_is_skipped(tmp_path: Path) -> None:
     path = log(tmp_path / "a.log", by_record(job(), 500, verbose=True))
     path.write_bytes(path.read_bytes()[:-200])
     timeline, _ = read_inspector(path)
@@ -228,17 +228,22 @@ RECORD = {"header": header(), "metadata": metadata(BEGIN_US), **performed(job()[
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ([{"header": header(), "metadata": metadata(1)}], "no coll_perf or p2p_perf in it"),
-        ([performed(job()[0], 0, True)], "line 1: an operation without a header"),
-        ([{**RECORD, "metadata": None}], "line 1: a header without metadata"),
-        ([RECORD, {**RECORD, "metadata": metadata(1, pid=8)}], "of several processes, 'node:7', 'node:8'"),
+        ([{"header": header(), "metadata": metadata(1)}], "contains no coll_perf or p2p_perf"),
+        ([performed(job()[0], 0, True)], "line 1: an operation has neither a header nor"),
+        ([{**RECORD, "metadata": None}], "line 1: the header has no metadata"),
+        ([RECORD, {**RECORD, "metadata": metadata(1, pid=8)}], "has several processes, 'node:7', 'node:8'"),
         ([{**RECORD, "coll_perf": {**RECORD["coll_perf"], "coll": "Dance"}}], "unknown operation 'Dance'"),
-        ([{**RECORD, "coll_perf": {**RECORD["coll_perf"], "coll_exec_time_us": -1}}], "line 1: is no record"),
-        ([{**RECORD, "header": {**header(), "n_ranks": 0}}], "line 1: is no record"),
-        ([[1]], "line 1: is no record"),
+        (
+            [{**RECORD, "coll_perf": {**RECORD["coll_perf"], "coll_exec_time_us": -1}}],
+            "line 1: is not a record",
+        ),
+        ([{**RECORD, "header": {**header(), "n_ranks": 0}}], "line 1: is not a record"),
+        ([[1]], "line 1: is not a record"),
     ],
 )
-def test_what_is_no_such_log_is_refused_at_its_line(tmp_path: Path, lines: list[Any], message: str) -> None:
+def test_a_file_that_is_not_such_a_log_is_refused_with_the_line(
+    tmp_path: Path, lines: list[Any], message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         read_inspector(log(tmp_path / "a.log", lines))
 
@@ -261,7 +266,7 @@ def lines(draw: st.DrawFn) -> list[Any]:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(lines())
-def test_any_log_is_a_profile_or_is_refused(tmp_path: Path, lines: list[Any]) -> None:
+def test_any_log_yields_a_profile_or_is_refused(tmp_path: Path, lines: list[Any]) -> None:
     try:
         profile = profile_inspector(log(tmp_path / "a.log", lines))
     except InputError:

@@ -1,4 +1,4 @@
-"""Profiler traces of PyTorch: recorded ones whose truth is known, made ones, and any bytes."""
+"""Profiler traces of PyTorch: recorded ones of known jobs, generated ones, and arbitrary bytes."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ LARGEST_RATE_BPS = 10**15
 
 
 def recorded(name: str) -> Path:
-    """A profiler trace that others recorded; skips where it is not."""
+    """A profiler trace recorded by another project; skips the test if it is missing."""
     if not RECORDED.is_dir():
-        pytest.skip(f"{RECORDED} is not there: profiler traces of other projects are not part of this one")
+        pytest.skip(f"no {RECORDED}: profiler traces of other projects are not part of this one")
     return RECORDED / name
 
 
 def communication_s(timeline: Timeline) -> tuple[float, float]:
-    """In a whole profiler trace: how long something was communicated, and how long while nothing computed."""
+    """Communication and exposed communication (s) in the whole profiler trace."""
     intervals = merged(np.column_stack([timeline.start_s, timeline.end_s]))
     hidden = np.diff(covered_until(timeline.compute_s, intervals), axis=1)
     total = np.diff(intervals, axis=1)
     return float(total.sum()), float((total - hidden).sum())
 
 
-# Periods, and communication and how much of it is exposed, as the profilers' own tools give them.
+# Periods, communication and exposed communication, as the profilers' own tools report them.
 @pytest.mark.parametrize(
     ("name", "period_s", "communicated_s", "exposed_s"),
     [
@@ -71,7 +71,7 @@ def test_recorded_traces_have_their_true_periods(
     assert profile_timeline(unannotated).period_s == profile.period_s
 
 
-def test_a_recorded_trace_says_what_an_iteration_communicates() -> None:
+def test_a_recorded_trace_shows_the_collectives_of_an_iteration() -> None:
     profile = profile_timeline(read_kineto(recorded("hta_nccl_data.json.gz")))
     assert {each.kind: each.count for each in profile.collectives} == {"all-reduce": 5, "broadcast": 2}
     sizes = {each.kind: each.message_bytes for each in profile.collectives}
@@ -110,8 +110,9 @@ def span(name: str, category: str, start_us: float, length_us: float, **args: An
 
 
 def job(all_reduce: Event | None = None, iterations: int = 8) -> list[Event]:
-    """In 100 ms: 60 ms of computation, an all-reduce of 20 ms in which 5 ms are computed, and one of 1 ms;
-    beside each all-reduce, the arguments `all_reduce`."""
+    """Iterations of 100 ms: 60 ms of computation, an all-reduce of 20 ms with 5 ms of computation in
+    parallel, and an all-reduce of 1 ms. The all-reduces have the arguments `all_reduce`.
+    """
     known = all_reduce or {}
     events = [
         span("PyTorch Profiler (0)", "Trace", 0.0, iterations * 1e5),
@@ -150,9 +151,9 @@ def written(events: list[Event], **keys: Any) -> bytes:
 SIZED = {"Collective name": "allreduce", "In msg nelems": 2**20, "Out msg nelems": 2**20, "dtype": "Float"}
 
 
-def test_sizes_beside_kernels_make_rates() -> None:
+def test_sizes_recorded_with_kernels_give_rates() -> None:
     profile = profile_timeline(kineto_timeline("a.json", written(job(SIZED | {"Group size": 4}))))
-    # 4 MiB × 2 × 3/4 in 20 ms, and in 1 ms.
+    # 4 MiB × 2 × 3/4, once in 20 ms and once in 1 ms.
     assert [each.rate_bps for each in profile.phases] == pytest.approx(
         [2**22 * 1.5 * 8 / s for s in (0.02, 0.001)]
     )
@@ -165,11 +166,13 @@ def test_without_sizes_there_is_no_job_until_a_rate_is_given() -> None:
     timeline = kineto_timeline("a.json", written(job()))
     profile = profile_timeline(timeline)
     assert profile.period_s == pytest.approx(0.1)
-    with pytest.raises(InputError, match="does not say the size of every message; give the rate"):
+    with pytest.raises(
+        InputError, match="does not give the size of every message; to write the job, give the rate"
+    ):
         profile.to_job()
     rated = profile_timeline(timeline, rate="40 Gbps")
     assert [each.rate_bps for each in rated.phases] == pytest.approx([40e9, 40e9])
-    assert "16 of 16 operations: they count as 40 Gbps" in rated.notes[-1]
+    assert "16 of 16 operations: they are assumed to send at 40 Gbps" in rated.notes[-1]
 
 
 def test_groups_inside_a_server_are_not_on_the_network() -> None:
@@ -179,11 +182,11 @@ def test_groups_inside_a_server_are_not_on_the_network() -> None:
     assert profile_timeline(timeline, gpus_per_server=4).phases == ()
     with pytest.raises(InputError, match="the job sends nothing"):
         profile_timeline(timeline, gpus_per_server=4).to_job()
-    with pytest.raises(InputError, match="0 GPUs per server; at least 1"):
+    with pytest.raises(InputError, match="0 GPUs per server; there must be at least 1"):
         profile_timeline(timeline, gpus_per_server=0)
 
 
-def test_older_profilers_write_sizes_beside_the_call_that_launches_the_kernel() -> None:
+def test_older_profilers_record_sizes_with_the_call_that_launches_the_kernel() -> None:
     events: list[Event] = []
     for number in range(8):
         begin_us = 1e5 * number
@@ -196,7 +199,7 @@ def test_older_profilers_write_sizes_beside_the_call_that_launches_the_kernel() 
         ]
     timeline = kineto_timeline("a.json", written(events, distributedInfo={"rank": 0, "world_size": 4}))
     (operation,) = timeline.operations
-    # What comes out of the all-gather are the parts of all four ranks.
+    # The output of the all-gather are the parts of all four ranks.
     assert (operation.kind, operation.size_bytes, operation.group_size) == ("all-gather", 2**18 * 2 * 4, 4)
 
 
@@ -211,23 +214,23 @@ def test_a_rank_on_cpus_communicates_with_gloo() -> None:
             span("gloo:all_reduce", "user_annotation", 1e5 * number + 7e4, 2e4),
         )
     ]
-    # Older profilers write the events alone.
+    # Older profilers write only the list of events.
     profile = profile_timeline(kineto_timeline("a.json", json.dumps(events).encode()), rate="1 Gbps")
     assert profile.period_s == pytest.approx(0.1)
-    # The two overlap, and send no faster together.
+    # The two overlap, and together send at the same rate.
     assert [each.rate_bps for each in profile.phases] == pytest.approx([1e9])
     assert profile.bytes_per_iteration == pytest.approx(0.03 * 1e9 / 8)
     assert profile.compute_s == pytest.approx(0.06)
     assert profile.exposed_s == pytest.approx(0.03)
 
 
-def test_of_several_gpus_the_one_that_communicates_most_is_profiled() -> None:
+def test_of_several_gpus_the_one_with_the_most_communication_is_profiled() -> None:
     other = [{**event, "pid": 1} for event in job(iterations=3)]
     timeline = kineto_timeline("a.json", written(job() + other))
     assert timeline.start_s.size == 16
 
 
-def test_gzip_is_told_by_the_content(tmp_path: Path) -> None:
+def test_gzip_is_recognised_by_the_content(tmp_path: Path) -> None:
     plain, packed = tmp_path / "a.gz", tmp_path / "b.json"
     plain.write_bytes(written(job()))
     packed.write_bytes(gzip.compress(written(job())))
@@ -250,7 +253,7 @@ def bad_files() -> Iterator[tuple[str, bytes, str]]:
     yield "text", whole.replace(b'"dur": 20000.0', b'"dur": "soon"'), "dur 'soon' must be numbers"
     yield "not finite", whole.replace(b'"dur": 20000.0', b'"dur": 1e999'), "not a profiler trace|finite"
     yield "NaN", whole.replace(b'"dur": 20000.0', b'"dur": NaN'), "not a profiler trace of PyTorch"
-    yield "centuries", whole.replace(b'"dur": 20000.0', b'"dur": 1e18'), "s apart; at most"
+    yield "centuries", whole.replace(b'"dur": 20000.0', b'"dur": 1e18'), "s apart; the limit"
     yield "not UTF-8", whole.replace(b"void gemm", b"void \xff\xfe"), "not a profiler trace of PyTorch"
 
 
@@ -266,9 +269,7 @@ def test_bad_files_are_refused(content: bytes, message: str, tmp_path: Path) -> 
     assert str(caught.value).startswith(str(path))
 
 
-def test_files_that_are_not_there_or_too_large_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_and_too_large_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="no such file"):
         read_kineto(tmp_path / "none.json")
     with pytest.raises(InputError, match="cannot be read: Is a directory"):
@@ -299,7 +300,7 @@ ARGUMENTS = (
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_any_events_are_a_profile_or_refused(data: st.DataObject) -> None:
+def test_any_events_yield_a_profile_or_are_refused(data: st.DataObject) -> None:
     events = job(SIZED, 4)
     for _ in range(data.draw(st.integers(0, 6))):
         event = data.draw(st.sampled_from(events))
@@ -311,7 +312,7 @@ def test_any_events_are_a_profile_or_refused(data: st.DataObject) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_damaged_bytes_are_a_profile_or_refused(data: st.DataObject) -> None:
+def test_damaged_bytes_yield_a_profile_or_are_refused(data: st.DataObject) -> None:
     damaged = bytearray(written(job(SIZED, 4)))
     for _ in range(data.draw(st.integers(1, 5))):
         damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
@@ -319,7 +320,7 @@ def test_damaged_bytes_are_a_profile_or_refused(data: st.DataObject) -> None:
 
 
 def profiled(content: bytes) -> None:
-    """What is found in `content` must be a job of a plan, once it sends something."""
+    """Profiles `content`, which may be refused; a job that sends something must be valid in a plan."""
     try:
         found = profile_timeline(kineto_timeline("a.json", content), rate="10 Gbps")
         planned = found.to_job()
@@ -346,13 +347,13 @@ def test_the_figure_shows_phases_and_how_an_iteration_divides(tmp_path: Path) ->
     assert (tmp_path / "evidence.png").stat().st_size > 10_000
 
 
-def test_a_figure_is_drawn_where_rates_and_computation_are_not_known() -> None:
+def test_a_figure_is_drawn_if_rates_and_computation_are_unknown() -> None:
     timeline = Timeline.of("a", [0.0, 1.0, 2.0], [0.1, 1.1, 2.1], [Operation("all-reduce")] * 3)
     figure = evidence_figure(profile_timeline(timeline))
     assert figure.axes[1].get_ylabel() == "rate not known"
 
 
-def test_our_own_recording_is_profiled_as_its_readme_says() -> None:
+def test_our_own_recording_yields_the_profile_in_its_readme() -> None:
     timeline = read_kineto(OWN)
     annotated = profile_timeline(timeline)
     assert annotated.period_s == pytest.approx(float(np.diff(timeline.steps_s).mean()), rel=1e-3)
@@ -364,7 +365,7 @@ def test_our_own_recording_is_profiled_as_its_readme_says() -> None:
     assert bare.confidence == pytest.approx(0.62, abs=0.005)
 
 
-def test_the_group_of_all_ranks_is_known_even_if_no_collective_lists_it() -> None:
+def test_the_group_of_all_ranks_is_known_even_if_no_collective_lists_them() -> None:
     info = {"distributedInfo": {"rank": 0, "world_size": 4}}
     everyone = kineto_timeline("a.json", written(job(SIZED | {"Group size": 4}), **info))
     assert {each.ranks for each in everyone.operations} == {(0, 1, 2, 3)}
@@ -373,7 +374,7 @@ def test_the_group_of_all_ranks_is_known_even_if_no_collective_lists_it() -> Non
     assert {each.ranks for each in some.operations} == {()}
 
 
-def test_notes_say_what_the_number_of_gpus_in_a_server_does() -> None:
+def test_notes_report_the_effect_of_the_number_of_gpus_in_a_server() -> None:
     group = {"Group size": 4, "Process Group Ranks": "[0, 1, 2, 3]"}
     known = kineto_timeline("a.json", written(job(SIZED | group)))
     count = known.which.size
@@ -384,23 +385,23 @@ def test_notes_say_what_the_number_of_gpus_in_a_server_does() -> None:
         assert profile_timeline(known, gpus_per_server=gpus).notes[-1] == note
     unknown = kineto_timeline("a.json", written(job(SIZED | {"Group size": 4})))
     assert profile_timeline(unknown, gpus_per_server=8).notes[-1] == (
-        f"the profiler trace does not say the ranks of {count} of {count} operations: they count as if they "
+        f"the profiler trace lacks the ranks of {count} of {count} operations: they count as if they "
         "left their server"
     )
-    # Nothing is said of servers where nobody asked.
+    # Without the option, no note mentions servers.
     assert not any("server" in note for note in profile_timeline(known).notes)
 
 
-def test_a_size_that_is_not_sent_need_not_be_known() -> None:
+def test_the_size_of_an_operation_inside_a_server_need_not_be_known() -> None:
     group = {"Group size": 4, "Process Group Ranks": "[0, 1, 2, 3]"}
     timeline = kineto_timeline("a.json", written(job(group)))
     assert math.isnan(profile_timeline(timeline).bytes_per_iteration)
     inside = profile_timeline(timeline, gpus_per_server=4)
     assert inside.bytes_per_iteration == 0
-    assert not any("does not say the size" in note for note in inside.notes)
+    assert not any("lacks the size" in note for note in inside.notes)
 
 
-def test_a_job_inside_one_server_sends_nothing_and_is_said_to(hocket: Any, tmp_path: Path) -> None:
+def test_a_job_inside_one_server_is_reported_to_send_nothing(hocket: Any, tmp_path: Path) -> None:
     group = {"Group size": 4, "Process Group Ranks": "[0, 1, 2, 3]"}
     (tmp_path / "a.json").write_bytes(written(job(SIZED | group)))
     shown = hocket("profile", "a.json", "--gpus-per-server", "8")

@@ -1,4 +1,4 @@
-"""Databases of Nsight Systems, made as `nsys export --type sqlite` makes them."""
+"""Databases of Nsight Systems, with the tables of `nsys export --type sqlite`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def export(path: Path, *, iterations: int = 8, without: str = "", steps: bool = 
     return path
 
 
-def test_the_rank_with_most_communication_is_profiled(tmp_path: Path) -> None:
+def test_the_gpu_with_the_most_communication_is_profiled(tmp_path: Path) -> None:
     profile = profile_timeline(read_nsight(export(tmp_path / "rank0.sqlite")), rate="40 Gbps")
     assert profile.name == "rank0"
     assert profile.period_s == pytest.approx(0.1)
@@ -67,7 +67,7 @@ def test_the_rank_with_most_communication_is_profiled(tmp_path: Path) -> None:
     assert profile.exposed_s == pytest.approx(0.03)
 
 
-def test_without_ranges_the_sequence_is_enough(tmp_path: Path) -> None:
+def test_without_ranges_the_sequence_of_operations_is_enough(tmp_path: Path) -> None:
     bare = profile_timeline(read_nsight(export(tmp_path / "a.sqlite", without="NVTX_EVENTS")))
     assert bare.period_s == pytest.approx(0.1)
     annotated = profile_timeline(read_nsight(export(tmp_path / "b.sqlite")))
@@ -97,7 +97,7 @@ def test_a_missing_column_is_named(tmp_path: Path) -> None:
         ("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 'soon'", "must be integers"),
         ("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = NULL", "must be integers"),
         ("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = start - 1", "durations not negative"),
-        ("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = 9223372036854775807", "s apart; at most"),
+        ("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = 9223372036854775807", "s apart; the limit"),
     ],
 )
 def test_wrong_rows_are_refused(change: str, message: str, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_wrong_rows_are_refused(change: str, message: str, tmp_path: Path) -> No
         profile_timeline(read_nsight(path))
 
 
-def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite"
     with pytest.raises(InputError, match="no such file"):
         read_nsight(path)
@@ -118,7 +118,7 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
         read_nsight(path)
 
 
-def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:
+def test_names_that_are_not_text_are_refused(tmp_path: Path) -> None:
     path = export(tmp_path / "a.sqlite")
     path.write_bytes(path.read_bytes().replace(b"streamId", b"stream\xff\xc0"))
     with pytest.raises(InputError, match="not a database of Nsight Systems"):
@@ -132,7 +132,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_damaged_databases_are_profiles_or_refused(
+def test_damaged_databases_yield_a_profile_or_are_refused(
     exported: bytes, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     damaged = bytearray(exported[: data.draw(st.integers(1, len(exported)))])

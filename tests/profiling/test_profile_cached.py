@@ -1,4 +1,4 @@
-"""Counters that keep a value for 10 ms, read about as often: what looks idle was only not read anew."""
+"""Counters that keep a value for 10 ms, read about as often: a repeated value does not mean an idle port."""
 
 import numpy as np
 import polars as pl
@@ -30,7 +30,7 @@ def read_every(interval_s: float, lifespan_s: float) -> pl.DataFrame:
 
 @pytest.mark.parametrize("interval_s", [0.002, 0.005, 0.01])
 @pytest.mark.parametrize("lifespan_s", [0.0, LIFESPAN_S])
-def test_a_cache_changes_nothing_that_a_profile_says(interval_s: float, lifespan_s: float) -> None:
+def test_a_cache_does_not_change_the_profile(interval_s: float, lifespan_s: float) -> None:
     profile = profile_counters(read_every(interval_s, lifespan_s))
     assert profile.period_s == pytest.approx(PERIOD_S, rel=2e-3)
     up_s = sum(phase.duration_s for phase in profile.phases)
@@ -39,7 +39,7 @@ def test_a_cache_changes_nothing_that_a_profile_says(interval_s: float, lifespan
     assert sent == pytest.approx(UP_S * BYTES_PER_S, rel=0.02)
 
 
-def test_short_bursts_are_no_cache() -> None:
+def test_short_bursts_are_not_taken_for_a_cache() -> None:
     # 15 ms of every 180: one or two readings see traffic, and those between them none.
     time_s = np.arange(0.0, 20.0, 0.01)
     iteration, phase_s = np.divmod(time_s, 0.18)

@@ -1,4 +1,4 @@
-"""`hocket profile` on files of several kinds, and on a port whose time passes only when it is read."""
+"""`hocket profile` on files of several kinds, and on a simulated port with a simulated clock."""
 
 import json
 from collections.abc import Callable
@@ -23,7 +23,7 @@ BYTES_PER_S = 2.5e9
 
 
 class Machine(OpenPort):
-    """A RoCE port and the clock of its machine: a job sends for 100 of every 250 ms from its start on."""
+    """A RoCE port on which a job sends for 100 of every 250 ms, and the clock of its machine."""
 
     def __init__(self, lifespan_s: float | None = None, gone_after_s: float = float("inf")) -> None:
         super().__init__(Port("mlx5_0:1", {}, lifespan_s))
@@ -51,7 +51,7 @@ class Machine(OpenPort):
 
 @pytest.fixture
 def plug(monkeypatch: pytest.MonkeyPatch) -> Callable[[Machine], Machine]:
-    """Makes a machine the one that is watched."""
+    """A function that makes `hocket profile --watch` read a simulated machine."""
 
     def put(machine: Machine) -> Machine:
         timed = partial(watch.watch, clock=machine.clock, sleep=machine.sleep)
@@ -85,7 +85,7 @@ def test_a_watched_port_becomes_a_job_and_a_series(
     (job,) = load_plan(tmp_path / "a.toml").jobs
     assert job.name == "mlx5_0:1"
     assert pl.read_csv(tmp_path / "a.csv").height == 2001
-    # What was saved says the same.
+    # The saved readings yield the same profile.
     assert "period 250.00 ms" in hocket("profile", tmp_path / "a.csv").out
 
 
@@ -97,17 +97,20 @@ def test_congestion_is_shown_beside_the_profile(hocket: Command, plug: Callable[
     assert hocket(*command, "--json").json()["congestion"]["np_cnp_sent"] == 2000
 
 
-def test_reading_faster_than_the_port_refreshes_is_said(
+def test_reading_faster_than_the_port_refreshes_is_reported(
     hocket: Command, plug: Callable[[Machine], Machine]
 ) -> None:
     plug(Machine(lifespan_s=0.01))
     assert hocket("profile", "--watch", "mlx5_0", "--seconds", "20").err.strip() == ""
     plug(Machine(lifespan_s=0.01))
     outcome = hocket("profile", "--watch", "mlx5_0", "--seconds", "20", "--interval", "5 ms")
-    assert "mlx5_0:1 keeps its counters' values for 10 ms: readings in between repeat them" in outcome.err
+    assert (
+        "mlx5_0:1 refreshes its counters every 10 ms: readings in between repeat the last values"
+        in outcome.err
+    )
 
 
-def test_ctrl_c_ends_a_watch_without_an_end_and_cuts_short_one_with(
+def test_ctrl_c_ends_a_watch_and_exits_with_130_if_a_duration_was_given(
     hocket: Command, plug: Callable[[Machine], Machine]
 ) -> None:
     for seconds, code in (((), 0), (("--seconds", "60"), 130)):
@@ -115,16 +118,16 @@ def test_ctrl_c_ends_a_watch_without_an_end_and_cuts_short_one_with(
         outcome = hocket("profile", "--watch", "mlx5_0", *seconds)
         assert outcome.code == code
         assert "period 250.00 ms" in outcome.out
-        assert "interrupted: 2001 readings until then" in outcome.err
+        assert "interrupted: kept 2001 readings" in outcome.err
 
 
-def test_a_port_that_goes_away_is_profiled_as_far_as_it_was_read(
+def test_a_port_that_disappears_is_profiled_from_the_readings_so_far(
     hocket: Command, plug: Callable[[Machine], Machine]
 ) -> None:
     plug(Machine(gone_after_s=20.0))
     outcome = hocket("profile", "--watch", "mlx5_0", "--seconds", "60")
     assert outcome.code == 0
-    assert "No such device: 2001 readings until then" in outcome.err
+    assert "No such device: kept 2001 readings" in outcome.err
     assert "period 250.00 ms" in outcome.out
 
 
@@ -133,14 +136,14 @@ def test_a_port_that_goes_away_is_profiled_as_far_as_it_was_read(
     [
         ((), "profile: give files or a port to --watch"),
         ((RECORDED, "--watch", "lo"), "profile: give files or a port to --watch, not both"),
-        ((RECORDED, "--seconds", "3"), "--seconds: is for --watch: files hold what was read"),
-        ((RECORDED, "--marks"), "--marks: is for --watch"),
+        ((RECORDED, "--seconds", "3"), "--seconds: only with --watch: files already hold their readings"),
+        ((RECORDED, "--marks"), "--marks: only with --watch"),
         (
             (RECORDED, "--rate", "1 Gbps"),
-            "is a CSV series of byte counters; rate (--rate) is for a profiler trace",
+            "is a CSV series of byte counters; rate (--rate) is only for a profiler trace",
         ),
-        (("--watch", "lo", "--unit", "bytes"), "--unit: is for files: --watch reads lo"),
-        (("--watch", "nix0"), "nix0: no such device; there are "),
+        (("--watch", "lo", "--unit", "bytes"), "--unit: only for files: --watch reads the port lo"),
+        (("--watch", "nix0"), "nix0: no such device; the devices are "),
         (("--watch", "lo", "--namespace", "hk-none"), "hk-none: no such network namespace"),
         (("--watch", "lo", "--interval", "soon"), "--interval: "),
         (("--watch", "lo", "--interval", "10 us"), "--interval: must be from 1 ms to 60 s: got 10 us"),
@@ -148,7 +151,7 @@ def test_a_port_that_goes_away_is_profiled_as_far_as_it_was_read(
         (("--watch", "lo", "--seconds", "nan"), "--seconds: must be above 0"),
     ],
 )
-def test_what_does_not_go_together_is_refused(
+def test_options_that_do_not_go_together_are_refused(
     hocket: Command, arguments: tuple[str | Path, ...], message: str
 ) -> None:
     outcome = hocket("profile", *arguments)
@@ -173,22 +176,22 @@ def kineto(path: Path, sized: bool) -> Path:
     return path
 
 
-def test_a_trace_shows_collectives_and_what_hides_them(hocket: Command, tmp_path: Path) -> None:
+def test_a_trace_shows_collectives_and_exposed_communication(hocket: Command, tmp_path: Path) -> None:
     outcome = hocket("profile", kineto(tmp_path / "rank0.json", sized=True))
     assert outcome.code == 0
     lines = outcome.out.splitlines()
     assert lines[0].startswith("rank0: period 100.00 ms, confidence ")
-    # 4 MB among 4 ranks: 1.5 times that is sent, in 40 ms.
+    # Of 4 MB, each of 4 ranks sends 1.5 times as much, in 40 ms.
     assert lines[1].startswith("6.00 MB per iteration, ")
     assert lines[2:4] == [
         "computes for 60.00 ms of it",
-        "communicates for 40.00 ms, of which 40.00 ms while nothing computes",
+        "communicates for 40.00 ms, of which 40.00 ms are exposed",
     ]
     assert lines[5].split() == ["0.00", "40.00", "1.200"]
     assert lines[7].split() == ["all-reduce", "1", "4.00", "40.00"]
 
 
-def test_what_a_trace_does_not_say_is_null_and_no_job(hocket: Command, tmp_path: Path) -> None:
+def test_what_a_trace_does_not_contain_is_null_and_makes_no_job(hocket: Command, tmp_path: Path) -> None:
     path = kineto(tmp_path / "rank0.json", sized=False)
     found = hocket("profile", path, "--json").json()
     assert found["job"] is None
@@ -202,9 +205,9 @@ def test_what_a_trace_does_not_say_is_null_and_no_job(hocket: Command, tmp_path:
     assert written.code == 0
 
 
-def test_jobs_without_a_link_are_said_to_be_no_plan_yet(hocket: Command, tmp_path: Path) -> None:
+def test_a_file_of_jobs_without_a_link_is_reported_as_not_a_plan_yet(hocket: Command, tmp_path: Path) -> None:
     written = hocket("profile", RECORDED, "--out", "a.toml")
-    assert "jobs: a.toml\nThey are no plan yet: --capacity" in written.err
+    assert "jobs: a.toml\nThis file is not a plan yet: --capacity" in written.err
     assert hocket("compat", "a.toml").code == 2
 
 

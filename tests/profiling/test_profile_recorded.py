@@ -1,4 +1,4 @@
-"""The profiler against what two real workers wrote down about themselves."""
+"""Profiles of a real job against the times that its two workers recorded."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def iteration_times_s(truth: pl.DataFrame) -> NDArray[np.float64]:
 
 
 def all_reduce_times_s(truth: pl.DataFrame, index: int) -> NDArray[np.float64]:
-    """From when the later worker enters until the first one leaves."""
+    """Time from the entry of the later worker to the exit of the first one."""
     both = truth.filter(pl.col("event") == f"all_reduce_{index}").group_by("iteration")
     times = both.agg(pl.col("start_s").max(), pl.col("end_s").min())
     return (times["end_s"] - times["start_s"]).to_numpy()
@@ -71,14 +71,14 @@ def test_rates_stay_below_the_shaped_link(profile: JobProfile) -> None:
     assert all(0.85e9 < phase.rate_bps <= 1e9 for phase in profile.phases)
 
 
-def test_nearly_all_iterations_are_seen_with_confidence(profile: JobProfile) -> None:
+def test_nearly_all_iterations_are_seen_and_the_profile_is_confident(profile: JobProfile) -> None:
     assert isinstance(profile.evidence, CounterEvidence)
     recorded_s = profile.evidence.time_s[-1] - profile.evidence.time_s[0]
     assert profile.iterations_seen >= 0.95 * recorded_s / profile.period_s - 2
     assert profile.confidence > 0.8
 
 
-def test_iterations_start_when_the_workers_say_that_an_all_reduce_starts(
+def test_iterations_start_when_the_workers_recorded_the_start_of_an_all_reduce(
     series: str, profile: JobProfile, truth: pl.DataFrame
 ) -> None:
     first_s = pl.read_csv(RECORDED / f"{series}.csv")["time_s"][0]
@@ -121,7 +121,7 @@ def test_a_job_is_written_as_toml_or_json_only(profile: JobProfile, tmp_path: Pa
         profile.dump(tmp_path / "job.yaml")
 
 
-def test_names_survive_toml(profile: JobProfile, tmp_path: Path) -> None:
+def test_names_with_special_characters_survive_toml(profile: JobProfile, tmp_path: Path) -> None:
     path = tmp_path / "job.toml"
     frame = pl.read_csv(RECORDED / "one-phase.csv")
     profile_counters(frame, name='a "b"\\\n\x7f é').dump(path)

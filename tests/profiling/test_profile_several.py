@@ -1,4 +1,4 @@
-"""Several recorded jobs become one plan, which `compat` takes."""
+"""Several recorded jobs become one plan for `compat`."""
 
 from pathlib import Path
 
@@ -24,8 +24,8 @@ def test_two_recorded_jobs_make_a_plan_with_an_answer(tmp_path: Path) -> None:
     assert 0 < answer.fit.error < 0.01
 
 
-def test_jobs_of_one_name_are_refused(tmp_path: Path) -> None:
+def test_two_jobs_with_the_same_name_are_refused(tmp_path: Path) -> None:
     job = profile_counters(RECORDED / "one-phase.csv")
-    with pytest.raises(InputError, match="'one-phase' is the name of two jobs"):
+    with pytest.raises(InputError, match="two jobs are named 'one-phase'"):
         dump_jobs([job, job], tmp_path / "jobs.toml")
     assert not (tmp_path / "jobs.toml").exists()

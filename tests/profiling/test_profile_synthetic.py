@@ -1,4 +1,4 @@
-"""The profiler against traffic whose truth is known, and against traffic that has no period."""
+"""Profiles of synthetic traffic with a known period, and of traffic without one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Phase = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Traffic:
-    """A job, and how its traffic is read: all times in seconds, `jitter` and `noise` as shares."""
+    """A job and how its traffic is read: times in seconds, `jitter`, `noise` and `uneven` as shares."""
 
     period_s: float
     phases: tuple[Phase, ...]
@@ -36,7 +36,7 @@ class Traffic:
     seed: int = 1
 
     def read(self) -> tuple[NDArray[np.float64], NDArray[np.int64], float]:
-        """Times, bytes counted until then, and the mean length of the iterations."""
+        """Times of readings, bytes counted until each, and the mean length of the iterations."""
         rng = np.random.default_rng(self.seed)
         count = int(self.length_s / self.period_s / (1 - 3 * self.jitter)) + 3
         lengths_s = self.period_s * (1 + self.jitter * rng.standard_normal(count))
@@ -53,27 +53,27 @@ class Traffic:
         time_s = np.arange(0, self.length_s, self.interval_s)
         time_s = np.sort(time_s + self.uneven * self.interval_s * rng.uniform(-1, 1, time_s.size))
         steps = np.diff(np.interp(time_s, at_s[order], total))
-        # A mean of 1, so that noise changes no byte count.
+        # The factors have a mean of 1, so that noise does not bias the byte count.
         steps *= np.exp(self.noise * rng.standard_normal(steps.size) - self.noise**2 / 2)
         counted = np.concatenate([[0.0], np.cumsum(np.maximum(steps, 0.0))]).astype(np.int64)
         whole = int(self.length_s / self.period_s)
         return time_s - time_s[0], counted, float(lengths_s[:whole].mean())
 
     def frame(self) -> pl.DataFrame:
-        """As a 64-bit counter of bytes."""
+        """The readings of a 64-bit counter of bytes."""
         time_s, counted, _ = self.read()
         return pl.DataFrame({"time_s": time_s, "tx_bytes": counted})
 
     def bytes_per_iteration(self) -> float:
-        """What the phases send."""
+        """Bytes that the phases send."""
         return sum(duration * rate for _, duration, rate in self.phases) / 8
 
 
 def misplaced(profile: JobProfile, traffic: Traffic) -> float:
-    """Share of the true bytes that the profile has at another time or not at all, best turned.
+    """Share of the true bytes that the profile has at another time or not at all, at the best rotation.
 
-    0 if the profile is right; a profile with every byte in a wrong place has 2. A profile of a fraction of
-    the iteration is as right as its repetitions are: phases that are all alike are one phase.
+    It is 0 for a correct profile, and 2 for one with every byte in a wrong place. A profile of a fraction of
+    the iteration is repeated first: if all phases are alike, one of them is a correct iteration.
     """
     bins = 1000
     repeats = max(1, round(traffic.period_s / profile.period_s))
@@ -105,7 +105,7 @@ def demand(phases: list[Phase], bins: int) -> NDArray[np.float64]:
 
 
 VGG = Traffic(0.255, ((0.0, 0.114, 30e9),), length_s=20, interval_s=0.01)
-# Three transfers of unlike length and height, as pipelined jobs have them.
+# Three transfers of different length and rate, as in pipelined jobs.
 HYBRID = Traffic(0.4, ((0.0, 0.06, 40e9), (0.1, 0.05, 15e9), (0.24, 0.1, 25e9)), length_s=30, interval_s=0.01)
 
 
@@ -132,12 +132,11 @@ def traffics(draw: st.DrawFn) -> Traffic:
     )
 
 
-# Of all that can be drawn, a profile is now and then wrong with a confidence just above 0.5, most often where
-# an iteration has hardly ten readings. The same 60 jobs are drawn each time, so that another outcome means
-# another profiler.
+# Of all possible jobs, a few get a wrong profile with a confidence just above 0.5, mostly with hardly ten
+# readings per iteration. The same 60 jobs are drawn each time: another outcome means another profiler.
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(traffics(), st.booleans())
-def test_a_profile_is_right_or_says_that_it_is_unsure(traffic: Traffic, infiniband: bool) -> None:
+def test_a_profile_is_correct_or_has_low_confidence(traffic: Traffic, infiniband: bool) -> None:
     time_s, counted, mean_period_s = traffic.read()
     if infiniband:
         # 32-bit counters of 4 octets wrap every 17 GB.
@@ -155,7 +154,7 @@ def test_a_profile_is_right_or_says_that_it_is_unsure(traffic: Traffic, infiniba
 
 
 @pytest.mark.parametrize("traffic", [VGG, HYBRID])
-def test_clean_traffic_is_profiled_far_below_the_time_between_readings(traffic: Traffic) -> None:
+def test_clean_traffic_is_resolved_far_below_the_time_between_readings(traffic: Traffic) -> None:
     profile = profile_counters(traffic.frame())
     assert profile.period_s == pytest.approx(traffic.period_s, rel=1e-4)
     assert misplaced(profile, traffic) < 0.02
@@ -176,7 +175,7 @@ def test_jitter_that_adds_up_to_whole_iterations_leaves_the_phases_sharp() -> No
     assert profile.jitter_s == pytest.approx(0.05 * 0.2, rel=0.3)
 
 
-def test_a_counter_of_words_carries_four_times_the_bytes() -> None:
+def test_a_counter_of_words_counts_four_times_the_bytes() -> None:
     time_s, counted, _ = VGG.read()
     as_bytes = profile_counters(pl.DataFrame({"time_s": time_s, "port_xmit_data": counted}), unit="bytes")
     as_words = profile_counters(pl.DataFrame({"time_s": time_s, "port_xmit_data": counted}))
@@ -207,7 +206,7 @@ def test_a_reset_of_the_counter_does_not_change_the_profile() -> None:
     assert misplaced(profile, VGG) < 0.03
 
 
-def test_a_hole_in_the_series_does_not_change_the_profile() -> None:
+def test_a_gap_in_the_series_does_not_change_the_profile() -> None:
     frame = VGG.frame()
     kept = frame.filter((pl.col("time_s") < 7.0) | (pl.col("time_s") > 9.13))
     profile = profile_counters(kept)
@@ -216,7 +215,7 @@ def test_a_hole_in_the_series_does_not_change_the_profile() -> None:
 
 
 @pytest.mark.parametrize("lifespan_s", [None, 0.01])
-def test_cached_readings_are_not_taken_for_silence(lifespan_s: float | None) -> None:
+def test_cached_readings_are_not_taken_for_idle_time(lifespan_s: float | None) -> None:
     fast = Traffic(VGG.period_s, VGG.phases, length_s=20, interval_s=0.002, uneven=0.0)
     time_s, counted, _ = fast.read()
     cached = counted[np.arange(counted.size) // 5 * 5]
@@ -226,7 +225,7 @@ def test_cached_readings_are_not_taken_for_silence(lifespan_s: float | None) -> 
     assert profile.confidence > 0.9
 
 
-def test_seconds_milliseconds_and_dates_are_the_same_time() -> None:
+def test_times_in_seconds_milliseconds_or_dates_give_the_same_period() -> None:
     time_s, counted, _ = VGG.read()
     start_ns = 1_790_000_000_000_000_000
     time_ns = (time_s * 1e9).astype(np.int64) + start_ns
@@ -319,5 +318,5 @@ def test_a_million_readings_take_seconds() -> None:
     assert profile.iterations_seen > 39_900
 
 
-def test_a_segment_that_sends_nothing_is_not_up_when_the_fit_puts_another_below_zero() -> None:
+def test_a_segment_that_sends_nothing_is_not_up_if_another_has_a_negative_fit() -> None:
     assert is_up(np.array([-500.0, 0.0, 1000.0, 20.0])).tolist() == [False, False, True, False]

@@ -1,4 +1,4 @@
-"""Answers of Prometheus: which series is taken, what is no counter, and what scrapes cannot show."""
+"""Responses of Prometheus: which series is chosen, what is not a counter, and what scrapes cannot show."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ BYTES_PER_S = 2.5e9
 
 
 def sent_bytes(time_s: np.ndarray[tuple[int], np.dtype[np.float64]]) -> list[str]:
-    """What a job that sends for 300 of every 800 ms has sent by then, as Prometheus writes numbers."""
+    """Bytes that a job has sent by `time_s` (n), at 300 of every 800 ms, as Prometheus writes them."""
     iteration, phase_s = np.divmod(time_s, PERIOD_S)
     total = (iteration * UP_S + np.minimum(phase_s, UP_S)) * BYTES_PER_S
     return [f"{value:.0f}" for value in total]
@@ -37,7 +37,7 @@ def series(values: list[list[Any]], name: str | None = SENT, **labels: str) -> d
     return {"metric": {**({} if name is None else {"__name__": name}), **labels}, "values": values}
 
 
-def answer(path: Path, *result: dict[str, Any]) -> Path:
+def response(path: Path, *result: dict[str, Any]) -> Path:
     path.write_text(
         json.dumps({"status": "success", "data": {"resultType": "matrix", "result": list(result)}})
     )
@@ -45,12 +45,12 @@ def answer(path: Path, *result: dict[str, Any]) -> Path:
 
 
 def test_a_counter_scraped_every_50_ms_shows_the_job(tmp_path: Path) -> None:
-    path = answer(tmp_path / "sent.json", series(samples(), device="mlx5_0", port="1"))
+    path = response(tmp_path / "sent.json", series(samples(), device="mlx5_0", port="1"))
     profile = profile_prometheus(path)
     assert profile.name == "sent"
     assert profile.period_s == pytest.approx(PERIOD_S, rel=2e-3)
     assert profile.phases[0].duration_s == pytest.approx(UP_S, rel=0.03)
-    # node_exporter's are bytes already, not words of four.
+    # node_exporter's counters are in bytes already, not in words of four.
     assert profile.phases[0].rate_bps == pytest.approx(8 * BYTES_PER_S, rel=0.03)
     assert profile.confidence > 0.5
     assert profile.notes == ()
@@ -58,13 +58,13 @@ def test_a_counter_scraped_every_50_ms_shows_the_job(tmp_path: Path) -> None:
 
 def test_a_step_below_the_scrape_interval_repeats_values_and_changes_nothing(tmp_path: Path) -> None:
     repeated = [[time + 0.01 * place, value] for time, value in samples() for place in range(5)]
-    profile = profile_prometheus(answer(tmp_path / "sent.json", series(repeated)))
+    profile = profile_prometheus(response(tmp_path / "sent.json", series(repeated)))
     assert profile.period_s == pytest.approx(PERIOD_S, rel=2e-3)
     assert profile.phases[0].duration_s == pytest.approx(UP_S, rel=0.1)
 
 
-def test_the_known_counter_is_taken_and_a_port_chosen_by_its_labels(tmp_path: Path) -> None:
-    path = answer(
+def test_the_known_counter_is_used_and_a_port_is_chosen_by_its_labels(tmp_path: Path) -> None:
+    path = response(
         tmp_path / "sent.json",
         series([[0, "1"]], "up", instance="a"),
         series([[0, "1"]], instance="a:9100", device="mlx5_0"),
@@ -81,12 +81,12 @@ def test_the_known_counter_is_taken_and_a_port_chosen_by_its_labels(tmp_path: Pa
         profile_prometheus(path, interface="mlx5_1")
     with pytest.raises(InputError, match="no series 'mlx5_2'"):
         profile_prometheus(path, interface="mlx5_2")
-    with pytest.raises(InputError, match=r"no metric 'down'; it has 'up', 'node_infiniband"):
+    with pytest.raises(InputError, match=r"no metric 'down'; the metrics are 'up', 'node_infiniband"):
         profile_prometheus(path, column="down")
 
 
-def test_the_sum_of_counters_has_no_name_and_is_one(tmp_path: Path) -> None:
-    profile = profile_prometheus(answer(tmp_path / "job.json", series(samples(), None, instance="a")))
+def test_a_sum_of_counters_is_a_counter_without_a_name(tmp_path: Path) -> None:
+    profile = profile_prometheus(response(tmp_path / "job.json", series(samples(), None, instance="a")))
     assert profile.period_s == pytest.approx(PERIOD_S, rel=2e-3)
 
 
@@ -97,26 +97,28 @@ def test_the_sum_of_counters_has_no_name_and_is_one(tmp_path: Path) -> None:
         ([[k, f"{k / 4}"] for k in range(60)], "it has fractions, such as 0.25"),
     ],
 )
-def test_a_rate_is_no_counter(tmp_path: Path, values: list[list[Any]], why: str) -> None:
-    path = answer(tmp_path / "rate.json", series(values, None, device="mlx5_0"))
-    with pytest.raises(InputError, match=f"is no counter: {why}; query the counter itself, not its rate"):
+def test_a_rate_is_not_a_counter(tmp_path: Path, values: list[list[Any]], why: str) -> None:
+    path = response(tmp_path / "rate.json", series(values, None, device="mlx5_0"))
+    with pytest.raises(InputError, match=f"is not a counter: {why}; query the counter itself, not its rate"):
         profile_prometheus(path)
 
 
 LIMIT = "readings 15 s apart show no iteration shorter than 60 s; one of 250 ms needs a reading every 62.5 ms"
 
 
-def test_what_scrapes_15_seconds_apart_seem_to_show_is_no_iteration(tmp_path: Path) -> None:
-    profile = profile_prometheus(answer(tmp_path / "sent.json", series(samples(15.0, 3600.0))))
-    # A scrape every 18.75 iterations: every fourth is in the same place of one.
+def test_an_apparent_iteration_in_scrapes_15_seconds_apart_gets_no_confidence(tmp_path: Path) -> None:
+    profile = profile_prometheus(response(tmp_path / "sent.json", series(samples(15.0, 3600.0))))
+    # A scrape every 18.75 iterations: every fourth one falls on the same phase.
     assert profile.period_s == pytest.approx(60.0, rel=0.01)
     assert profile.confidence < 0.1
     assert any(note.startswith(LIMIT) for note in profile.notes)
 
 
-def test_scrapes_in_step_with_the_iterations_show_nothing_and_say_why(tmp_path: Path) -> None:
-    path = answer(tmp_path / "sent.json", series(samples(15.2, 3600.0)))
-    with pytest.raises(InputError, match=r"nothing repeats in it; readings 15\.2 s apart show no iteration"):
+def test_scrapes_in_step_with_the_iterations_show_no_period_and_the_error_explains_why(
+    tmp_path: Path,
+) -> None:
+    path = response(tmp_path / "sent.json", series(samples(15.2, 3600.0)))
+    with pytest.raises(InputError, match=r"nothing repeats; readings 15\.2 s apart show no iteration"):
         profile_prometheus(path)
 
 
@@ -128,20 +130,20 @@ def matrix(result: str) -> str:
     ("text", "message"),
     [
         ('{"status":"error","errorType":"bad_data","error":"parse error"}', "query failed: 'parse error'"),
-        ('{"status":"success","data":{"resultType":"vector","result":[]}}', "the answer is a 'vector'"),
-        (matrix(""), "holds no series"),
+        ('{"status":"success","data":{"resultType":"vector","result":[]}}', "the result is a 'vector'"),
+        (matrix(""), "has no series"),
         (matrix("{}"), "missing required field"),
-        (matrix('{"metric":{},"values":[[0,1]]}'), "is no answer of Prometheus"),
+        (matrix('{"metric":{},"values":[[0,1]]}'), "is not a response of Prometheus"),
         (matrix('{"metric":{},"values":[[0,"NaN"]]}'), "sample 1 is 'NaN'"),
         (matrix('{"metric":{},"values":[[1,"1"],[0,"2"]]}'), "do not increase"),
         (matrix('{"metric":{},"values":[]}'), "0 readings"),
-        ("{", "is no answer of Prometheus"),
-        ("", "is no answer of Prometheus"),
-        ("[1]", "is no answer of Prometheus"),
+        ("{", "is not a response of Prometheus"),
+        ("", "is not a response of Prometheus"),
+        ("[1]", "is not a response of Prometheus"),
     ],
 )
-def test_anything_else_is_refused_with_a_reason(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "answer.json"
+def test_any_other_response_is_refused_with_a_reason(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "response.json"
     path.write_text(text)
     with pytest.raises(InputError, match=message):
         profile_prometheus(path)
@@ -157,10 +159,10 @@ SAMPLES = st.lists(
 
 
 @given(SAMPLES, st.dictionaries(st.text(max_size=9), st.text(max_size=9), max_size=3))
-def test_any_samples_are_a_profile_or_are_refused(
+def test_any_samples_yield_a_profile_or_are_refused(
     tmp_path_factory: pytest.TempPathFactory, values: list[Any], labels: dict[str, str]
 ) -> None:
-    path = tmp_path_factory.mktemp("answers") / "answer.json"
+    path = tmp_path_factory.mktemp("responses") / "response.json"
     path.write_text(matrix(json.dumps({"metric": labels, "values": values})))
     try:
         profile = profile_prometheus(path)

@@ -1,4 +1,4 @@
-"""What a file is follows from its content, and options are for the kinds of files that they can be for."""
+"""The kind of a file follows from its content; options for other kinds are refused."""
 
 import gzip
 import inspect
@@ -32,27 +32,29 @@ CONTENTS = {
 
 @pytest.mark.parametrize("kind", CONTENTS)
 @pytest.mark.parametrize("name", ["file", "file.csv", "file.json.gz"])
-def test_a_file_is_what_is_in_it_whatever_its_name(tmp_path: Path, kind: str, name: str) -> None:
+def test_the_kind_of_a_file_follows_from_its_content_whatever_its_name(
+    tmp_path: Path, kind: str, name: str
+) -> None:
     path = tmp_path / name
     path.write_bytes(CONTENTS[kind])
     assert kind_of(path) == kind
 
 
-def test_a_profiler_trace_may_be_packed_and_may_be_the_bare_list_of_its_events(tmp_path: Path) -> None:
+def test_a_profiler_trace_may_be_compressed_and_may_be_a_bare_list_of_events(tmp_path: Path) -> None:
     path = tmp_path / "trace"
     for content in (CONTENTS["kineto"], json.dumps([EVENT]).encode()):
         path.write_bytes(gzip.compress(content))
         assert kind_of(path) == "kineto"
 
 
-def test_a_database_is_that_of_nsight(tmp_path: Path) -> None:
+def test_a_database_is_taken_for_nsight(tmp_path: Path) -> None:
     path = tmp_path / "report"
     with sqlite3.connect(path) as database:
         database.execute("create table a (b)")
     assert kind_of(path) == "nsight"
 
 
-def test_an_archive_is_to_be_unpacked(tmp_path: Path) -> None:
+def test_an_archive_is_refused_with_the_advice_to_unpack_it(tmp_path: Path) -> None:
     (tmp_path / "rank0.json").write_bytes(CONTENTS["kineto"])
     for mode, name in (("w", "ranks.tar"), ("w:gz", "ranks.tar.gz")):
         with tarfile.open(tmp_path / name, mode) as archive:  # type: ignore[call-overload]
@@ -64,17 +66,22 @@ def test_an_archive_is_to_be_unpacked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"just words\n", "is nothing that Hocket reads: a CSV series of byte counters, an answer of Prom"),
-        (b'{"plan": 1}', "is nothing that Hocket reads"),
-        (b"[1, 2]", "is nothing that Hocket reads"),
-        (b"\x00\x01\x02\x03", "is nothing that Hocket reads"),
-        (b"\x89PNG\r\n\x1a\n", "is nothing that Hocket reads"),
+        (
+            b"just words\n",
+            "is none of the kinds that can be profiled: a CSV series of byte counters, a response of",
+        ),
+        (b'{"plan": 1}', "is none of the kinds that can be profiled"),
+        (b"[1, 2]", "is none of the kinds that can be profiled"),
+        (b"\x00\x01\x02\x03", "is none of the kinds that can be profiled"),
+        (b"\x89PNG\r\n\x1a\n", "is none of the kinds that can be profiled"),
         (b'{"schema": "1.0.1-chakra.0.0.4", "pid": 1, "nodes": []}', "chakra_converter PyTorch"),
         (gzip.compress(b"time")[:9], "is damaged gzip"),
         (b"\x1f\x8bnonsense", "is damaged gzip"),
     ],
 )
-def test_what_is_not_read_is_answered_by_what_is(tmp_path: Path, content: bytes, message: str) -> None:
+def test_the_error_for_an_unknown_kind_lists_the_known_ones(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
     path = tmp_path / "file"
     path.write_bytes(content)
     with pytest.raises(InputError, match=message):
@@ -88,17 +95,17 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         kind_of(tmp_path)
 
 
-def test_an_option_of_another_kind_of_file_is_refused(tmp_path: Path) -> None:
+def test_an_option_for_another_kind_of_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "trace"
     path.write_bytes(CONTENTS["kineto"])
     with pytest.raises(
         InputError,
-        match=r"is a profiler trace of PyTorch; unit .--unit. is for a CSV series of byte counters, an",
+        match=r"is a profiler trace of PyTorch; unit .--unit. is only for a CSV series of byte counters, a",
     ):
         profile(path, unit="bytes")
     with pytest.raises(
         InputError,
-        match=r"is a CSV series of byte counters; gpus_per_server .--gpus-per-server. is for a prof",
+        match=r"is a CSV series of byte counters; gpus_per_server .--gpus-per-server. is only for a p",
     ):
         profile(RECORDED, gpus_per_server=8)
     assert OPTIONS.keys() == inspect.signature(profile).parameters.keys() - {"source"}
@@ -110,11 +117,11 @@ def test_counters_are_profiled_with_their_options() -> None:
     assert job.period_s == pytest.approx(0.1434, rel=1e-3)
 
 
-def test_a_frame_is_profiled_as_the_file_that_it_was_read_from() -> None:
+def test_a_frame_is_profiled_like_the_file_that_it_was_read_from() -> None:
     frame = pl.read_csv(RECORDED)
     assert profile(frame, name="a").to_job() == profile(RECORDED, name="a").to_job()
     with pytest.raises(
-        InputError, match=r"the frame: is a CSV series of byte counters; rate .--rate. is for"
+        InputError, match=r"the frame: is a CSV series of byte counters; rate .--rate. is only for"
     ):
         profile(frame, rate="1 Gbps")
 
@@ -126,7 +133,7 @@ def test_keys_are_those_of_the_outermost_object() -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.sampled_from([b"", b"{", b"[{", b"\x1f\x8b", *CONTENTS.values()]), st.binary(max_size=80))
-def test_any_file_is_of_a_kind_or_is_refused(tmp_path: Path, start: bytes, rest: bytes) -> None:
+def test_any_file_is_profiled_or_refused(tmp_path: Path, start: bytes, rest: bytes) -> None:
     path = tmp_path / "file"
     path.write_bytes(start + rest)
     try:

@@ -1,4 +1,4 @@
-"""Periods of synthetic training jobs of every shape: right, or low in confidence, never confidently wrong."""
+"""Periods of synthetic training jobs of many shapes: correct or of low confidence."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ MS = 1e-3
 
 @dataclass
 class Recorder:
-    """A GPU that computes and communicates on streams of its own, and what a profiler writes of it.
+    """A GPU with separate streams for computation and communication, and a profiler that records it.
 
-    Computation waits for a collective only where it is told to; each takes as long as it is told, give or
-    take `jitter`.
+    Computation waits for a collective only if the job says so. Each takes the given time, give or take
+    `jitter`.
     """
 
     rng: np.random.Generator
@@ -38,14 +38,14 @@ class Recorder:
         return length_s * max(0.05, 1.0 + self.jitter * float(self.rng.standard_normal()))
 
     def compute(self, length_s: float, kernels: int = 3) -> None:
-        """So many kernels, one after the other."""
+        """Runs `kernels` kernels, one after the other, for `length_s` in total."""
         for _ in range(kernels):
             end_s = self.now_s + self.takes(length_s / kernels)
             self.computes_s.append((self.now_s, end_s))
             self.now_s = end_s
 
     def communicate(self, operation: Operation, length_s: float, *, wait: bool = False) -> None:
-        """A collective that begins as soon as its lane is free."""
+        """Starts a collective as soon as its lane is free."""
         start_s = max(self.now_s + 1e-6, self.free_s.get(operation.lane, 0.0))
         end_s = start_s + self.takes(length_s)
         self.starts_s.append(start_s)
@@ -56,7 +56,7 @@ class Recorder:
             self.now_s = end_s
 
     def wait(self) -> None:
-        """Until all collectives are done."""
+        """Waits until all collectives have ended."""
         self.now_s = max([self.now_s, *self.free_s.values()])
 
 
@@ -68,7 +68,7 @@ def collective(kind: str, size: int = 1, lane: str = "dp") -> Operation:
 
 
 def ddp(buckets: int, alike: bool) -> Iteration:
-    """Forward, backward with an all-reduce per bucket, optimiser."""
+    """Forward pass, backward pass with an all-reduce per bucket, optimiser."""
 
     def run(gpu: Recorder) -> None:
         gpu.compute(3 * MS * buckets, 10)
@@ -82,7 +82,7 @@ def ddp(buckets: int, alike: bool) -> Iteration:
 
 
 def accumulated_ddp(micro_batches: int) -> Iteration:
-    """DDP that communicates in the last of its micro-batches only."""
+    """DDP that communicates only in the last of its micro-batches."""
 
     def run(gpu: Recorder) -> None:
         for _ in range(micro_batches - 1):
@@ -93,7 +93,7 @@ def accumulated_ddp(micro_batches: int) -> Iteration:
 
 
 def fsdp(layers: int, micro_batches: int, norm: bool) -> Iteration:
-    """All-gathers ahead of each layer, alike; then all-gathers and reduce-scatters; an optimiser's step."""
+    """Equal all-gathers before each layer, then all-gathers and reduce-scatters, then the optimiser."""
 
     def run(gpu: Recorder) -> None:
         for _ in range(micro_batches):
@@ -113,7 +113,7 @@ def fsdp(layers: int, micro_batches: int, norm: bool) -> Iteration:
 
 
 def tensor_parallel(layers: int) -> Iteration:
-    """Two all-reduces a layer, forward and backward, all alike: only the optimiser tells steps apart."""
+    """Two all-reduces per layer, forward and backward, all alike: only the optimiser separates iterations."""
 
     def run(gpu: Recorder) -> None:
         for length_s in (2 * MS, 4 * MS):
@@ -126,7 +126,7 @@ def tensor_parallel(layers: int) -> Iteration:
 
 
 def pipeline(micro_batches: int) -> Iteration:
-    """A middle stage: receives and sends for each micro-batch, forward and backward, then all-reduces."""
+    """A middle stage: a receive and a send per micro-batch, forward and backward, then an all-reduce."""
 
     def run(gpu: Recorder) -> None:
         for length_s in (3 * MS, 6 * MS):
@@ -141,7 +141,7 @@ def pipeline(micro_batches: int) -> Iteration:
 
 
 def experts(layers: int) -> Iteration:
-    """All-to-alls of a size that the router decides anew, and an all-reduce."""
+    """All-to-alls whose size the router decides anew each time, and an all-reduce."""
 
     def run(gpu: Recorder) -> None:
         for _ in range(4 * layers):
@@ -156,7 +156,7 @@ def experts(layers: int) -> Iteration:
 
 
 def overlapped(layers: int) -> Iteration:
-    """Tensor parallel all-reduces on one stream while gradients are reduced on another."""
+    """Tensor-parallel all-reduces on one stream while gradients are reduced on another."""
 
     def run(gpu: Recorder) -> None:
         for _ in range(layers):
@@ -173,7 +173,7 @@ def overlapped(layers: int) -> Iteration:
 
 
 def checkpoint(gpu: Recorder) -> None:
-    """Nothing is computed while the model is written."""
+    """A barrier, then no computation while the model is written."""
     gpu.communicate(collective("barrier", 0), 0.05 * MS, wait=True)
     gpu.now_s += 120 * MS
 
@@ -183,12 +183,12 @@ def silent_checkpoint(gpu: Recorder) -> None:
 
 
 def logging(gpu: Recorder) -> None:
-    """The loss is averaged to be printed: a number, for which a kernel has a block of its own."""
+    """The loss is averaged for printing: one number, reduced by a kernel with a single block."""
     gpu.communicate(Operation("all-reduce", 4, 8, (), "1 block", "dp"), 0.05 * MS, wait=True)
 
 
 def evaluation(gpu: Recorder) -> None:
-    """Forward passes of a validation set, then one number."""
+    """Forward passes on a validation set, then an all-reduce of one number."""
     gpu.compute(400 * MS, 60)
     gpu.communicate(collective("all-reduce", 2, "dp"), 0.05 * MS, wait=True)
 
@@ -202,7 +202,7 @@ def warm_up(gpu: Recorder) -> None:
 
 @dataclass(frozen=True)
 class Job:
-    """A job as it is recorded: `every` iterations something `else_` happens; `once`, in the middle."""
+    """A job as it is recorded: every `every` iterations the `occasion` happens, and `once` in the middle."""
 
     iteration: Iteration
     iterations: int
@@ -219,7 +219,7 @@ class Job:
     seed: int = 1
 
     def record(self) -> tuple[Timeline, float]:
-        """What the profiler writes, and the mean length of iterations in which nothing else happens."""
+        """The recorded timeline, and the mean length of iterations without occasions."""
         gpu = Recorder(np.random.default_rng(self.seed), self.jitter)
         if self.first is not None:
             self.first(gpu)
@@ -250,7 +250,7 @@ class Job:
 
 
 def seen(operation: Operation, sizes: bool) -> Operation:
-    """As older profilers write it, without sizes."""
+    """The operation as profilers record it: older ones without sizes."""
     return operation if sizes else operation._replace(size_bytes=None)
 
 
@@ -270,7 +270,7 @@ OCCASIONS = (logging, checkpoint, silent_checkpoint)
 @st.composite
 def jobs(draw: st.DrawFn, iteration: st.SearchStrategy[Iteration]) -> Job:
     iterations = draw(st.sampled_from([1, 2, 3, 4, 6, 10, 25]))
-    # A part of a single iteration may hold nothing but micro-batches, which are then all that the job does.
+    # A part of a single iteration may contain nothing but micro-batches, which then look like iterations.
     cut = iterations > 1
     return Job(
         draw(iteration),
@@ -282,7 +282,7 @@ def jobs(draw: st.DrawFn, iteration: st.SearchStrategy[Iteration]) -> Job:
         first=draw(st.sampled_from([None, warm_up])),
         cut_start=draw(st.sampled_from([0.0, 0.3, 0.7])) * cut,
         cut_end=draw(st.sampled_from([0.0, 0.4])) * cut,
-        # So are those of a whole iteration, unless one sees what is computed after them.
+        # So do those of a whole iteration, unless the computation after them is recorded.
         computes=draw(st.booleans()) or iterations == 1,
         sizes=draw(st.booleans()),
         annotated=draw(st.booleans()),
@@ -291,9 +291,9 @@ def jobs(draw: st.DrawFn, iteration: st.SearchStrategy[Iteration]) -> Job:
 
 
 def is_right(found_s: float, period_s: float, job: Job, timeline: Timeline) -> bool:
-    """Whether `found_s` is the mean length of iterations, or that of annotated steps, pauses included.
+    """Whether `found_s` is the mean length of iterations, or that of annotated steps, which include pauses.
 
-    The mean of a few iterations that jitter depends on which of them are whole.
+    The tolerance grows with jitter: the mean of a few iterations depends on which of them are complete.
     """
     right_s = [period_s, *([float(np.diff(timeline.steps_s).mean())] if timeline.steps_s.size > 1 else [])]
     share = max(0.02, job.jitter / job.iterations**0.5)
@@ -316,7 +316,7 @@ def test_no_period_is_wrong_with_confidence(kind: str) -> None:
 
 @st.composite
 def clean_jobs(draw: st.DrawFn, iteration: st.SearchStrategy[Iteration]) -> Job:
-    """Jobs that do nothing but iterate, seen for a while."""
+    """Jobs that only iterate, recorded for at least ten iterations."""
     return Job(
         draw(iteration),
         draw(st.sampled_from([10, 25])),
@@ -328,14 +328,14 @@ def clean_jobs(draw: st.DrawFn, iteration: st.SearchStrategy[Iteration]) -> Job:
     )
 
 
-# One all-reduce in each iteration is a sequence in which layers cannot be told from iterations.
-TOLD_APART = {**ITERATIONS, "ddp": st.builds(ddp, st.integers(2, 8), st.booleans())}
+# With one all-reduce in each iteration, layers cannot be distinguished from iterations.
+DISTINGUISHABLE = {**ITERATIONS, "ddp": st.builds(ddp, st.integers(2, 8), st.booleans())}
 
 
-@pytest.mark.parametrize("kind", TOLD_APART)
+@pytest.mark.parametrize("kind", DISTINGUISHABLE)
 def test_an_ordinary_job_is_found_with_confidence(kind: str) -> None:
     @settings(max_examples=25, deadline=None, derandomize=True)
-    @given(clean_jobs(TOLD_APART[kind]))
+    @given(clean_jobs(DISTINGUISHABLE[kind]))
     def holds(job: Job) -> None:
         timeline, period_s = job.record()
         found = timeline_iterations(timeline)
@@ -352,7 +352,7 @@ def test_one_operation_an_iteration_is_a_guess_until_steps_are_annotated() -> No
     assert timeline_iterations(bare).confidence < 0.5 < timeline_iterations(annotated).confidence
 
 
-def test_annotated_steps_that_contradict_lower_the_confidence() -> None:
+def test_annotated_steps_that_contradict_the_period_lower_the_confidence() -> None:
     timeline, _ = Job(fsdp(4, 1, True), 20).record()
     halved = replace(timeline, steps_s=np.arange(0.0, timeline.length_s, 0.04))
     assert timeline_iterations(timeline).confidence > 0.8
@@ -367,7 +367,7 @@ def test_a_single_step_is_one_iteration_of_no_confidence() -> None:
     assert "nothing repeats: the profiler trace is taken for a single iteration" in found.notes
 
 
-def test_layers_that_are_all_alike_are_told_from_iterations_by_their_times() -> None:
+def test_times_distinguish_iterations_from_layers_that_are_all_alike() -> None:
     timeline, period_s = Job(tensor_parallel(12), 12, jitter=0.02, sizes=False).record()
     found = timeline_iterations(timeline)
     assert len(timeline.operations) == 1
@@ -375,12 +375,12 @@ def test_layers_that_are_all_alike_are_told_from_iterations_by_their_times() -> 
     assert found.confidence >= 0.5
 
 
-def test_micro_batches_are_parts_of_an_iteration_if_something_is_computed_between() -> None:
+def test_micro_batches_are_parts_of_an_iteration_if_the_job_computes_between_iterations() -> None:
     timeline, period_s = Job(fsdp(4, 4, False), 10).record()
     found = timeline_iterations(timeline)
     assert found.period_s == pytest.approx(period_s, rel=0.01)
     assert found.confidence >= 0.5
-    # Without what is computed, the same times may be those of a job that stops every four iterations.
+    # Without recorded computation, it may be a job that pauses every four iterations.
     unseen, _ = Job(fsdp(4, 4, False), 10, computes=False).record()
     assert timeline_iterations(unseen).confidence < 0.5
 

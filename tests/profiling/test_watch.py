@@ -1,4 +1,4 @@
-"""Watching a port: what is found in sysfs, when it is read, what is kept. Sysfs is a folder made here."""
+"""Watching a port: counters in a simulated sysfs, times of readings, recordings."""
 
 import itertools
 import os
@@ -30,7 +30,7 @@ BYTES_PER_S = 1.25e9
 
 
 class Clock:
-    """A machine's clock that passes only while somebody sleeps, and a moment with each look at it."""
+    """A simulated clock that advances by each sleep, and by 1 µs each time it is read."""
 
     def __init__(self) -> None:
         self.now_ns = 1_000_000_000
@@ -44,7 +44,7 @@ class Clock:
 
 
 class Job(OpenPort):
-    """A port on which a job sends for 60 ms of every 180 ms, read on a clock that is ours."""
+    """A port on which a job sends for 60 ms of every 180 ms, on the simulated clock."""
 
     def __init__(self, clock: Clock, ends_at_s: float = float("inf")) -> None:
         super().__init__(Port("eth7", {}, None))
@@ -68,7 +68,7 @@ def write(folder: Path, values: dict[str, int]) -> None:
 
 @pytest.fixture
 def sysfs(tmp_path: Path) -> Path:
-    """An adapter of one port, one of two, and two interfaces."""
+    """A simulated sysfs: an adapter with one port, one with two, and two interfaces."""
     infiniband, interfaces = tmp_path / "class" / "infiniband", tmp_path / "class" / "net"
     for port in ("mlx5_0/ports/1", "mlx5_1/ports/1", "mlx5_1/ports/2"):
         write(infiniband / port / "counters", dict.fromkeys(INFINIBAND_COUNTERS, 7))
@@ -78,7 +78,7 @@ def sysfs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_roce_device_is_read_in_its_words_and_an_interface_in_bytes(sysfs: Path) -> None:
+def test_a_roce_device_is_read_in_words_and_an_interface_in_bytes(sysfs: Path) -> None:
     with open_port("mlx5_0", sysfs=sysfs) as port:
         assert (port.title, port.names, port.read()) == ("mlx5_0:1", INFINIBAND_COUNTERS, (7, 7))
         assert port.lifespan_s == 0.02
@@ -87,7 +87,7 @@ def test_a_roce_device_is_read_in_its_words_and_an_interface_in_bytes(sysfs: Pat
         assert port.lifespan_s is None
 
 
-def test_every_read_is_of_the_present(sysfs: Path) -> None:
+def test_every_read_returns_the_current_values(sysfs: Path) -> None:
     with open_port("eth0", sysfs=sysfs) as port:
         (sysfs / "class/net/eth0/statistics/tx_bytes").write_text("12\n")
         assert port.read() == (12, 13)
@@ -102,15 +102,17 @@ def test_congestion_counters_come_after_the_bytes(sysfs: Path) -> None:
 @pytest.mark.parametrize(
     ("device", "message"),
     [
-        ("eth1", r"eth1: no such device; there are 'mlx5_0', 'mlx5_1', 'eth0', 'lo'"),
+        ("eth1", r"eth1: no such device; the devices are 'mlx5_0', 'mlx5_1', 'eth0', 'lo'"),
         ("../net/eth0", "no such device"),
         ("", "no such device"),
-        ("mlx5_0:2", "mlx5_0: no port 2; it has '1'"),
-        ("mlx5_0:", "mlx5_0: no port 1; it has '1'"),
-        ("mlx5_1", "mlx5_1: has ports '1', '2'; say which, such as mlx5_1:1"),
+        ("mlx5_0:2", "mlx5_0: no port 2; its ports are '1'"),
+        ("mlx5_0:", "mlx5_0: no port 1; its ports are '1'"),
+        ("mlx5_1", "mlx5_1: has ports '1', '2'; name one of them, such as mlx5_1:1"),
     ],
 )
-def test_what_is_not_there_is_answered_by_what_is(sysfs: Path, device: str, message: str) -> None:
+def test_the_error_for_a_missing_device_or_port_lists_what_there_is(
+    sysfs: Path, device: str, message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         find_port(device, sysfs=sysfs)
 
@@ -127,9 +129,12 @@ def test_an_interface_counts_no_cnps(sysfs: Path) -> None:
         find_port("eth0", congestion=True, sysfs=sysfs)
 
 
-def test_a_counter_that_is_no_number_is_refused(sysfs: Path) -> None:
+def test_a_counter_that_is_not_a_number_is_refused(sysfs: Path) -> None:
     (sysfs / "class/net/lo/statistics/rx_bytes").write_text("many\n")
-    with open_port("lo", sysfs=sysfs) as port, pytest.raises(InputError, match="lo: a counter is no number"):
+    with (
+        open_port("lo", sysfs=sysfs) as port,
+        pytest.raises(InputError, match="lo: a counter is not a number"),
+    ):
         port.read()
 
 
@@ -141,7 +146,7 @@ def test_readings_keep_to_the_interval() -> None:
     assert all(abs(step_ns - 10_000_000) < 10_000 for step_ns in steps_ns)
 
 
-def test_a_late_reading_is_not_made_up_for() -> None:
+def test_after_a_late_reading_the_interval_starts_anew() -> None:
     clock = Clock()
     late = [True]
 
@@ -156,12 +161,12 @@ def test_a_late_reading_is_not_made_up_for() -> None:
 
 def test_a_watched_job_has_its_period_and_rate() -> None:
     clock = Clock()
-    told: list[tuple[float, float, float]] = []
+    reported: list[tuple[float, float, float]] = []
     recording = watch(
         Job(clock),
         interval_s=0.01,
         seconds=20,
-        tell=lambda *what: told.append(what),
+        on_progress=lambda *progress: reported.append(progress),
         clock=clock,
         sleep=clock.sleep,
     )
@@ -170,12 +175,12 @@ def test_a_watched_job_has_its_period_and_rate() -> None:
     assert profile.period_s == pytest.approx(PERIOD_S, rel=1e-3)
     assert profile.phases[0].rate_bps == pytest.approx(8 * BYTES_PER_S, rel=0.02)
     assert recording.stopped is None
-    assert len(told) >= 35
-    # A third of the time at 10 Gbps, over half seconds that hold 2 or 3 iterations.
-    assert sum(sent for _, sent, _ in told) / len(told) == pytest.approx(10e9 / 3, rel=0.05)
+    assert len(reported) >= 35
+    # It sends at 10 Gbps for a third of the time; each half second contains 2 or 3 iterations.
+    assert sum(sent for _, sent, _ in reported) / len(reported) == pytest.approx(10e9 / 3, rel=0.05)
 
 
-def test_the_saved_file_holds_what_was_read(tmp_path: Path) -> None:
+def test_the_saved_file_contains_the_readings(tmp_path: Path) -> None:
     clock = Clock()
     path = tmp_path / "new" / "series.csv"
     recording = watch(Job(clock), interval_s=0.01, seconds=3, save=path, clock=clock, sleep=clock.sleep)
@@ -186,12 +191,12 @@ def test_the_saved_file_holds_what_was_read(tmp_path: Path) -> None:
 def test_no_recording_is_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "series.csv"
     path.write_text("mine")
-    with pytest.raises(InputError, match="is there already; recordings are not overwritten"):
+    with pytest.raises(InputError, match="exists already; recordings are not overwritten"):
         watch(Job(Clock()), interval_s=0.01, seconds=1, save=path)
     assert path.read_text() == "mine"
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"file/series\.csv: cannot be written"):
         watch(Job(Clock()), interval_s=0.01, seconds=1, save=tmp_path / "file" / "series.csv")
@@ -206,7 +211,7 @@ def interrupts(clock: Clock, at_s: float) -> Callable[[float], None]:
     return sleep
 
 
-def test_ctrl_c_keeps_what_was_read(tmp_path: Path) -> None:
+def test_ctrl_c_keeps_the_readings(tmp_path: Path) -> None:
     clock = Clock()
     path = tmp_path / "series.csv"
     recording = watch(Job(clock), interval_s=0.01, save=path, clock=clock, sleep=interrupts(clock, 4.0))
@@ -215,20 +220,20 @@ def test_ctrl_c_keeps_what_was_read(tmp_path: Path) -> None:
     assert pl.read_csv(path).height == len(recording.time_ns)
 
 
-def test_a_port_that_goes_away_ends_the_recording_and_keeps_it() -> None:
+def test_a_port_that_disappears_ends_the_recording_and_keeps_it() -> None:
     clock = Clock()
     recording = watch(Job(clock, ends_at_s=5.0), interval_s=0.01, clock=clock, sleep=clock.sleep)
     assert recording.stopped == "eth7: its counters can no longer be read: No such device"
     assert recording.profile().period_s == pytest.approx(PERIOD_S, rel=1e-3)
 
 
-def test_a_port_that_is_gone_from_the_start_is_an_error() -> None:
+def test_a_port_that_cannot_be_read_at_all_is_an_error() -> None:
     clock = Clock()
     with pytest.raises(InputError, match="No such device"):
         watch(Job(clock, ends_at_s=0.0), interval_s=0.01, clock=clock, sleep=clock.sleep)
 
 
-def test_congestion_is_counted_through_a_wrap(sysfs: Path) -> None:
+def test_congestion_counters_are_added_up_across_a_wrap(sysfs: Path) -> None:
     clock = Clock()
     sent = iter([2**32 - 2, 2**32 - 1, 3, 4])
     counter = sysfs / "class/infiniband/mlx5_0/ports/1/hw_counters/np_cnp_sent"
@@ -250,7 +255,7 @@ def test_congestion_is_counted_through_a_wrap(sysfs: Path) -> None:
 
 @pytest.fixture
 def namespace() -> Iterator[str]:
-    """A network namespace of its own with one pair of interfaces."""
+    """A temporary network namespace with one pair of interfaces."""
     if os.geteuid() != 0 or shutil.which("ip") is None:
         pytest.skip("network namespaces need root and iproute2")
     name = f"hk-watch-{os.getpid()}"
@@ -269,14 +274,14 @@ def test_a_port_of_another_namespace_is_read_from_outside(namespace: str) -> Non
         before = port.read()
         for device in ("inner", "other"):
             subprocess.run(["ip", "-n", namespace, "link", "set", device, "up"], check=True)
-        # Bringing an interface up makes it announce itself.
+        # An interface that comes up announces itself, so the counters may have grown.
         assert len(before) == 2
         assert all(later >= earlier for later, earlier in zip(port.read(), before, strict=True))
-    with pytest.raises(InputError, match=r"eth0: no such device; there are 'inner', 'lo', 'other'"):
+    with pytest.raises(InputError, match=r"eth0: no such device; the devices are 'inner', 'lo', 'other'"):
         open_port("eth0", namespace=namespace)
     assert "inner" not in os.listdir("/sys/class/net")
 
 
-def test_a_namespace_that_is_not_there_is_an_error() -> None:
+def test_a_missing_namespace_is_an_error() -> None:
     with pytest.raises(InputError, match="hk-none: no such network namespace"):
         open_port("eth0", namespace="hk-none")

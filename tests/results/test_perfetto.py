@@ -1,4 +1,4 @@
-"""A file for Perfetto shows what the tables say, in the format that Perfetto and Chrome document."""
+"""A file for Perfetto shows the tables of a run, in the format that Perfetto and Chrome document."""
 
 import json
 from collections import defaultdict
@@ -19,7 +19,7 @@ US = 1e-6
 
 
 def flows(*rows: tuple[str, str, int, int]) -> pl.DataFrame:
-    """Messages from, to, start and end in µs."""
+    """Messages: source, destination, start and end in µs."""
     return pl.DataFrame(
         {
             "flow": list(range(len(rows))),
@@ -38,7 +38,7 @@ def flows(*rows: tuple[str, str, int, int]) -> pl.DataFrame:
 
 
 def pauses(*rows: tuple[int, str, int]) -> pl.DataFrame:
-    """Frames at a time in µs, to a link: 1 to stop, 0 to go on."""
+    """PAUSE frames: time in µs, link, and 1 to pause or 0 to resume."""
     return pl.DataFrame(
         {
             "at_s": [time_us * US for time_us, *_ in rows],
@@ -74,7 +74,7 @@ def collectives(*rows: tuple[int, str, int, int]) -> pl.DataFrame:
 
 
 def arrows(events: list[dict[str, Any]]) -> list[tuple[str, str, float]]:
-    """From which group of tracks to which, and when."""
+    """The arrows: from which group of tracks to which, and when."""
     groups = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
     ends = {event["id"]: event for event in events if event["ph"] == "f"}
     begins = [event for event in events if event["ph"] == "s"]
@@ -113,7 +113,7 @@ def test_a_message_is_a_slice_of_the_host_that_sends_it(tmp_path: Path) -> None:
     assert names == ["hosts"]
 
 
-def test_messages_that_overlap_stand_beside_each_other_and_lanes_are_used_again(tmp_path: Path) -> None:
+def test_messages_that_overlap_have_lanes_side_by_side_and_lanes_are_reused(tmp_path: Path) -> None:
     rows = [("h0", "a", 0, 10), ("h0", "b", 4, 6), ("h0", "c", 6, 9), ("h1", "d", 5, 7), ("h0", "e", 10, 11)]
     assert slices(exported(tmp_path, flows=flows(*rows))) == [
         ("h0", "to a", 0.0, 10.0),
@@ -124,7 +124,7 @@ def test_messages_that_overlap_stand_beside_each_other_and_lanes_are_used_again(
     ]
 
 
-def test_a_port_is_paused_until_it_may_go_on_or_the_run_ends(tmp_path: Path) -> None:
+def test_a_port_is_paused_until_it_may_resume_or_the_run_ends(tmp_path: Path) -> None:
     frames = pauses((1, "a->s", 1), (2, "b->s", 1), (3, "a->s", 1), (4, "a->s", 0), (5, "a->s", 0))
     events = exported(tmp_path, pauses=frames, flows=flows(("a", "b", 0, 9)))
     paused = [each for each in slices(events) if each[1] == "paused"]
@@ -149,7 +149,7 @@ def test_phases_lie_within_the_iterations_of_their_job(tmp_path: Path) -> None:
     ]
 
 
-def test_iterations_that_ranks_begin_before_others_end_the_last_stand_beside_each_other(
+def test_iterations_that_overlap_because_ranks_differ_have_lanes_side_by_side(
     tmp_path: Path,
 ) -> None:
     starts, ends = [0.0, 28.0, 58.0], [30.0, 60.0, 91.0]
@@ -158,7 +158,7 @@ def test_iterations_that_ranks_begin_before_others_end_the_last_stand_beside_eac
     assert tracks == [("x", "iteration 0"), ("x (2)", "iteration 1"), ("x", "iteration 2")]
 
 
-def test_samples_are_counters_to_the_picosecond(tmp_path: Path) -> None:
+def test_samples_are_counters_with_a_resolution_of_picoseconds(tmp_path: Path) -> None:
     queues = pl.DataFrame({"at_s": [1e-12, 3e-6], "link": ["s->h0", "s->h0"], "bytes": [1_082, 0]})
     rates = pl.DataFrame({"at_s": [5e-12], "flow": [3], "job": [""], "rate_bps": [10**11]})
     events = exported(tmp_path, queues=queues, rates=rates)
@@ -193,7 +193,7 @@ def test_slices_of_one_track_never_overlap(
         assert all(before[1] <= after[0] for before, after in pairwise(each))
 
 
-def test_a_rank_has_a_track_for_its_compute_and_one_for_each_kind_of_communication(tmp_path: Path) -> None:
+def test_a_rank_has_a_track_for_computation_and_one_for_each_kind_of_communication(tmp_path: Path) -> None:
     rows = [
         ("dlrm", 3, "a2a", "all-to-all", 1, 4),
         ("dlrm", 3, "forward", "compute", 0, 2),
@@ -214,7 +214,7 @@ def test_a_rank_has_a_track_for_its_compute_and_one_for_each_kind_of_communicati
     assert names == ["dlrm rank 3 (s0:3)"]
 
 
-def test_ranks_are_sorted_by_number_and_have_groups_of_their_own(tmp_path: Path) -> None:
+def test_each_rank_has_its_own_group_and_ranks_are_sorted_by_number(tmp_path: Path) -> None:
     rows = [("dlrm", rank, "forward", "compute", 0, 1) for rank in (10, 2, 0)]
     rows += [("bert", 1, "forward", "compute", 0, 1)]
     events = exported(tmp_path, operations=operations(*rows), flows=flows(("h0", "h1", 5, 8)))
@@ -231,13 +231,13 @@ def test_ranks_are_sorted_by_number_and_have_groups_of_their_own(tmp_path: Path)
     assert len(set(groups)) == 5
 
 
-def test_arrows_go_from_the_rank_that_was_last_to_those_that_waited(tmp_path: Path) -> None:
+def test_arrows_go_from_the_last_rank_to_those_that_waited_for_it(tmp_path: Path) -> None:
     posted = [("dlrm", rank, "ar", "all-reduce", start, 9) for rank, start in enumerate((1, 5, 2))]
     events = exported(tmp_path, operations=operations(*posted), collectives=collectives((0, "ar", 1, 9)))
     assert arrows(events) == [("dlrm rank 1", "dlrm rank 0", 5.0), ("dlrm rank 1", "dlrm rank 2", 5.0)]
 
 
-def test_ranks_that_are_in_time_or_done_before_wait_for_nobody(tmp_path: Path) -> None:
+def test_ranks_that_start_last_or_end_before_do_not_wait(tmp_path: Path) -> None:
     posted = [
         ("dlrm", rank, "ar", "all-reduce", start, end)
         for rank, start, end in ((0, 1, 3), (1, 3, 9), (2, 3, 9))
@@ -246,7 +246,7 @@ def test_ranks_that_are_in_time_or_done_before_wait_for_nobody(tmp_path: Path) -
     assert arrows(events) == []
 
 
-def test_collectives_of_one_name_in_several_groups_have_no_arrows(tmp_path: Path) -> None:
+def test_collectives_with_the_same_name_in_several_groups_have_no_arrows(tmp_path: Path) -> None:
     posted = [("dlrm", rank, "ar", "all-reduce", 1 + rank, 9) for rank in range(4)]
     found = collectives((0, "ar", 1, 9), (1, "ar", 3, 9))
     events = exported(tmp_path, operations=operations(*posted), collectives=found)
@@ -255,13 +255,13 @@ def test_collectives_of_one_name_in_several_groups_have_no_arrows(tmp_path: Path
     assert tracks == ["dlrm, group 0", "dlrm, group 1"]
 
 
-def test_a_collective_of_no_time_has_no_bandwidth_and_the_file_is_json(tmp_path: Path) -> None:
+def test_a_collective_that_takes_no_time_has_no_bandwidth_and_the_file_is_valid_json(tmp_path: Path) -> None:
     instant = collectives((0, "ar", 1, 1)).with_columns(algbw_bps=pl.lit(float("inf")))
     [event] = [event for event in exported(tmp_path, collectives=instant) if event["ph"] == "X"]
     assert (event["dur"], event["args"]["algbw_bps"], event["args"]["busbw_bps"]) == (0.0, None, 8e9)
 
 
-def test_every_event_has_what_the_format_asks_for(tmp_path: Path) -> None:
+def test_every_event_has_the_fields_that_the_format_requires(tmp_path: Path) -> None:
     frames = pauses((1, "a->s", 1), (2, "a->s", 0))
     queues = pl.DataFrame({"at_s": [1e-12], "link": ["s->h0"], "bytes": [1_082]})
     shown = {"flows": flows(("h0", "h1", 5, 8)), "pauses": frames, "queues": queues}
@@ -279,7 +279,7 @@ def test_every_event_has_what_the_format_asks_for(tmp_path: Path) -> None:
         assert needed[event["ph"]] <= event.keys(), event
 
 
-def test_a_run_without_anything_to_show_and_a_file_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
+def test_a_run_with_nothing_to_show_and_a_file_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="none of the tables that Perfetto can show"):
         perfetto(Run({}, {"status": "complete"}), tmp_path / "perfetto.json")
     (tmp_path / "file").write_text("")

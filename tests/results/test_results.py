@@ -1,4 +1,4 @@
-"""What a run leaves behind: columns with their types, a manifest that says what ran, and files read back."""
+"""The results of a run: tables with typed columns, a manifest that describes the run, and files read back."""
 
 import json
 import re
@@ -104,7 +104,7 @@ def test_tables_convert_to_pyarrow_with_the_same_values(run: Run) -> None:
         assert arrow.to_pylist() == table.to_dicts()
 
 
-def test_the_manifest_says_what_ran_with_all_defaults_and_their_sources(run: Run) -> None:
+def test_the_manifest_describes_the_run_with_all_defaults_and_their_sources(run: Run) -> None:
     manifest = run.manifest
     assert set(manifest) == {
         "hocket_version",
@@ -136,7 +136,7 @@ def test_the_manifest_says_what_ran_with_all_defaults_and_their_sources(run: Run
     assert all(each["source"] for each in defaults.values())
 
 
-def test_the_manifests_plan_without_its_notes_is_a_plan_that_runs_the_same(run: Run) -> None:
+def test_the_resolved_plan_of_the_manifest_runs_with_the_same_results(run: Run) -> None:
     resolved = json.loads(json.dumps(run.manifest["plan"]))
     del resolved["defaults"]
     for job in resolved["jobs"]:
@@ -145,7 +145,7 @@ def test_the_manifests_plan_without_its_notes_is_a_plan_that_runs_the_same(run: 
     assert all(again.tables[name].equals(run.tables[name]) for name in run.tables)
 
 
-def test_a_run_that_is_written_is_read_back_whole(run: Run, tmp_path: Path) -> None:
+def test_a_run_that_is_written_and_read_back_is_the_same(run: Run, tmp_path: Path) -> None:
     directory = run.write(tmp_path / "deep" / "down")
     again = Run.read(str(directory))
     assert again.manifest == run.manifest
@@ -161,7 +161,7 @@ def test_writing_again_into_the_same_directory_replaces_the_run(run: Run, tmp_pa
 
 
 @pytest.mark.parametrize("manifest", [None, "", "{", "[]", "3", "{}", "\x00"])
-def test_a_directory_without_a_whole_manifest_is_not_a_run(
+def test_a_directory_without_a_complete_manifest_is_not_a_run(
     run: Run, tmp_path: Path, manifest: str | None
 ) -> None:
     run.write(tmp_path)
@@ -172,7 +172,7 @@ def test_a_directory_without_a_whole_manifest_is_not_a_run(
         Run.read(tmp_path)
 
 
-def test_a_damaged_or_missing_table_makes_it_not_a_run(run: Run, tmp_path: Path) -> None:
+def test_a_directory_with_a_damaged_or_missing_table_is_not_a_run(run: Run, tmp_path: Path) -> None:
     run.write(tmp_path)
     (tmp_path / "phases.parquet").write_bytes(b"PAR1 but not really")
     with pytest.raises(InputError, match="is not a run"):
@@ -182,7 +182,7 @@ def test_a_damaged_or_missing_table_makes_it_not_a_run(run: Run, tmp_path: Path)
         Run.read(tmp_path)
 
 
-def test_a_directory_that_cannot_be_made_is_named(run: Run, tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_created_is_named(run: Run, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="file/below: cannot be written: Not a directory"):
         run.write(tmp_path / "file" / "below")
@@ -197,7 +197,7 @@ def batch(*values: int) -> "dict[str, _hocket._Column]":
     }
 
 
-def test_rows_that_are_appended_as_they_come_are_one_table(tmp_path: Path) -> None:
+def test_batches_of_rows_become_one_table(tmp_path: Path) -> None:
     with RunWriter(tmp_path) as writer:
         writer.append("ports", batch(3, 1))
         writer.append("pauses", batch(7))
@@ -210,7 +210,7 @@ def test_rows_that_are_appended_as_they_come_are_one_table(tmp_path: Path) -> No
     assert json.loads((tmp_path / "manifest.json").read_text())["tables"] == {"ports": 3, "pauses": 1}
 
 
-def test_a_run_that_was_not_finished_is_none_but_its_rows_can_be_read(tmp_path: Path, run: Run) -> None:
+def test_an_unfinished_run_is_not_a_run_but_its_rows_can_be_read(tmp_path: Path, run: Run) -> None:
     run.write(tmp_path)
 
     def stopped() -> None:
@@ -226,7 +226,7 @@ def test_a_run_that_was_not_finished_is_none_but_its_rows_can_be_read(tmp_path: 
     assert not (tmp_path / "iterations.parquet").exists()
 
 
-def test_a_run_whose_columns_had_other_names_is_refused_and_named(tmp_path: Path, run: Run) -> None:
+def test_a_run_with_an_older_format_of_tables_is_refused(tmp_path: Path, run: Run) -> None:
     run.write(tmp_path)
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     assert manifest.pop("format") == 2
@@ -237,7 +237,7 @@ def test_a_run_whose_columns_had_other_names_is_refused_and_named(tmp_path: Path
 
 
 @pytest.mark.parametrize("tables", [None, [], 3, {"../secret": 1}])
-def test_a_manifest_that_names_no_tables_is_not_that_of_a_run(
+def test_a_manifest_without_names_of_tables_is_not_that_of_a_run(
     run: Run, tmp_path: Path, tables: object
 ) -> None:
     run.write(tmp_path)

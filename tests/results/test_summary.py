@@ -1,4 +1,4 @@
-"""What the tables of a run say in a few rows, by hand."""
+"""Summaries of the tables of a run, against numbers computed by hand."""
 
 from collections.abc import Callable
 
@@ -34,7 +34,7 @@ def test_a_collective_that_hides_behind_compute_is_not_exposed(training_run: Tra
     assert (job["mean_iteration_s"], job["communication_s"]) == (3e-3, 0.0)
 
 
-def test_a_straggler_is_named_with_how_much_longer_it_computes(training_run: TrainingRun) -> None:
+def test_a_straggler_is_named_with_its_imbalance(training_run: TrainingRun) -> None:
     run = training_run()
     slow = pl.when(rank=2).then(5e-3).otherwise("compute_s").alias("compute_s")
     (job,) = job_summary(
@@ -45,7 +45,7 @@ def test_a_straggler_is_named_with_how_much_longer_it_computes(training_run: Tra
     assert job["imbalance"] == pytest.approx(5 / 3.5)
 
 
-def test_a_training_job_that_finished_no_iteration_is_one_all_the_same(training_run: TrainingRun) -> None:
+def test_a_job_that_finished_no_iteration_is_still_a_training_job(training_run: TrainingRun) -> None:
     run = training_run()
     tables = {**run.tables, "ranks": run.tables["ranks"].clear()}
     plan = {"jobs": [{"name": "dlrm", "training": {"collective": "all-reduce", "bytes": "1 MB"}}]}
@@ -83,7 +83,7 @@ def test_the_bandwidth_of_several_collectives_is_that_of_their_mean_time(trainin
     assert collective["algbw_bps"] == pytest.approx(8 * 20e9)
 
 
-def test_a_collective_of_no_time_has_no_bandwidth(training_run: TrainingRun) -> None:
+def test_a_collective_that_takes_no_time_has_no_bandwidth(training_run: TrainingRun) -> None:
     run = training_run()
     instant = run.tables["collectives"].with_columns(
         pl.lit(0.0).alias("time_s"), pl.lit(float("inf")).alias("algbw_bps")
@@ -92,7 +92,7 @@ def test_a_collective_of_no_time_has_no_bandwidth(training_run: TrainingRun) -> 
     assert (collective["time_s"], collective["algbw_bps"]) == (0.0, None)
 
 
-def test_the_network_has_its_longest_queue_and_paused_times_added_up(training_run: TrainingRun) -> None:
+def test_the_network_has_its_longest_queue_and_the_sum_of_paused_times(training_run: TrainingRun) -> None:
     (network,) = network_summary(training_run(pauses=7)).to_dicts()
     assert (network["pauses"], network["marks"], network["cnps"]) == (7, 50, 9)
     assert (network["peak_bytes"], network["peak_link"]) == (64_000, "b->a")
@@ -100,7 +100,7 @@ def test_the_network_has_its_longest_queue_and_paused_times_added_up(training_ru
     assert (network["flows"], network["mean_fct_s"], network["p99_fct_s"]) == (2, 2e-3, 3e-3)
 
 
-def test_a_run_without_tables_has_no_rows_and_a_network_of_which_nothing_is_known() -> None:
+def test_a_run_without_tables_has_empty_summaries_and_a_network_of_nulls() -> None:
     run = Run({}, {"status": "failed"})
     assert job_summary(run).equals(pl.DataFrame(schema=JOB_COLUMNS))
     assert collective_summary(run).equals(pl.DataFrame(schema=COLLECTIVE_COLUMNS))
@@ -108,7 +108,7 @@ def test_a_run_without_tables_has_no_rows_and_a_network_of_which_nothing_is_know
     assert network == dict.fromkeys(NETWORK_COLUMNS)
 
 
-def test_a_table_that_lacks_a_column_is_as_none_at_all(training_run: TrainingRun) -> None:
+def test_a_table_that_lacks_a_column_counts_as_missing(training_run: TrainingRun) -> None:
     run = training_run()
     assert columns_of(run, "jobs", "job", "not there") is None
     older = Run({**run.tables, "collectives": run.tables["collectives"].drop("busbw_bps")}, run.manifest)

@@ -185,8 +185,11 @@ def test_a_plan_from_up_to_down(name: str, tmp_path: Path, hocket_process: Comma
         each for each in hocket_process("testbed", "status", "--json").json() if each["testbed"] == name
     ]
     assert listed["state"] == "up"
-    run = hocket_process("testbed", "run", plan, "--iterations", "3", "--out", tmp_path / "run")
+    figure = tmp_path / "live.png"
+    options = ("--iterations", "3", "--out", tmp_path / "run", "--figure", figure)
+    run = hocket_process("testbed", "run", plan, *options)
     assert run.code == 0, run.err
+    assert figure.read_bytes().startswith(b"\x89PNG")
     assert "link left->right" in run.out
     assert "iterations (6), phases (6), adjustments (0), jobs (2)" in run.out
     again = hocket_process("testbed", "run", plan, "--iterations", "3", "--json")

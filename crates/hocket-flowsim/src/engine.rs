@@ -7,8 +7,10 @@ use std::ops::ControlFlow;
 
 use hocket_des::{Duration, Time};
 use hocket_scenario::closed_loop::{ClosedLoop, Next};
+use hocket_scenario::observer::{BATCH, hand_on};
 use hocket_scenario::{
-    Crossing, Job, JobId, LinkId, LinkRow, Records, Scenario, Table, Tables, Work,
+    Crossing, Job, JobId, LinkId, LinkRow, Observer, Progress, Records, Scenario, Table, Tables,
+    Work,
 };
 
 use crate::allocation::Load;
@@ -19,6 +21,9 @@ use crate::plan::Planner;
 use crate::sampling::Sampler;
 use crate::sender::{bytes_of, picobits};
 use crate::training::TrainingRun;
+
+// After so many events, at the latest, rows are counted.
+const ROUND: u64 = 1 << 12;
 
 /// How a run is done and what it records; what is simulated is left to the scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,21 +37,8 @@ pub struct FlowOptions {
     pub recorded_iterations: u64,
     /// Traffic is sampled in such intervals, if at all.
     pub sample_every: Option<Duration>,
-    /// The callback is called after so many events.
+    /// The observer is told of progress after so many events.
     pub progress_every: NonZeroU64,
-}
-
-/// How far a run is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FlowProgress {
-    /// Simulated time.
-    pub time: Time,
-    /// Iterations finished by all jobs together.
-    pub iterations_done: u64,
-    /// Iterations that all jobs have together, if each has a number of them.
-    pub iterations_total: Option<u64>,
-    /// Events so far.
-    pub events: u64,
 }
 
 /// Whether a run reached its end.
@@ -54,18 +46,13 @@ pub struct FlowProgress {
 pub enum FlowStatus {
     /// All jobs left, or the end of the scenario came.
     Complete,
-    /// The progress callback stopped it: the tables hold what was finished by then.
+    /// The observer stopped it: the tables hold what was finished by then.
     Interrupted,
 }
 
-/// What came out of a run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FlowOutcome {
-    /// What all engines record.
-    pub tables: Tables,
-    /// Where traffic was sampled: `at_s, link, job, bytes`, of data with headers and acknowledgements since the last sample,
-    /// rows of none left out.
-    pub utilisation: Option<Table>,
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowEnd {
     /// What the run cost.
     pub counters: FlowCounters,
     /// Whether it reached its end.
@@ -74,12 +61,22 @@ pub struct FlowOutcome {
     pub ended: Time,
 }
 
-/// Runs `scenario`. The same scenario and options give the same outcome; renaming or reordering
-/// jobs without jitter or clock error changes nothing but their order. `progress` can stop the run.
+/// What came out of a run that nobody observed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowOutcome {
+    /// What all engines record.
+    pub tables: Tables,
+    /// Where traffic was sampled: `at_s, link, job, bytes`, of data with headers and acknowledgements since the last sample,
+    /// rows of none left out.
+    pub utilisation: Option<Table>,
+    /// How it ended.
+    pub end: FlowEnd,
+}
+
+/// Runs `scenario` to its end and keeps all rows. The same scenario and options give the same outcome; renaming or reordering
+/// jobs without jitter or clock error changes nothing but their order.
 ///
 /// ```
-/// use std::ops::ControlFlow;
-///
 /// use hocket_des::{Duration, Rate};
 /// use hocket_flowsim::{FlowOptions, run};
 /// use hocket_scenario::{
@@ -98,7 +95,7 @@ pub struct FlowOutcome {
 /// let stop = Stop { iterations: Some(1_000), until: None };
 /// let scenario = Scenario::new(fabric, vec![first, second], 1, 1, stop)?;
 ///
-/// let outcome = run(&scenario, &FlowOptions::default(), |_| ControlFlow::Continue(()))?;
+/// let outcome = run(&scenario, &FlowOptions::default())?;
 /// let Some(Column::MaybeF64(p99_s)) = outcome.tables.jobs.column("p99_iteration_s") else { panic!() };
 /// assert_eq!(p99_s, &[Some(0.240), Some(0.240)]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -108,33 +105,28 @@ pub struct FlowOutcome {
 /// If the scenario has transfers, which this engine does not run, a job can never finish, the run would take more than 213 days of simulated time, or one of
 /// the run's own checks fails: no link above its rate at any time, all bytes of every job sent, no rank left waiting, no
 /// collective faster than the links of its ranks.
-pub fn run(
+pub fn run(scenario: &Scenario, options: &FlowOptions) -> Result<FlowOutcome, FlowError> {
+    let mut engine = Engine::new(scenario, options)?;
+    let end = engine.run(None)?;
+    let utilisation = engine.take_samples();
+    Ok(FlowOutcome { tables: engine.records.into_tables(scenario), utilisation, end })
+}
+
+/// Runs `scenario` as [`run`] does, but hands rows to `observer` during the run, so that they need not fit into memory. Each table
+/// has the same rows in the same order; `links` and `jobs` come last. `observer` can stop the run.
+///
+/// # Errors
+/// As [`run`]. Rows that `observer` received before an error are not taken back.
+pub fn run_observed(
     scenario: &Scenario,
     options: &FlowOptions,
-    mut progress: impl FnMut(&FlowProgress) -> ControlFlow<()>,
-) -> Result<FlowOutcome, FlowError> {
-    if !scenario.transfers().is_empty() {
-        return Err(FlowError::Transfers { transfers: scenario.transfers().len() });
-    }
+    observer: &mut dyn Observer,
+) -> Result<FlowEnd, FlowError> {
     let mut engine = Engine::new(scenario, options)?;
-    let status = engine.run(&mut progress)?;
-    engine.network.check_bytes()?;
-    for training in &engine.trainings {
-        training.execution().check_speeds()?;
-    }
-    engine.record_links();
-    if let Some(sampler) = &mut engine.sampler {
-        sampler.sample(&mut engine.network);
-    }
-    let utilisation =
-        engine.sampler.map(|sampler| sampler.table(scenario.fabric(), scenario.jobs()));
-    Ok(FlowOutcome {
-        tables: engine.records.into_tables(scenario),
-        utilisation,
-        counters: engine.network.counters,
-        status,
-        ended: engine.network.now,
-    })
+    let end = engine.run(Some(observer))?;
+    engine.hand_over(observer);
+    hand_on(engine.records.last_tables(scenario), observer);
+    Ok(end)
 }
 
 impl Default for FlowOptions {
@@ -159,6 +151,10 @@ struct Engine<'a> {
     trainings: Vec<TrainingRun<'a>>,
     sampler: Option<Sampler>,
     records: Records,
+    /// The number of events after which the observer is told of progress.
+    report_at: u64,
+    /// The number of events after which rows are counted.
+    look_at: u64,
 }
 
 struct PeriodicJob<'a> {
@@ -169,6 +165,9 @@ struct PeriodicJob<'a> {
 
 impl<'a> Engine<'a> {
     fn new(scenario: &'a Scenario, options: &'a FlowOptions) -> Result<Self, FlowError> {
+        if !scenario.transfers().is_empty() {
+            return Err(FlowError::Transfers { transfers: scenario.transfers().len() });
+        }
         let links = crossed_links(scenario);
         let places: BTreeMap<LinkId, usize> = links.iter().copied().zip(0..).collect();
         let mut network = Network::new(
@@ -210,15 +209,40 @@ impl<'a> Engine<'a> {
         if let Some(sampler) = &sampler {
             network.timers.schedule(Time::ZERO + sampler.interval, Timer::Sample);
         }
-        Ok(Self { scenario, options, network, planner, periodic, trainings, sampler, records })
+        let report_at = options.progress_every.get();
+        Ok(Self {
+            scenario,
+            options,
+            network,
+            planner,
+            periodic,
+            trainings,
+            sampler,
+            records,
+            report_at,
+            look_at: report_at.min(ROUND),
+        })
     }
 
-    fn run(
+    // From the first event to the last sample and the rows of `links`, with the checks of the run.
+    fn run(&mut self, observer: Option<&mut dyn Observer>) -> Result<FlowEnd, FlowError> {
+        let status = self.handle_events(observer)?;
+        self.network.check_bytes()?;
+        for training in &self.trainings {
+            training.execution().check_speeds()?;
+        }
+        self.record_links();
+        if let Some(sampler) = &mut self.sampler {
+            sampler.sample(&mut self.network);
+        }
+        Ok(FlowEnd { counters: self.network.counters, status, ended: self.network.now })
+    }
+
+    fn handle_events(
         &mut self,
-        progress: &mut impl FnMut(&FlowProgress) -> ControlFlow<()>,
+        mut observer: Option<&mut dyn Observer>,
     ) -> Result<FlowStatus, FlowError> {
         let until = self.scenario.until();
-        let mut report_at = self.options.progress_every.get();
         while let Some((time, timer)) = self.network.timers.pop() {
             if !self.network.counts(timer) {
                 continue;
@@ -231,12 +255,12 @@ impl<'a> Engine<'a> {
             self.handle(timer)?;
             self.handle_others_now()?;
             self.network.share_links(self.options.rates_until, &mut self.records)?;
-            if self.network.counters.events >= report_at {
-                report_at = self.network.counters.events + self.options.progress_every.get();
-                if progress(&self.progress()).is_break() {
-                    self.network.cut_off(self.network.now);
-                    return Ok(FlowStatus::Interrupted);
-                }
+            if self.network.counters.events >= self.look_at
+                && let Some(observer) = &mut observer
+                && self.look_around(*observer).is_break()
+            {
+                self.network.cut_off(self.network.now);
+                return Ok(FlowStatus::Interrupted);
             }
         }
         self.network.check_none_stalled()?;
@@ -322,6 +346,8 @@ impl<'a> Engine<'a> {
     fn sample(&mut self) {
         let Some(sampler) = &mut self.sampler else { return };
         sampler.sample(&mut self.network);
+        // One sample can have rows of all jobs on all links.
+        self.look_at = 0;
         // Where nothing else will happen there is nothing to see, and the run could not end.
         if !self.network.timers.is_empty() || self.network.is_sending() {
             let at = self.network.now + sampler.interval;
@@ -329,12 +355,38 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn progress(&self) -> FlowProgress {
+    #[cold]
+    fn look_around(&mut self, observer: &mut dyn Observer) -> ControlFlow<()> {
+        if self.records.rows() + self.sampler.as_ref().map_or(0, Sampler::rows) >= BATCH {
+            self.hand_over(observer);
+        }
+        let events = self.network.counters.events;
+        let mut flow = ControlFlow::Continue(());
+        if events >= self.report_at {
+            self.report_at = events + self.options.progress_every.get();
+            flow = observer.on_progress(&self.progress());
+        }
+        self.look_at = self.report_at.min(events + ROUND);
+        flow
+    }
+
+    /// Hands over the rows that there are.
+    fn hand_over(&mut self, observer: &mut dyn Observer) {
+        hand_on(self.records.take_tables(self.scenario), observer);
+        hand_on(self.take_samples(), observer);
+    }
+
+    fn take_samples(&mut self) -> Option<Table> {
+        let (fabric, jobs) = (self.scenario.fabric(), self.scenario.jobs());
+        self.sampler.as_mut().map(|sampler| sampler.take_table(fabric, jobs))
+    }
+
+    fn progress(&self) -> Progress {
         let scenario = self.scenario;
-        FlowProgress {
+        Progress {
             time: self.network.now,
-            iterations_done: self.records.iterations.len() as u64,
-            iterations_total: scenario.job_ids().map(|job| scenario.iterations(job)).sum(),
+            done: self.records.iterations_done(),
+            total: scenario.job_ids().map(|job| scenario.iterations(job)).sum(),
             events: self.network.counters.events,
         }
     }

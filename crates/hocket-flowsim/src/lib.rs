@@ -17,7 +17,7 @@ mod tables;
 mod training;
 
 pub use counters::FlowCounters;
-pub use engine::{FlowOptions, FlowOutcome, FlowProgress, FlowStatus, run};
+pub use engine::{FlowEnd, FlowOptions, FlowOutcome, FlowStatus, run, run_observed};
 pub use error::FlowError;
 pub use marks::{LinkMarks, MarkModel, MarkModelError};
 pub use tables::tables_without_rows;

@@ -6,7 +6,7 @@ use hocket_scenario::{Column, Fabric, Job, JobId, LinkId, Table};
 use crate::network::Network;
 use crate::sender::PICOBITS_PER_BYTE;
 
-/// What was sampled so far.
+/// What was sampled and not taken out yet.
 pub(crate) struct Sampler {
     pub(crate) interval: Duration,
     rows: Vec<Sample>,
@@ -37,26 +37,32 @@ impl Sampler {
         }
     }
 
-    /// The table `utilisation`; `fabric` and `jobs` give the names.
-    pub(crate) fn table(self, fabric: &Fabric, jobs: &[Job]) -> Table {
+    /// The number of samples.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Takes the samples out as rows of the table `utilisation`; `fabric` and `jobs` give the names.
+    pub(crate) fn take_table(&mut self, fabric: &Fabric, jobs: &[Job]) -> Table {
+        let rows = std::mem::take(&mut self.rows);
         let names = jobs.iter().map(|job| job.name.clone()).collect();
-        let mut links: Vec<LinkId> = self.rows.iter().map(|row| row.link).collect();
+        let mut links: Vec<LinkId> = rows.iter().map(|row| row.link).collect();
         links.sort_unstable();
         links.dedup();
         let code = |link| links.binary_search(&link).expect("it was collected") as u32;
         let link = Column::Str {
-            codes: self.rows.iter().map(|row| code(row.link)).collect(),
+            codes: rows.iter().map(|row| code(row.link)).collect(),
             dictionary: links
                 .iter()
                 .map(|link| fabric.links()[link.index()].name.clone())
                 .collect(),
         };
-        let codes = self.rows.iter().map(|row| row.job.code()).collect();
+        let codes = rows.iter().map(|row| row.job.code()).collect();
         let columns = vec![
-            ("at_s", Column::of_times(&self.rows, |row| Time::from_ps(row.time_ps))),
+            ("at_s", Column::of_times(&rows, |row| Time::from_ps(row.time_ps))),
             ("link", link),
             ("job", Column::Str { codes, dictionary: names }),
-            ("bytes", Column::U64(self.rows.iter().map(|row| row.bytes).collect())),
+            ("bytes", Column::U64(rows.iter().map(|row| row.bytes).collect())),
         ];
         Table { name: "utilisation", columns }
     }

@@ -15,7 +15,7 @@ pub fn tables_without_rows(group: TableGroup) -> Vec<Table> {
         TableGroup::Utilisation => {
             let fabric = Fabric::one_link(Rate::from_gbps(1), Duration::ZERO);
             let fabric = fabric.expect("1 Gbps is in range");
-            vec![Sampler::new(Duration::ZERO).table(&fabric, &[])]
+            vec![Sampler::new(Duration::ZERO).take_table(&fabric, &[])]
         }
         TableGroup::Events | TableGroup::Queues | TableGroup::Rates | TableGroup::Repeats => {
             Vec::new()

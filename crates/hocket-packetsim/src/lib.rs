@@ -79,7 +79,7 @@ pub use error::PacketRunError;
 pub use jobs::ScenarioJobs;
 pub use options::{MAX_CYCLES, PacketOptions, Record, Skip};
 pub use outcome::{Obstacle, PacketCounters, PacketOutcome, PacketStatus, Repeat, Skipping};
-pub use run::{Observer, PacketProgress, run};
+pub use run::run;
 pub use scenario::run_scenario;
 pub use setup::{FlowSpec, Setup};
 pub use tables::tables_without_rows;

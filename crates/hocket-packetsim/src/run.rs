@@ -3,8 +3,9 @@
 use std::ops::ControlFlow;
 
 use hocket_des::{Duration, Rate, Stream, Time};
-use hocket_scenario::Table;
 use hocket_scenario::execution::Execution;
+use hocket_scenario::observer::{BATCH, hand_on};
+use hocket_scenario::{Observer, Progress, Table};
 
 use crate::build;
 use crate::changes::{Change, LinkChange};
@@ -25,41 +26,8 @@ use crate::setup::Setup;
 use crate::usage::Usage;
 use crate::workload::PacketWorkload;
 
-// Rows are handed over when there are so many: some megabytes.
-const BATCH: usize = 1 << 16;
 // After so many events, at the latest, rows are counted and a deadlock is looked for.
 const ROUND: u64 = 1 << 16;
-
-/// Who hears of a run while it goes on.
-pub trait Observer {
-    /// Takes rows of one table, never none; a table of the same name can come again and again.
-    fn on_table(&mut self, rows: Table);
-
-    /// Hears how far the run is, and may end it.
-    fn on_progress(&mut self, _at: &PacketProgress) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-}
-
-/// Keeps all tables, in the order in which they came.
-impl Observer for Vec<Table> {
-    fn on_table(&mut self, rows: Table) {
-        self.push(rows);
-    }
-}
-
-/// How far a run is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PacketProgress {
-    /// Simulated time.
-    pub time: Time,
-    /// Messages and iterations that are done.
-    pub done: u64,
-    /// Messages and iterations in all, if they have a number.
-    pub total: Option<u64>,
-    /// Events so far.
-    pub events: u64,
-}
 
 /// Runs `work` on `setup`. Tables go to `observer` as they fill; the same setup, workload and options give the same
 /// rows in the same order.
@@ -362,15 +330,15 @@ impl<'a> Run<'a> {
             times += 1;
             let Rows { iterations: iteration_rows, phases, tables } =
                 recurrence.repetition(plan, times);
-            hand(tables, observer);
+            hand_on(tables, observer);
             jobs.records.iterations.extend(iteration_rows);
             jobs.records.phases.extend(phases);
-            hand(
+            hand_on(
                 jobs.take_tables().into_iter().map(|rows| later(rows, recurrence.offset)),
                 observer,
             );
             let (done, planned) = jobs.iterations();
-            let progress = PacketProgress {
+            let progress = Progress {
                 time: now + plan.span * times,
                 done: self.done + done + iterations.iter().sum::<u64>() * times,
                 total: planned.map(|planned| self.done + planned),
@@ -382,7 +350,7 @@ impl<'a> Run<'a> {
         self.engine.network.medium.recorder.repeat(&to.ports.since(&from.ports), times);
         let counts = (&from.job_counts, &to.job_counts);
         jobs.repeat(counts, &iterations, times, plan.span * times);
-        hand([recurrence.done(plan, times)], observer);
+        hand_on([recurrence.done(plan, times)], observer);
         self.schedule_end();
         if self.is_interrupted {
             self.look_at = 0;
@@ -439,9 +407,9 @@ impl<'a> Run<'a> {
         Ok(flow)
     }
 
-    fn progress(&self) -> PacketProgress {
+    fn progress(&self) -> Progress {
         let (iterations, planned) = self.jobs.as_ref().map_or((0, Some(0)), Jobs::iterations);
-        PacketProgress {
+        Progress {
             time: self.engine.now() + self.skipped(),
             done: self.done + iterations,
             total: planned.map(|planned| self.work.messages.len() as u64 + planned),
@@ -463,7 +431,7 @@ impl<'a> Run<'a> {
             }
             rows.extend(jobs.take_tables().into_iter().map(|rows| later(rows, skipped)));
         }
-        hand(rows, observer);
+        hand_on(rows, observer);
     }
 
     /// The end, however it came: hands all rows over, then checks what a run that did not fail must hold to.
@@ -476,9 +444,9 @@ impl<'a> Run<'a> {
             self.sampler.sample(&mut self.engine.network);
         }
         self.hand_over(observer);
-        hand(self.last_tables(), observer);
+        hand_on(self.last_tables(), observer);
         if let Some(jobs) = &mut self.jobs {
-            hand(jobs.last_tables(&self.engine, self.ended), observer);
+            hand_on(jobs.last_tables(&self.engine, self.ended), observer);
         }
         let skipped = self.skipped();
         let checked = status.and_then(|status| {
@@ -537,13 +505,5 @@ impl<'a> Run<'a> {
             }
         }
         counters
-    }
-}
-
-fn hand(tables: impl IntoIterator<Item = Table>, observer: &mut dyn Observer) {
-    for table in tables {
-        if table.rows() > 0 {
-            observer.on_table(table);
-        }
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use hocket_des::Time;
-use hocket_scenario::{JobFlow, JobId, Scenario, Training, Transport, Work};
+use hocket_scenario::{JobFlow, JobId, Observer, Scenario, Training, Transport, Work};
 use hocket_transport::Policy;
 
 use crate::changes::LinkChange;
@@ -13,7 +13,7 @@ use crate::model::{Model, Notification, PRIORITIES};
 use crate::options::PacketOptions;
 use crate::outcome::PacketOutcome;
 use crate::reference::Reference;
-use crate::run::{Observer, run};
+use crate::run::run;
 use crate::setup::{FlowSpec, Setup};
 use crate::workload::{MessageSpec, PacketWorkload};
 

@@ -6,12 +6,12 @@ use std::ops::ControlFlow;
 
 use hocket_des::{Bytes, Duration, Rate, Time};
 use hocket_packetsim::{
-    LinkChange, Model, Observer, Obstacle, PacketOptions, PacketOutcome, PacketProgress,
-    PacketRunError, PacketStatus, Skip, Skipping, run_scenario,
+    LinkChange, Model, Obstacle, PacketOptions, PacketOutcome, PacketRunError, PacketStatus, Skip,
+    Skipping, run_scenario,
 };
 use hocket_scenario::{
-    Cable, Column, Fabric, Job, JobFlow, LinkId, Node, NodeId, NodeKind, Phase, Profile, Scenario,
-    Stop, Table, Transport,
+    Cable, Column, Fabric, Job, JobFlow, LinkId, Node, NodeId, NodeKind, Observer, Phase, Profile,
+    Progress, Scenario, Stop, Table, Transport,
 };
 use hocket_transport::Policy;
 use hocket_transport::congestion::{dcqcn, dctcp, hpcc, timely};
@@ -35,7 +35,7 @@ impl Observer for Rows {
         }
     }
 
-    fn on_progress(&mut self, at: &PacketProgress) -> ControlFlow<()> {
+    fn on_progress(&mut self, at: &Progress) -> ControlFlow<()> {
         match self.stop_at {
             Some(stop_at) if at.done >= stop_at => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),

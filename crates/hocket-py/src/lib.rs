@@ -12,6 +12,7 @@ mod cluster;
 mod compat;
 mod convert;
 mod error;
+mod observed;
 mod packets;
 mod policies;
 mod schedule;

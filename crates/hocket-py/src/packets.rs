@@ -1,26 +1,23 @@
 //! Runs of the packet engine. Flows and messages come as columns, tables go out as they fill.
 
-use std::ops::ControlFlow;
-use std::time::Instant;
-
 use hocket_des::{Bytes, Duration, Rate, Time};
 use hocket_packetsim::model::{Frames, Headroom, Marking, Notification, Scheduling, Switching};
 use hocket_packetsim::reference::Arithmetic;
 use hocket_packetsim::{
-    Change, FlowSpec, LinkChange, MessageSpec, Model, Observer, PacketCounters, PacketOptions,
-    PacketOutcome, PacketProgress, PacketRunError, PacketStatus, PacketWorkload, PathChoice,
-    Record, Reference, Setup, WindowRule,
+    Change, FlowSpec, LinkChange, MessageSpec, Model, PacketCounters, PacketOptions, PacketOutcome,
+    PacketRunError, PacketStatus, PacketWorkload, PathChoice, Record, Reference, Setup, WindowRule,
 };
-use hocket_scenario::{EcmpHash, LinkId, NodeId, Table};
+use hocket_scenario::{EcmpHash, LinkId, NodeId};
 use hocket_transport::{Answering, Policy};
-use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{IntoPyDict, PyDict};
 
 use crate::choices::chosen;
-use crate::convert::{PyFabric, columns, narrow};
+use crate::convert::{PyFabric, narrow};
 use crate::error::value_error;
+use crate::observed::{Observed, observed};
 use crate::policies::{policy, window_rule};
 
 pyo3::create_exception!(
@@ -130,7 +127,7 @@ pub(crate) struct PacketsRan<'py> {
     /// "complete", "stopped" at the given end, or "interrupted".
     status: &'static str,
     ended_ps: u64,
-    /// Seconds that the run took, without those in which `sink` and `progress` had it.
+    /// Seconds that the run took, without those in which it waited for `sink` and `progress`.
     run_s: f64,
     skipping: Option<SkippingRan>,
 }
@@ -144,9 +141,7 @@ struct SkippingRan {
     obstacle: Option<String>,
 }
 
-/// `sink` is called with the name and the columns of rows as they fill a table, again and again; `progress` with
-/// (simulated ps, messages done, messages in total). Ctrl-C, or an error in either, ends the run early; what was
-/// recorded by then is still handed over.
+/// `sink` and `progress` as for [`observed`]; progress counts messages.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "each is a thing of its own, and is passed by name")]
 pub(crate) fn simulate_packets<'py>(
@@ -190,36 +185,18 @@ pub(crate) fn simulate_packets<'py>(
         record: Record { rates, utilisation, ..Record::default() },
         ..PacketOptions::default()
     };
-    let run = |reporter: &mut Reporter| {
-        py.detach(|| hocket_packetsim::run(&setup, &work, &options, reporter))
-    };
-    observed(py, sink, progress, run)
+    let ran = observed(py, sink, progress, |observer| {
+        hocket_packetsim::run(&setup, &work, &options, observer).map_err(run_error)
+    })?;
+    packets_ran(py, ran)
 }
 
-/// What `run` did, its rows and progress having gone to `sink` and `progress`.
-pub(crate) fn observed<'py>(
+/// What came of a run, as Python has it.
+pub(crate) fn packets_ran<'py>(
     py: Python<'py>,
-    sink: Bound<'py, PyAny>,
-    progress: Bound<'py, PyAny>,
-    run: impl FnOnce(&mut Reporter) -> Result<PacketOutcome, PacketRunError>,
+    ran: Observed<PacketOutcome>,
 ) -> PyResult<PacketsRan<'py>> {
-    let mut reporter = Reporter {
-        sink: sink.unbind(),
-        progress: progress.unbind(),
-        failure: None,
-        outside: std::time::Duration::ZERO,
-    };
-    let started = Instant::now();
-    let result = run(&mut reporter);
-    let run_s = (started.elapsed() - reporter.outside).as_secs_f64();
-    // Ctrl-C while the last rows are handed over counts, too.
-    let was_interrupted = reporter.failure.is_some();
-    if let Some(error) = reporter.failure
-        && !error.is_instance_of::<PyKeyboardInterrupt>(py)
-    {
-        return Err(error);
-    }
-    let outcome = result.map_err(run_error)?;
+    let Observed { outcome, was_interrupted, run_s } = ran;
     Ok(PacketsRan {
         counters: counters(py, &outcome.counters)?,
         status: match outcome.status {
@@ -270,7 +247,7 @@ fn counters<'py>(py: Python<'py>, counters: &PacketCounters) -> PyResult<Bound<'
     Ok(dict)
 }
 
-fn run_error(error: PacketRunError) -> PyErr {
+pub(crate) fn run_error(error: PacketRunError) -> PyErr {
     if error.is_failed_check() {
         return SelfCheckError::new_err(error.to_string());
     }
@@ -422,47 +399,6 @@ impl MessageColumns {
             start: Time::from_ps(start_ps),
         };
         rows.map(spec).collect()
-    }
-}
-
-/// Hands rows and progress to Python, and keeps the first exception of either.
-pub(crate) struct Reporter {
-    sink: Py<PyAny>,
-    progress: Py<PyAny>,
-    failure: Option<PyErr>,
-    /// Time in which Python had them.
-    outside: std::time::Duration,
-}
-
-impl Observer for Reporter {
-    fn on_table(&mut self, rows: Table) {
-        let started = Instant::now();
-        let handed = Python::attach(|py| {
-            self.sink.call1(py, (rows.name, columns(py, &rows)?))?;
-            Ok(())
-        });
-        self.keep(handed);
-        self.outside += started.elapsed();
-    }
-
-    fn on_progress(&mut self, at: &PacketProgress) -> ControlFlow<()> {
-        let started = Instant::now();
-        let told = Python::attach(|py| {
-            py.check_signals()?;
-            self.progress.call1(py, (at.time.as_ps(), at.done, at.total))?;
-            Ok(())
-        });
-        self.keep(told);
-        self.outside += started.elapsed();
-        if self.failure.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
-}
-
-impl Reporter {
-    fn keep(&mut self, result: PyResult<()>) {
-        if let Err(error) = result {
-            self.failure.get_or_insert(error);
-        }
     }
 }
 

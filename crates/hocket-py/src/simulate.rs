@@ -1,10 +1,9 @@
 //! Runs of jobs, on either engine.
 
 use std::num::NonZeroU64;
-use std::ops::ControlFlow;
 
 use hocket_des::{Duration, Rate, Time};
-use hocket_flowsim::{FlowOptions, FlowProgress, FlowStatus};
+use hocket_flowsim::{FlowOptions, run_observed};
 use hocket_packetsim::{Change, LinkChange, PathChoice, Skip, run_scenario};
 use hocket_scenario::{
     Job, JobFlow, LinkId, NodeId, Periodic, Scenario, Share, Stop, Transport, Weight, Work,
@@ -13,9 +12,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::choices::{chosen, path};
-use crate::convert::{PlainCrossings, PlainProfile, PyFabric, columns, crossings, profile};
+use crate::convert::{PlainCrossings, PlainProfile, PyFabric, crossings, profile};
 use crate::error::value_error;
-use crate::packets::{ModelSpec, PacketsRan, Reporter, observed};
+use crate::observed::{Observed, observed};
+use crate::packets::{ModelSpec, PacketsRan, packets_ran, run_error};
 use crate::policies::{policy, window_rule};
 use crate::trainings::TrainingDict;
 
@@ -96,12 +96,12 @@ pub(crate) struct ChangeSpec {
 
 #[derive(IntoPyObject)]
 pub(crate) struct Ran<'py> {
-    /// By name, columns by name.
-    tables: Bound<'py, PyDict>,
     counters: Bound<'py, PyDict>,
     jobs_per_queue: Vec<usize>,
     interrupted: bool,
     ended_ps: u64,
+    /// Seconds that the run took, without those in which it waited for `sink` and `progress`.
+    run_s: f64,
 }
 
 impl JobSpec {
@@ -194,7 +194,7 @@ impl ChangeSpec {
     }
 }
 
-/// The jobs and what governs each, packet by packet. `skip` is (tolerance, cycles). `sink` and `progress` as for `simulate_packets`; progress counts iterations.
+/// The jobs and what governs each, packet by packet. `skip` is (tolerance, cycles). `sink` and `progress` as for [`observed`]; progress counts iterations.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "each is a thing of its own")]
 pub(crate) fn simulate_jobs<'py>(
@@ -228,20 +228,20 @@ pub(crate) fn simulate_jobs<'py>(
         },
         ..hocket_packetsim::PacketOptions::default()
     };
-    let run = |reporter: &mut Reporter| {
-        py.detach(|| run_scenario(&scenario, &model, &changes, &options, reporter))
-    };
-    observed(py, sink, progress, run)
+    let ran = observed(py, sink, progress, |observer| {
+        run_scenario(&scenario, &model, &changes, &options, observer).map_err(run_error)
+    })?;
+    packets_ran(py, ran)
 }
 
-/// `progress` is called with (simulated ps,
-/// iterations done, iterations in total or None); Ctrl-C, or an error in it, ends the run early.
+/// The jobs, by their rates. `sink` and `progress` as for [`observed`]; progress counts iterations.
 #[pyfunction]
 pub(crate) fn simulate<'py>(
     py: Python<'py>,
     fabric: &Bound<'py, PyFabric>,
     jobs: Vec<JobSpec>,
     run: RunSpec,
+    sink: Bound<'py, PyAny>,
     progress: Bound<'py, PyAny>,
 ) -> PyResult<Ran<'py>> {
     let jobs = jobs.into_iter().enumerate().map(JobSpec::job).collect::<PyResult<Vec<Job>>>()?;
@@ -253,45 +253,18 @@ pub(crate) fn simulate<'py>(
         progress_every: NonZeroU64::new(1 << 16).expect("65,536 is not zero"),
         ..FlowOptions::default()
     };
-    let progress = progress.unbind();
-    let mut failure: Option<PyErr> = None;
-    let mut report = |at: &FlowProgress| match tell(&progress, at) {
-        Ok(()) => ControlFlow::Continue(()),
-        Err(error) => {
-            failure = Some(error);
-            ControlFlow::Break(())
-        }
-    };
-    let outcome =
-        py.detach(|| hocket_flowsim::run(&scenario, &options, &mut report)).map_err(value_error)?;
-    if let Some(error) = failure
-        && !error.is_instance_of::<pyo3::exceptions::PyKeyboardInterrupt>(py)
-    {
-        return Err(error);
-    }
-    let tables = PyDict::new(py);
-    let trains = scenario.jobs().iter().any(|job| job.training().is_some());
-    let of_training = trains.then(|| outcome.tables.of_training()).into_iter().flatten();
-    for table in outcome.tables.all().into_iter().chain(of_training).chain(&outcome.utilisation) {
-        tables.set_item(table.name, columns(py, table)?)?;
-    }
+    let Observed { outcome, was_interrupted, run_s } = observed(py, sink, progress, |observer| {
+        run_observed(&scenario, &options, observer).map_err(value_error)
+    })?;
     let counters = PyDict::new(py);
     counters.set_item("events", outcome.counters.events)?;
     counters.set_item("reallocations", outcome.counters.reallocations)?;
     counters.set_item("rates", outcome.counters.rates)?;
     Ok(Ran {
-        tables,
         counters,
         jobs_per_queue: scenario.jobs_per_queue(),
-        interrupted: outcome.status == FlowStatus::Interrupted,
+        interrupted: was_interrupted,
         ended_ps: outcome.ended.as_ps(),
-    })
-}
-
-fn tell(progress: &Py<PyAny>, at: &FlowProgress) -> PyResult<()> {
-    Python::attach(|py| {
-        py.check_signals()?;
-        progress.call1(py, (at.time.as_ps(), at.iterations_done, at.iterations_total))?;
-        Ok(())
+        run_s,
     })
 }

@@ -7,6 +7,7 @@ pub mod execution;
 pub mod fabric;
 mod ids;
 pub mod job;
+pub mod observer;
 pub mod placement;
 pub mod profile;
 pub mod routing;
@@ -20,6 +21,7 @@ pub use collective::{Algorithm, Collective, CollectiveError, CollectiveKind, Lev
 pub use fabric::{Cable, Fabric, FabricError, Link, MAX_RATE, Node, NodeKind};
 pub use ids::{JobId, LinkId, NodeId};
 pub use job::{Crossing, Job, Periodic, Share, Weight, WeightError, Work};
+pub use observer::{Observer, Progress};
 pub use placement::{flow_crossings, ring_crossings, ring_flows};
 pub use profile::{Phase, Profile, ProfileError};
 pub use routing::{EcmpHash, RouteError, Routing};

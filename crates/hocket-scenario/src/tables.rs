@@ -151,6 +151,12 @@ impl Records {
         of_jobs + self.adjustments.len() + of_ranks
     }
 
+    /// The number of finished iterations of all jobs, those that were taken out included.
+    pub fn iterations_done(&self) -> u64 {
+        let taken_out: usize = self.summaries.iter().map(|each| each.durations.len()).sum();
+        (taken_out + self.iterations.len()) as u64
+    }
+
     /// Takes out the rows so far of all tables but `links` and `jobs`, empty ones left out. One after another, a run's tables of one name hold what [`Self::into_tables`] would have held.
     pub fn take_tables(&mut self, scenario: &Scenario) -> Vec<Table> {
         self.summarise();

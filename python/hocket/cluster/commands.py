@@ -145,6 +145,12 @@ def replay_command(
         Path | None, options.out_directory("Where to write plan and run; RUN/replay-TIME if not given.")
     ] = None,
     force: options.Force = False,
+    figure: Annotated[
+        Path | None,
+        options.figure(
+            "Draw who uses the link when, in up to 6 iterations of the window, and iteration times."
+        ),
+    ] = None,
     as_json: options.AsJson = False,
     wide: options.Wide = False,
 ) -> None:
@@ -184,11 +190,20 @@ def replay_command(
     else:
         report.print_replay(replayed, where)
     end_interrupted(replayed.run)
+    if figure is not None:
+        from hocket.figures.cluster import replay_figure
+
+        with located(directory):
+            use = replayed.link_use()
+        options.save_figure(replay_figure(replayed, use, replayed.window.plan["name"]), figure)
 
 
 def trace_command(
     trace: Annotated[Path, options.file("A trace of jobs and their cluster, as TOML or JSON")],
     settings: options.Settings = None,
+    figure: Annotated[
+        Path | None, options.figure("Draw the GPUs asked for over time, by model, and when jobs come.")
+    ] = None,
     as_json: options.AsJson = False,
     wide: options.Wide = False,
 ) -> None:
@@ -202,3 +217,7 @@ def trace_command(
         print_json(report.trace_as_json(checked))
     else:
         report.print_trace(checked)
+    if figure is not None:
+        from hocket.figures.trace import trace_figure
+
+        options.save_figure(trace_figure(checked), figure)

@@ -13,6 +13,8 @@ from hocket.profiles import PS_PER_S
 from hocket.schedulers import ClusterJob
 
 _S_PER_H = 3_600
+# Longer traces have their load by hours.
+_MOST_MINUTES = 1_000
 
 
 def jobs_frame(trace: Trace) -> pl.DataFrame:
@@ -46,6 +48,15 @@ def load_over_time(trace: Trace, parts: int = 10) -> pl.DataFrame:
     return pl.DataFrame(
         [_part(jobs, start_s, stop_s, len(trace.cluster.gpus)) for start_s, stop_s in pairwise(edges)]
     )
+
+
+def time_unit(end_s: float) -> tuple[str, int]:
+    """In which a trace that lasts until `end_s` has its times, and its seconds: hours where it is long.
+
+    >>> time_unit(6_000), time_unit(600_000)
+    (('min', 60), ('h', 3600))
+    """
+    return ("h", _S_PER_H) if end_s > _MOST_MINUTES * 60 else ("min", 60)
 
 
 def headline(trace: Trace) -> str:

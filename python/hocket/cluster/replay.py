@@ -17,10 +17,11 @@ from hocket.cluster.policies import Policy, load_policy
 from hocket.cluster.simulation import reached
 from hocket.cluster.trace import Trace, parse_trace
 from hocket.cluster.transitions import Stint, Transitions
+from hocket.engines.link_use import LinkUse, Stretch, uses_of
 from hocket.engines.run import Progress, simulate
 from hocket.engines.specs import plain
 from hocket.errors import InputError, check_choice
-from hocket.plan import Engine
+from hocket.plan import Engine, as_plan
 from hocket.results import Run, frame
 from hocket.units import format_duration, format_rate
 
@@ -34,6 +35,7 @@ MEANS = pl.Schema(
 and how many of their packets were marked; null without iterations, and where marks are not counted."""
 
 _PS_PER_S = 10**12
+_ITERATIONS_SHOWN = 6
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,23 @@ class Replay:
         return self.window.means.join(
             replayed, on="job", how="left", suffix="_replayed", maintain_order="left"
         )
+
+    def link_use(self) -> LinkUse:
+        """Who uses a link when in the replay, from its start on for six iterations at most: they are
+        simulated again, and the link is that which `hocket.engines.link_use.uses_of` chooses.
+
+        Raises `InputError` if no job sends anything.
+        """
+        window = self.window
+        longest_s = self.run.tables["jobs"]["mean_iteration_s"].drop_nulls().max()
+        end_s = window.until_s - window.at_s
+        if isinstance(longest_s, float):
+            end_s = min(end_s, _ITERATIONS_SHOWN * longest_s)
+        plan, engine = as_plan(window.plan), self.run.manifest["engine"]
+        uses = uses_of({"": Stretch(plan, 0.0, end_s, engine=engine)})
+        if not uses:
+            raise InputError(f"a figure: no job sends anything in the first {end_s:g} s of the window")
+        return uses[""]
 
     @property
     def pauses(self) -> int | None:
@@ -141,7 +160,7 @@ def window(run: Run, at_s: float, for_s: float, *, scheduler: str | None = None)
 
 def means_of(run: Run) -> pl.DataFrame:
     """`MEANS` of a replay. The iteration that was under way at its start does not count."""
-    whole = run.tables["iterations"].filter(pl.col("iteration") > 0)
+    whole = whole_iterations(run)
     flows = run.tables.get("flows")
     rows = []
     for job in run.tables["jobs"]["job"]:
@@ -152,6 +171,11 @@ def means_of(run: Run) -> pl.DataFrame:
             marks = float(flows.filter((pl.col("job") == job) & sent)["marks"].sum())
         rows.append(_means(job, its.height, float(its["iteration_s"].sum()), marks))
     return pl.DataFrame(rows, schema=MEANS, orient="row")
+
+
+def whole_iterations(run: Run) -> pl.DataFrame:
+    """The iterations of a replay without those that were under way at its start."""
+    return run.tables["iterations"].filter(pl.col("iteration") > 0)
 
 
 def _means(job: str, count: int, length_s: float, marks: float | None) -> tuple[Any, ...]:

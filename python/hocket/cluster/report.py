@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 from rich.markup import escape
 
-from hocket.cluster.description import by_model, headline, jobs_frame, load_over_time
+from hocket.cluster.description import by_model, headline, jobs_frame, load_over_time, time_unit
 from hocket.cluster.explain import Explanation
 from hocket.cluster.overview import overviews
 from hocket.cluster.replay import PLAN, Replay
@@ -22,8 +22,6 @@ _MOST_LINKS = 24
 # What a job does not feel in an iteration.
 _LEAST_DELAY_S = 1e-4
 _LONGEST_SAID = 100
-# Longer traces have their load by hours.
-_MOST_MINUTES = 1_000
 # Mean iterations on an idle network within 1% of each other come from runs of the same iterations.
 _ALIKE = 1.01
 
@@ -33,10 +31,11 @@ def print_runs(title: str, runs: Mapping[Path, Run]) -> None:
     out.print(f"[bold]{escape(title)}[/bold]")
     rows = overviews(runs.values()).to_dicts()
     header = (
-        *("scheduler", Column("jobs done", spare=3), "÷ idle", "p99 ÷ idle"),
-        *("mean (ms)", Column("faster", spare=2), Column("p99 (ms)", spare=1), Column("faster", spare=2)),
-        *(Column("completion (s)", spare=1), Column("restarts", spare=4)),
-        *(Column("marks/iteration", spare=5), Column("adjustments/min", spare=6)),
+        *("scheduler", Column("jobs\ndone", spare=3), "slowdown\nmean", "slowdown\np99"),
+        *("iteration (ms)\nmean", Column("iteration (ms)\np99", spare=1)),
+        *(Column("speed-up\nmean", spare=2), Column("speed-up\np99", spare=2)),
+        *(Column("completion\n(s)", spare=1), Column("restarts", spare=4)),
+        *(Column("marks per\niteration", spare=5), Column("adjustments\nper minute", spare=6)),
     )
     print_table(header, map(_overview_row, rows))
     for note in (*_not_alike(rows), *_left_waiting(runs.values())):
@@ -56,8 +55,8 @@ def _overview_row(row: Mapping[str, Any]) -> tuple[str, ...]:
         _factor(row["slowdown"]),
         _factor(row["p99_slowdown"]),
         milliseconds(row["mean_iteration_s"]),
-        _factor(row["mean_factor"]),
         milliseconds(row["p99_iteration_s"]),
+        _factor(row["mean_factor"]),
         _factor(row["p99_factor"]),
         _number(row["mean_completion_s"], 1),
         count(row["restarts"]),
@@ -71,8 +70,8 @@ def _not_alike(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     ideals = [row["mean_ideal_s"] for row in rows if row["mean_ideal_s"] is not None]
     if ideals and max(ideals) > _ALIKE * min(ideals):
         yield (
-            "on an idle network these runs would differ too, as jobs had other numbers of workers or came "
-            "less far: compare ÷ idle and completion"
+            "these runs would differ on an idle network, too, because jobs had different numbers of workers "
+            "or made less progress: compare slowdown and completion"
         )
 
 
@@ -115,7 +114,7 @@ def print_trace(trace: Trace) -> None:
     print_table(header, models)
     out.print()
     over_time = load_over_time(trace).to_dicts()
-    unit, unit_s = ("h", 3600) if over_time[-1]["until_s"] > _MOST_MINUTES * 60 else ("min", 60)
+    unit, unit_s = time_unit(over_time[-1]["until_s"])
     parts = (
         (
             f"{row['from_s'] / unit_s:,.1f} to {row['until_s'] / unit_s:,.1f}",

@@ -1,7 +1,6 @@
-"""Runs side by side: what each measured, relative to the first, and what differs in what was asked of them.
+"""Runs side by side: the measurements of each relative to the first, and the differences of their plans.
 
-`comparison` has the tables, `differences` what differs in plans and parameters, `report` what is printed and
-written.
+`comparison` builds the tables, `differences` compares plans and parameters, `report` prints and writes them.
 """
 
 from hocket.compare.comparison import Comparison, compare, read_runs

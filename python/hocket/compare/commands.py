@@ -11,7 +11,8 @@ from hocket.console import err, print_json
 
 def compare_command(
     directories: Annotated[
-        list[Path], typer.Argument(metavar="RUN…", help="Directories of runs; ratios are to the first.")
+        list[Path],
+        typer.Argument(metavar="RUN…", help="Directories of runs; ratios are relative to the first."),
     ],
     output: Annotated[
         Path | None, options.out_file("FILE.csv|parquet", "Write all measurements as one table.")
@@ -20,13 +21,13 @@ def compare_command(
     as_json: options.AsJson = False,
     wide: options.Wide = False,
 ) -> None:
-    """Put runs side by side: iterations, collectives, the network, and what differs in their plans."""
+    """Put runs side by side: iterations, collectives, the network, and the differences of their plans."""
     from hocket.compare import compare, read_runs, report
 
     if output is not None:
         report.check_table(output)
     comparison = compare(read_runs(directories))
-    # Files first: whoever reads what is printed may stop reading.
+    # Files first: whoever reads the output may close the pipe, which ends the command.
     if output is not None:
         err.print(f"measurements: {report.write_measurements(comparison, output)}")
     if figure is not None:

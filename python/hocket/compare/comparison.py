@@ -1,4 +1,4 @@
-"""The tables of several runs, each with the run that a row is of and how it relates to the first run."""
+"""The tables of several runs, each row with its run and its ratio to the first run."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ from hocket.results.summary import (
     network_summary,
 )
 
-_ASKED_COLUMNS = pl.Schema(
+_MANIFEST_COLUMNS = pl.Schema(
     {"engine": pl.String, "status": pl.String, "seed": pl.Int64, "simulated_s": pl.Float64}
 )
-_RUN_COLUMNS = pl.Schema({**_ASKED_COLUMNS, **NETWORK_COLUMNS})
-# Whose collectives are the same but for the algorithm.
-_SAME = ["job", "kind", "bytes", "ranks"]
-# What measurements are of; all other columns of numbers are measures.
-_OF: dict[str, type[pl.DataType]] = {
+_RUN_COLUMNS = pl.Schema({**_MANIFEST_COLUMNS, **NETWORK_COLUMNS})
+# Collectives with the same values in these columns are compared, whatever their algorithm.
+_SAME_COLLECTIVE = ["job", "kind", "bytes", "ranks"]
+# The columns that identify a measurement; all other columns of numbers are measures.
+_KEYS: dict[str, type[pl.DataType]] = {
     "run": pl.String,
     "job": pl.String,
     "kind": pl.String,
@@ -38,41 +38,44 @@ _OF: dict[str, type[pl.DataType]] = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """Several runs side by side; rows come job by job, and within a job in the order of the runs."""
+    """Several runs side by side. Rows are in the order of the jobs, and for each job in that of the runs."""
 
     names: tuple[str, ...]
-    """Of the runs; they are in the columns `run`."""
+    """The names of the runs, as in the columns `run`."""
     runs: pl.DataFrame
     """A row per run: `run, engine, status, seed, simulated_s`, and the columns of `network_summary`."""
     jobs: pl.DataFrame
     """A row per job and run: `run`, the columns of `job_summary`, and `ratio`: the mean iteration ÷ that of
-    the same job in the first run, null where there is none."""
+    the same job in the first run, null if that has no such job."""
     collectives: pl.DataFrame
     """A row per run, job and collective: `run`, the columns of `collective_summary`, and `ratio`: the time ÷
-    that of the same kind, ranks and bytes in the same job of the first run, whatever its algorithm."""
+    that of the same kind, ranks and bytes in the same job of the first run, whatever the algorithm."""
     differences: tuple[Difference, ...]
-    """What differs in their plans and parameters."""
+    """The differences of their plans and parameters."""
     notes: tuple[str, ...]
-    """What keeps the runs from being compared in full, a sentence each."""
+    """Sentences on what cannot be compared."""
 
     def measurements(self) -> pl.DataFrame:
-        """All of it as one long table, a row per run and measure.
+        """All measurements as one long table, a row per run and measure.
 
-        Columns: `run`, `job` (null for what is of the whole run), `kind`, `algorithm`, `bytes`, `ranks` (null
-        but for collectives), `measure` (its name, with the unit at its end), `value`, `ratio` (to the first
-        run, null where that has none or 0), and a column of text for each key of the plans that differs.
+        Columns: `run`, `job` (null for measures of the whole run), `kind`, `algorithm`, `bytes`, `ranks`
+        (null except for collectives), `measure` (its name, ending with the unit), `value`, `ratio` (to the
+        first run, null if its value is missing or 0), and a column of text for each key of the plans that
+        differs.
         """
-        # The ranks of a job are no part of what its times are of, as those of a collective are.
+        # Ranks identify a collective but not a job, of which their number is a measure.
         of_jobs = self.jobs.rename({"ranks": "job_ranks"})
-        long = pl.concat(_long(frame) for frame in (of_jobs, self.collectives, self.runs))
+        long = pl.concat(_unpivoted(frame) for frame in (of_jobs, self.collectives, self.runs))
         first = (
             long.filter(pl.col("run") == self.names[0])
-            .group_by(*_SAME, "measure")
+            .group_by(*_SAME_COLLECTIVE, "measure")
             .agg(first=pl.col("value").mean())
         )
         ratio = pl.when(pl.col("first") != 0).then(pl.col("value") / pl.col("first"))
         related = (
-            long.join(first, on=[*_SAME, "measure"], how="left", nulls_equal=True, maintain_order="left")
+            long.join(
+                first, on=[*_SAME_COLLECTIVE, "measure"], how="left", nulls_equal=True, maintain_order="left"
+            )
             .with_columns(ratio=ratio)
             .drop("first")
         )
@@ -90,9 +93,9 @@ class Comparison:
 
 
 def read_runs(directories: Sequence[str | Path]) -> dict[str, Run]:
-    """The runs in `directories`, each by as much of the end of its path as tells it from the others.
+    """Reads the runs in `directories`, by name: the shortest end of the path that distinguishes them.
 
-    Raises `InputError` for a directory that is no run or is given twice.
+    Raises `InputError` for a directory that is not a run or is given twice.
     """
     paths = [Path(directory).resolve() for directory in directories]
     for place, path in enumerate(paths):
@@ -116,27 +119,31 @@ def _short_names(paths: Sequence[Path]) -> list[str]:
 
 
 def compare(runs: Mapping[str, Run]) -> Comparison:
-    """`runs`, by name, side by side; what they measured is related to the first.
+    """Compares `runs`, by name, with ratios to the first one.
 
-    Runs of different engines, of different jobs and interrupted ones can be compared as far as they go:
-    `notes` says what is missing. Raises `InputError` for fewer than two runs.
+    Runs of different engines, with different jobs, or interrupted can be compared in part: `notes` tells what
+    is missing. Raises `InputError` for fewer than two runs.
     """
     if len(runs) < 2:
-        raise InputError(f"compare: needs two runs at least: got {len(runs)}")
+        raise InputError(f"compare: needs at least two runs: got {len(runs)}")
     names = tuple(runs)
-    jobs = _beside(names, [job_summary(run) for run in runs.values()], JOB_COLUMNS)
-    collectives = _beside(names, [collective_summary(run) for run in runs.values()], COLLECTIVE_COLUMNS)
+    jobs = _side_by_side(names, [job_summary(run) for run in runs.values()], JOB_COLUMNS)
+    collectives = _side_by_side(names, [collective_summary(run) for run in runs.values()], COLLECTIVE_COLUMNS)
     return Comparison(
         names=names,
-        runs=_beside(names, [_overview(run) for run in runs.values()], _RUN_COLUMNS),
-        jobs=_in_order(_related(jobs, names[0], ["job"], "mean_iteration_s"), ["job"]),
-        collectives=_in_order(_related(collectives, names[0], _SAME, "time_s"), _SAME),
+        runs=_side_by_side(names, [_overview(run) for run in runs.values()], _RUN_COLUMNS),
+        jobs=_in_order(_with_ratio(jobs, names[0], ["job"], "mean_iteration_s"), ["job"]),
+        collectives=_in_order(
+            _with_ratio(collectives, names[0], _SAME_COLLECTIVE, "time_s"), _SAME_COLLECTIVE
+        ),
         differences=tuple(differences(runs)),
         notes=tuple(_notes(runs)),
     )
 
 
-def _beside(names: Sequence[str], frames: Sequence[pl.DataFrame], columns: Mapping[str, Any]) -> pl.DataFrame:
+def _side_by_side(
+    names: Sequence[str], frames: Sequence[pl.DataFrame], columns: Mapping[str, Any]
+) -> pl.DataFrame:
     empty = pl.DataFrame(schema={"run": pl.String, **columns})
     named = (
         frame.select(pl.lit(name).alias("run"), *columns) for name, frame in zip(names, frames, strict=True)
@@ -144,7 +151,7 @@ def _beside(names: Sequence[str], frames: Sequence[pl.DataFrame], columns: Mappi
     return pl.concat([empty, *named])
 
 
-def _related(frame: pl.DataFrame, first: str, same: list[str], measure: str) -> pl.DataFrame:
+def _with_ratio(frame: pl.DataFrame, first: str, same: list[str], measure: str) -> pl.DataFrame:
     """`frame` with `ratio`: `measure` ÷ its mean in run `first` over rows with the same values in `same`."""
     of_first = frame.filter(pl.col("run") == first).group_by(same).agg(first=pl.col(measure).mean())
     ratio = pl.when(pl.col("first") > 0).then(pl.col(measure) / pl.col("first"))
@@ -153,7 +160,7 @@ def _related(frame: pl.DataFrame, first: str, same: list[str], measure: str) -> 
 
 
 def _in_order(frame: pl.DataFrame, same: Sequence[str]) -> pl.DataFrame:
-    """Rows with the same job together, jobs as they first appear; the rest of `same` ascending."""
+    """The rows grouped by job, in order of appearance, then sorted by the other columns of `same`."""
     return (
         frame.with_row_index("row")
         .with_columns(pl.col("row").min().over("job"))
@@ -163,9 +170,9 @@ def _in_order(frame: pl.DataFrame, same: Sequence[str]) -> pl.DataFrame:
 
 
 def _overview(run: Run) -> pl.DataFrame:
-    about = {name: run.manifest.get(name) for name in _ASKED_COLUMNS}
-    asked = pl.DataFrame([about], schema=_ASKED_COLUMNS)
-    return asked.hstack(network_summary(run))
+    about = {name: run.manifest.get(name) for name in _MANIFEST_COLUMNS}
+    request = pl.DataFrame([about], schema=_MANIFEST_COLUMNS)
+    return request.hstack(network_summary(run))
 
 
 def _notes(runs: Mapping[str, Run]) -> Iterator[str]:
@@ -174,30 +181,30 @@ def _notes(runs: Mapping[str, Run]) -> Iterator[str]:
         if status != "complete":
             after = "" if simulated_s is None else f" after {simulated_s:.6g} s of simulated time"
             why = f": {run.manifest['failure']}" if "failure" in run.manifest else ""
-            yield f"{name}: {status}{after}{why}; what it says is of what was finished by then"
+            yield f"{name}: {status}{after}{why}; its values cover what was finished by then"
     without = [
-        ("jobs", "says nothing of jobs"),
-        ("collectives", "says nothing of collectives"),
-        ("ports", "says nothing of queues, PAUSE frames, marks and CNPs"),
+        ("jobs", "jobs"),
+        ("collectives", "collectives"),
+        ("ports", "queues, PAUSE frames, marks and CNPs"),
     ]
     for table, what in without:
         lacking = [name for name, run in runs.items() if table not in run.tables]
         if 0 < len(lacking) < len(runs):
-            yield from (f"{name}: has no table {table!r}, so it {what}" for name in lacking)
+            yield from (f"{name}: has no table {table!r}, so its {what} are unknown" for name in lacking)
 
 
-def _long(frame: pl.DataFrame) -> pl.DataFrame:
+def _unpivoted(frame: pl.DataFrame) -> pl.DataFrame:
     measures = [
         name
         for name, kind in frame.schema.items()
-        if kind.is_numeric() and name not in _OF and name not in ("ratio", "seed")
+        if kind.is_numeric() and name not in _KEYS and name not in ("ratio", "seed")
     ]
     missing = [
-        pl.lit(None, dtype=kind).alias(name) for name, kind in _OF.items() if name not in frame.columns
+        pl.lit(None, dtype=kind).alias(name) for name, kind in _KEYS.items() if name not in frame.columns
     ]
     return (
         frame.with_columns(*missing)
-        .select(*_OF, pl.col(measures).cast(pl.Float64))
-        .unpivot(measures, index=list(_OF), variable_name="measure", value_name="value")
+        .select(*_KEYS, pl.col(measures).cast(pl.Float64))
+        .unpivot(measures, index=list(_KEYS), variable_name="measure", value_name="value")
         .drop_nulls("value")
     )

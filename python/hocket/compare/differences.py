@@ -1,4 +1,4 @@
-"""What differs in what was asked of runs: keys of their plans, and parameters that follow from them."""
+"""Differences between the requests of runs: keys of their plans, and the engines' parameters."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -7,35 +7,36 @@ from typing import Any
 
 from hocket.results import Run
 
-# Of a manifest, what says which run was asked for besides the plan.
-_ASKED = ("hocket_version", "engine", "scheduler", "study", "fidelity", "candidate", "seed")
-# Of a resolved plan: what another command reads; names, which place things; where defaults are from, which
-# changes nothing; and profiles, which follow from a job's model and batch size or repeat its Up phases.
+# Entries of a manifest that describe the requested run, besides the plan.
+_REQUESTED = ("hocket_version", "engine", "scheduler", "study", "fidelity", "candidate", "seed")
+# Keys of a resolved plan that do not count as differences: `compat`, which another command reads; names, by
+# which elements are matched; sources of defaults, which change nothing; and profiles, which follow from a
+# job's model and batch size or repeat its Up phases.
 _NOT_COMPARED = ("compat", "name", "defaults", "profiles")
 
 PARAMETERS = "parameters."
-"""Begins the keys of what is not a key of a plan but a parameter of an engine."""
+"""Prefix of keys that are parameters of an engine and not keys of a plan."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A key and its value in each run, in their order; None where a run has no such key."""
+    """A key and its value in each run, in the order of the runs; None if a run has no such key."""
 
     key: str
     values: tuple[str | None, ...]
 
     @property
     def is_parameter(self) -> bool:
-        """Whether the key is a parameter of an engine, and not one of a plan."""
+        """Whether the key is a parameter of an engine and not a key of a plan."""
         return self.key.startswith(PARAMETERS)
 
 
 @dataclass(frozen=True)
 class _Setting:
     value: str | None
-    """None only marks that there is something which others are of."""
+    """None if the key has no value to compare, but others belong to it."""
     element: str | None
-    """The key of what the setting is of: a named element, a table of the plan, or a choice."""
+    """The key that the setting belongs to: a named element, a table of the plan, or a choice."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,13 @@ class _Parameter:
 
 
 def differences(runs: Mapping[str, Run]) -> list[Difference]:
-    """The keys that differ between `runs`: first of the plans, then of the parameters.
+    """The keys that differ between `runs`: first those of the plans, then the parameters.
 
-    Elements that have names are compared by name: the keys of a job `a` begin with `jobs[a]`, and where a run
-    has no such job, that is the one difference; so with the tables of plans, and with the settings of a
-    congestion control that a run does not have. A parameter differs only where runs of one policy disagree:
-    that DCQCN has others than HPCC follows from their names. One that the plan gives in every run is among
-    the keys of the plan.
+    Elements with names are compared by name: the keys of a job `a` begin with `jobs[a]`. If a run has no such
+    job, that is the only difference, without one for each key of the job. The same holds for the tables of
+    plans and the settings of a congestion control. A parameter differs only if runs with the same policy
+    disagree: that DCQCN has other parameters than HPCC follows from their names. A parameter that every plan
+    gives is among the keys of the plans instead.
     """
     found = _differing([_settings(run) for run in runs.values()])
     return [*found, *_differing_parameters([_parameters(run) for run in runs.values()])]
@@ -62,10 +63,11 @@ def _differing(settings: list[dict[str, _Setting]]) -> Iterator[Difference]:
     for key in _in_order(settings):
         element = first[key].element
         values = [each[key].value if key in each else None for each in settings]
-        asked = [
+        # A run without the element is left out: the missing element is a difference of its own.
+        compared = [
             value for value, each in zip(values, settings, strict=True) if element is None or element in each
         ]
-        if len(set(asked)) > 1:
+        if len(set(compared)) > 1:
             yield Difference(key, tuple(values))
 
 
@@ -92,19 +94,20 @@ def _in_order(each_has: list[dict[str, Any]]) -> list[str]:
 def _settings(run: Run) -> dict[str, _Setting]:
     plan = dict(run.manifest.get("plan", {}))
     if "run" in plan:
-        # The engine that ran stands in the manifest: an option may have named another than the plan.
+        # The manifest has the engine that really ran: an option may override the plan's.
         plan["run"] = {key: value for key, value in plan["run"].items() if key != "engine"}
-    asked = {key: run.manifest.get(key) for key in _ASKED}
+    requested = {key: run.manifest.get(key) for key in _REQUESTED}
     return {
         key: setting
-        for name, value in {**asked, **plan, **asked}.items()
+        # Twice: the first puts these keys in front, the last overrides the plan's values.
+        for name, value in {**requested, **plan, **requested}.items()
         if name not in _NOT_COMPARED
         for key, setting in _flat(name, value, None)
     }
 
 
 def _flat(key: str, value: Any, element: str | None) -> Iterator[tuple[str, _Setting]]:
-    """Every setting in `value`, which stands under `key` in the table or the element under `element`."""
+    """Every setting in `value`, whose key is `key` and which belongs to `element`."""
     match value:
         case dict() if (choice := _choice(value)) is not None:
             yield key, _Setting(choice, element)
@@ -121,7 +124,7 @@ def _flat(key: str, value: Any, element: str | None) -> Iterator[tuple[str, _Set
                 yield where, _Setting("there", element)
                 yield from _inside(where, each)
         case None | []:
-            # As if it were not there: a run that was asked for nothing is not asked for otherwise.
+            # Equal to a missing key: neither requests anything.
             return
         case _:
             yield key, _Setting(_text(value), element)
@@ -134,7 +137,7 @@ def _inside(key: str, table: dict[str, Any]) -> Iterator[tuple[str, _Setting]]:
 
 
 def _choice(table: dict[str, Any]) -> str | None:
-    """The one table in `table`, if it holds nothing else: a congestion control with its settings is such."""
+    """The name of the one table in `table`, if it contains nothing else, like a congestion control."""
     match list(table.items()):
         case [(str(name), dict())]:
             return name

@@ -1,4 +1,4 @@
-"""What a comparison of runs prints, and the files that it leaves."""
+"""The output of `hocket compare`: tables as text, as JSON, and as a file."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -23,15 +23,15 @@ from hocket.console import (
 from hocket.errors import InputError
 from hocket.units import format_bytes
 
-# A model has a collective for each of a hundred layers: those printed take the most time.
+# A model may have a collective for each of a hundred layers: only those that take the most time are printed.
 _MOST_COLLECTIVES = 16
-# A placement of a thousand GPUs is a long value.
+# Longer values are cut: a placement may have a thousand GPUs.
 _LONGEST_VALUE = 40
 _SUFFIXES = (".csv", ".parquet")
 
 
 def print_comparison(comparison: Comparison) -> None:
-    """Jobs, collectives and network, run by run, then what differs in what was asked of the runs."""
+    """Prints jobs, collectives and network, run by run, then the differences of plans and parameters."""
     for section in (_print_jobs, _print_collectives, _print_network, _print_differences):
         section(comparison)
     if comparison.notes:
@@ -70,7 +70,7 @@ def _print_jobs(comparison: Comparison) -> None:
         )
         for row in jobs.to_dicts()
     )
-    print_table((*header, *(Column(title, spare=5) for title in signals)), _said_once(rows), left=2)
+    print_table((*header, *(Column(title, spare=5) for title in signals)), _without_repeats(rows), left=2)
     out.print()
 
 
@@ -99,10 +99,10 @@ def _print_collectives(comparison: Comparison) -> None:
         *("job", "collective", "run", Column("algorithm", spare=1, text=True), Column("count", spare=3)),
         *("time (µs)", "ratio", Column("algbw (GB/s)", spare=2), "busbw"),
     )
-    print_table(header, _said_once(rows, 2), left=3)
+    print_table(header, _without_repeats(rows, 2), left=3)
     if each.height > _MOST_COLLECTIVES:
         more = each.height - _MOST_COLLECTIVES
-        out.print(f"and {more:,} more that take less time; --out FILE.csv has all")
+        out.print(f"and {more:,} more that take less time; --out FILE.csv writes all")
     out.print()
 
 
@@ -141,7 +141,7 @@ def _print_network(comparison: Comparison) -> None:
 
 def _print_differences(comparison: Comparison) -> None:
     if not comparison.differences:
-        out.print("their plans and parameters are the same")
+        out.print("the plans and parameters of the runs are the same")
         return
     rows = ((each.key, *map(_value, each.values)) for each in comparison.differences)
     print_table(("what differs", *comparison.names), rows, left=len(comparison.names) + 1)
@@ -153,8 +153,8 @@ def _value(value: str | None) -> str:
     return value if len(value) <= _LONGEST_VALUE else f"{value[: _LONGEST_VALUE - 1]}…"
 
 
-def _said_once(rows: Iterable[tuple[str, ...]], leading: int = 1) -> Iterator[tuple[str, ...]]:
-    """The rows, without those of their first `leading` cells that only repeat the row above."""
+def _without_repeats(rows: Iterable[tuple[str, ...]], leading: int = 1) -> Iterator[tuple[str, ...]]:
+    """The rows, with those of their first `leading` cells blank that repeat the row above."""
     above: tuple[str, ...] = ()
     for row in rows:
         same = 0
@@ -165,7 +165,7 @@ def _said_once(rows: Iterable[tuple[str, ...]], leading: int = 1) -> Iterator[tu
 
 
 def write_measurements(comparison: Comparison, path: str | Path) -> Path:
-    """Writes `comparison.measurements()` as CSV or Parquet, by the suffix of `path`, and returns it.
+    """Writes `comparison.measurements()` as CSV or Parquet, by the suffix of `path`, and returns `path`.
 
     Raises `InputError` for any other suffix, or if the file cannot be written.
     """
@@ -183,9 +183,9 @@ def write_measurements(comparison: Comparison, path: str | Path) -> Path:
 
 
 def check_table(path: str | Path) -> Path:
-    """`path`, if its suffix says how a table is written: to ask before the work is done.
+    """Returns `path` if its suffix is a format of tables, so that a mistake is found before the work is done.
 
-    Raises `InputError` if not.
+    Raises `InputError` for any other suffix.
     """
     path = Path(path)
     if path.suffix not in _SUFFIXES:
@@ -196,7 +196,7 @@ def check_table(path: str | Path) -> Path:
 
 
 def as_json(comparison: Comparison) -> dict[str, Any]:
-    """The comparison as JSON takes it: its tables as lists of rows."""
+    """The comparison as a JSON object, with tables as lists of rows."""
     return {
         "runs": comparison.runs.to_dicts(),
         "jobs": comparison.jobs.to_dicts(),

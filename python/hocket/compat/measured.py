@@ -6,16 +6,17 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
+import polars as pl
 
 from hocket import _hocket
 from hocket.compat.phases import Floats, phases_of
+from hocket.engines.flow import whole_table
 from hocket.engines.network import Network
 from hocket.engines.specs import training_job_spec
 from hocket.engines.training import training_spec
 from hocket.errors import InputError
 from hocket.plan import Plan
 from hocket.profiles import PhaseSpec, WorkloadProfile
-from hocket.results import frame
 from hocket.results.times import in_ps
 from hocket.units import format_duration
 
@@ -74,8 +75,8 @@ def measure(
         "jitter": 0.0,
         "pad_to_ps": None,
     }
-    ran = _run(plan, network, number, spec)
-    rows = frame(ran["tables"]["iterations"]).filter(job=job.name).sort("iteration")
+    iterations, ran = _run("iterations", plan, network, number, spec)
+    rows = iterations.filter(job=job.name).sort("iteration")
     times = rows.select(in_ps("start_s"), in_ps("end_s"))
     # The start of an iteration is that of its first rank, the end that of its last.
     starts, ends = times["start_s"].to_list(), times["end_s"].to_list()
@@ -92,7 +93,8 @@ def measure(
     late_ps = -starts[-2] % interval_ps
     begin_ps = starts[-2] + late_ps
     end_ps = begin_ps + SAMPLES * interval_ps
-    sampled = _run(
+    utilisation, _ = _run(
+        "utilisation",
         plan,
         network,
         number,
@@ -101,7 +103,7 @@ def measure(
         until_ps=end_ps + 1,
     )
     links = {name: link for link, (name, _) in enumerate(network.fabric.links())}
-    sent = frame(sampled["tables"]["utilisation"]).filter(job=job.name)
+    sent = utilisation.filter(job=job.name)
     rates_bps: dict[int, Floats] = {}
     for (name,), rows in sent.group_by("link"):
         place = (rows.select(in_ps("at_s"))["at_s"].to_numpy() - begin_ps) // interval_ps - 1
@@ -137,6 +139,7 @@ def alone(number: int, spec: "_hocket._JobSpec") -> "list[_hocket._JobSpec]":
 
 
 def _run(
+    table: str,
     plan: Plan,
     network: Network,
     number: int,
@@ -144,9 +147,10 @@ def _run(
     *,
     sample_every_ps: int | None = None,
     until_ps: int | None = None,
-) -> "_hocket._Ran":
-    ran = _hocket.simulate(
-        network.fabric,
+) -> "tuple[pl.DataFrame, _hocket._Ran]":
+    return whole_table(
+        table,
+        network,
         alone(number, spec),
         {
             "priority_queues": plan.priority_queues,
@@ -158,8 +162,4 @@ def _run(
             "sample_every_ps": sample_every_ps,
             "record_flows": False,
         },
-        lambda *_: None,
     )
-    if ran["interrupted"]:
-        raise KeyboardInterrupt
-    return ran

@@ -7,11 +7,11 @@ import polars as pl
 from hocket import _hocket
 from hocket.compat.measured import alone
 from hocket.compat.solving import Found
+from hocket.engines.flow import whole_table
 from hocket.engines.network import Network
 from hocket.engines.specs import job_spec, training_job_spec
 from hocket.engines.training import training_spec
 from hocket.plan import Plan
-from hocket.results import frame
 
 PREDICTED_ITERATIONS = 1_000
 """Iterations per job behind a prediction; HotNets'22 §2 and NSDI'24 §2.2 run as many."""
@@ -86,8 +86,9 @@ def _iteration_times(
     until_ps: int | None,
 ) -> pl.DataFrame:
     """By job, mean and p99 of iterations including their delays, except the delay before the first one."""
-    ran = _hocket.simulate(
-        network.fabric,
+    iterations_done, _ = whole_table(
+        "iterations",
+        network,
         specs,
         {
             "priority_queues": plan.priority_queues,
@@ -99,12 +100,8 @@ def _iteration_times(
             "sample_every_ps": None,
             "record_flows": False,
         },
-        lambda *_: None,
     )
-    if ran["interrupted"]:
-        # A prediction from fewer iterations would look like a complete one.
-        raise KeyboardInterrupt
-    rows = frame(ran["tables"]["iterations"]).with_columns(
+    rows = iterations_done.with_columns(
         total_s=pl.col("iteration_s") + pl.when(pl.col("iteration") > 0).then("delayed_s").otherwise(0.0)
     )
     times = rows.group_by("job").agg(

@@ -9,12 +9,12 @@ import numpy as np
 
 from hocket import _hocket
 from hocket.engines.network import build_dumbbell, build_network
+from hocket.engines.rows import append_empty, renamed
 from hocket.errors import SelfCheckError
 from hocket.plan import Job, Plan
 from hocket.plan.congestion import Congestion
 from hocket.plan.parameters import Marking, Parameter, described, values
 from hocket.plan.schema import source_of
-from hocket.results import frame
 from hocket.results.sink import Sink
 
 Placement = Mapping[str, Sequence[str]] | None
@@ -82,7 +82,7 @@ class Sent:
             if name == "jobs":
                 acted = columns["policy_acted"]
                 cuts.extend(np.frombuffer(acted["buffer"], dtype=acted["dtype"]).tolist())
-            sink.append(name, _renamed(columns, shown))
+            sink.append(name, renamed(columns, shown))
 
         transports: list[_hocket._TransportSpec] = [
             {"flows": flows, "policy": values(congestion), "window": window.value}
@@ -101,9 +101,9 @@ class Sent:
                 progress,
             )
         except _hocket.SelfCheckError as error:
-            _append_empty(sink, missing)
+            append_empty(sink, missing)
             raise SelfCheckError(str(error)) from None
-        _append_empty(sink, missing)
+        append_empty(sink, missing)
         return self._outcome(ran, cuts)
 
     def _table_groups(self) -> "list[_hocket._TableGroup]":
@@ -118,8 +118,7 @@ class Sent:
 
     def _outcome(self, ran: "_hocket._PacketsRan", cuts: Sequence[int]) -> dict[str, Any]:
         by_policy: dict[str, int] = {}
-        # Where Ctrl-C came while the last rows were written, the table of jobs may be missing.
-        for congestion, acted in zip(self.congestion, cuts, strict=False):
+        for congestion, acted in zip(self.congestion, cuts, strict=True):
             policy = values(congestion)["policy"]
             by_policy[policy] = by_policy.get(policy, 0) + acted
         counts: dict[str, Any] = dict(ran["counters"])
@@ -227,17 +226,3 @@ def _window(job: Job) -> Parameter:
         return Parameter("window", ("bytes", job.window), "plan")
     kinds = {"unlimited": "unlimited", "path": "path-full", "path-scaled": "path-full-scaled"}
     return Parameter("window", (kinds[job.window], 0), "plan")
-
-
-def _append_empty(sink: Sink, tables: "Mapping[str, Mapping[str, _hocket._Column]]") -> None:
-    for name, columns in tables.items():
-        sink.append_frame(name, frame(columns))
-
-
-def _renamed(
-    columns: "Mapping[str, _hocket._Column]", shown: Mapping[str, str]
-) -> "Mapping[str, _hocket._Column]":
-    if "link" not in columns:
-        return columns
-    names = columns["link"]["dictionary"] or ()
-    return {**columns, "link": {**columns["link"], "dictionary": [shown[name] for name in names]}}

@@ -2,14 +2,11 @@
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, get_args
 
-import polars as pl
-
-from hocket import _hocket
+from hocket.engines.flow import run_flows
 from hocket.engines.network import build_network
 from hocket.engines.packet import Sent
 from hocket.engines.specs import job_specs, placement_of, run_spec
@@ -17,7 +14,7 @@ from hocket.errors import InputError, SelfCheckError, check_choice, located
 from hocket.plan import Engine, Plan, PlanLike, as_plan
 from hocket.plan.digest import digest_of
 from hocket.plan.schema import Table
-from hocket.results import Run, RunWriter, frame, peak_rss_mb
+from hocket.results import Run, RunWriter, peak_rss_mb
 from hocket.results.sink import Memory, Sink
 
 Progress = Callable[[float, int, int | None], object]
@@ -41,9 +38,9 @@ def simulate(
     """Simulates `plan` on the engine that it names, or on `engine`.
 
     On a fabric, jobs run where `candidate` puts them, or where their own `placement` does. The same plan
-    gives the same tables. With a `directory` the run is written there; tables of the packet engine while it
-    goes on, so that they need not fit into memory. Ctrl-C ends the run early: what was finished by then comes
-    back, marked as interrupted.
+    gives the same tables. With a `directory` the tables are written there while the run goes on, so that they
+    need not fit into memory. Ctrl-C ends the run early: what was finished by then comes back, marked as
+    interrupted.
 
     Raises `InputError` for a bad plan, an unknown engine or candidate, a job with several batch sizes, or a
     run beyond the engine's limits; `SelfCheckError` where a run of the packet engine proves itself wrong:
@@ -115,42 +112,12 @@ def _by_rates(plan: Plan, candidate: str | None) -> _RunInto:
     if plan.changes:
         raise InputError("changes: only the packet engine has links that change; run the plan on that one")
     network, placement = build_network(plan), placement_of(plan, candidate)
-    crossings = network.crossings(plan, placement)
-    jobs = job_specs(plan, crossings, placement, network)
+    jobs = job_specs(plan, network.crossings(plan, placement), placement, network)
 
     def run_into(sink: Sink, progress: _Progress) -> Run:
-        started = time.perf_counter()
-        ran = _hocket.simulate(network.fabric, jobs, run_spec(plan), progress)
-        run_s = time.perf_counter() - started
-        frames = {name: frame(columns) for name, columns in ran["tables"].items()}
-        shown = network.display_names()
-
-        def append(name: str) -> None:
-            table = frames[name]
-            named = table.with_columns(pl.col("link").replace(shown)) if "link" in table.columns else table
-            sink.append_frame(name, named)
-
-        # They are listed in this order, whichever is written first.
-        for name, rows in frames.items():
-            sink.append_frame(name, rows.clear())
-        # Each is a file of its own, and compressing millions of rows takes longer than simulating them.
-        with ThreadPoolExecutor() as pool:
-            for _ in pool.map(append, frames):
-                pass
-        counts = {
-            **ran["counters"],
-            "iterations": frames["iterations"].height,
-            "share_or_priority_decided": int(frames["jobs"]["policy_acted"].sum()),
-            "time_shift_adjustments": frames["adjustments"].height,
-        }
-        manifest = {
-            **_manifest(plan, "flow", candidate, run_s),
-            "status": "interrupted" if ran["interrupted"] else "complete",
-            "simulated_s": ran["ended_ps"] / 1e12,
-            "jobs_per_queue": ran["jobs_per_queue"],
-            "counts": counts,
-        }
-        return sink.finish({**manifest, "plan": plan.resolved(placement)})
+        outcome = run_flows(plan, network, jobs, sink, progress)
+        manifest = _manifest(plan, "flow", candidate)
+        return sink.finish({**manifest, **outcome, "plan": plan.resolved(placement)})
 
     return run_into
 
@@ -165,13 +132,13 @@ def _by_packets(plan: Plan, candidate: str | None) -> _RunInto:
         started = time.perf_counter()
 
         def manifest() -> dict[str, Any]:
-            run_s = time.perf_counter() - started
-            return {**_manifest(plan, "packet", candidate, run_s), "parameters": sent.described()}
+            return {**_manifest(plan, "packet", candidate), "parameters": sent.described()}
 
         try:
             outcome = sent.simulate(jobs, run_spec(plan), sink, progress)
         except SelfCheckError as error:
-            failed = {"status": "failed", "failure": str(error)}
+            run_s = time.perf_counter() - started
+            failed = {"status": "failed", "failure": str(error), "run_s": run_s}
             sink.finish({**manifest(), **failed, "plan": plan.resolved(placement)})
             raise
         return sink.finish({**manifest(), **outcome, "plan": plan.resolved(placement)})
@@ -179,14 +146,13 @@ def _by_packets(plan: Plan, candidate: str | None) -> _RunInto:
     return run_into
 
 
-def _manifest(plan: Plan, engine: Engine, candidate: str | None, run_s: float) -> dict[str, Any]:
+def _manifest(plan: Plan, engine: Engine, candidate: str | None) -> dict[str, Any]:
     return {
         "hocket_version": version("hocket"),
         "engine": engine,
         "plan_sha256": digest_of(plan),
         "seed": plan.seed,
         "candidate": candidate,
-        "run_s": run_s,
         "peak_rss_mb": peak_rss_mb(),
         "ignored": ignored(plan, engine),
     }

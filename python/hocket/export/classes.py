@@ -1,5 +1,5 @@
-"""Which traffic class each job gets: priorities that are unique among the jobs of a link (HotNets'22 §4(ii)),
-on as many classes as a fabric has for them.
+"""The traffic class of each job: priorities that are unique among the jobs of a link (HotNets'22 §4(ii)),
+mapped to the classes that the fabric has for jobs.
 """
 
 from collections import Counter
@@ -12,25 +12,26 @@ from hocket.plan import Plan, PlanLike, as_plan
 from hocket.units import shown
 
 DEFAULT_CLASSES = (4, 3)
-"""Lossless on switches as SONiC's template sets them up (`qos_config.j2`), the higher one first."""
+"""The classes that SONiC's template makes lossless (`qos_config.j2`), the higher one first."""
 
 CNP_CLASS = 6
-"""The class of congestion notification packets on RoCE fabrics: strict, before all data."""
+"""The class of congestion notification packets on RoCE fabrics, served strictly before all data."""
 
 CNP_DSCP = 48
-"""RoCE's usual DSCP (CS6) of congestion notification packets; SONiC's template sends it to class 6 too."""
+"""The usual DSCP (CS6) of RoCE's congestion notification packets, which SONiC's template maps to class 6."""
 
 LOWEST_PRIORITY = 255
-"""Of a plan's priorities the one that goes last."""
+"""The priority of a plan that is served last."""
 
-# RFC 3168 section 5: the two bits below the DSCP that say "ECN-capable".
+# RFC 3168 section 5: these two bits below the DSCP mark a packet as ECN-capable.
 _ECT_0 = 0b10
 _FIRST, _LAST = 1, CNP_CLASS - 1
 
 
 def dscp_of(traffic_class: int) -> int:
-    """The DSCP of a class: NICs and switches with no other map take the upper three of its six bits for the
-    class, and class 3 gets RoCE's usual 26.
+    """The DSCP of a class: 26, which is usual for RoCE, for class 3.
+
+    Without another map, NICs and switches take the upper three of the six bits of a DSCP as the class.
 
     >>> dscp_of(3)
     26
@@ -40,7 +41,7 @@ def dscp_of(traffic_class: int) -> int:
 
 @dataclass(frozen=True)
 class JobClass:
-    """A job, its priority (0 goes first), and the class that it becomes: 802.1p priority and queue in one."""
+    """A job, its priority (0 is served first), and its class, which is both 802.1p priority and queue."""
 
     job: str
     priority: int
@@ -48,7 +49,7 @@ class JobClass:
 
     @property
     def dscp(self) -> int:
-        """That of its class."""
+        """The DSCP of its class."""
         return dscp_of(self.traffic_class)
 
     @property
@@ -63,31 +64,31 @@ class JobClass:
 
 @dataclass(frozen=True)
 class Classes:
-    """The classes of all jobs of a plan, in its order."""
+    """The classes of all jobs of a plan, in the order of the plan."""
 
     jobs: tuple[JobClass, ...]
     from_plan: bool
-    """Whether the plan gives them; otherwise each job has the first that none before it has on its links."""
+    """Whether the plan gives priorities. Otherwise each job has the first one that is free on its links."""
     lossless: tuple[int, ...]
-    """The classes that the fabric has for jobs, the one that is served first in front."""
+    """The classes that the fabric has for jobs, in the order of service."""
     simulated_queues: int
     sharers: Mapping[int, tuple[str, ...]]
-    """By class: jobs that meet another of the same class on a link, and share it fairly there."""
+    """By class: the jobs that share a link with another job of the class, and share it fairly."""
 
     @property
     def used(self) -> tuple[int, ...]:
-        """The classes that have a job, the one that is served first in front."""
+        """The classes that have a job, in the order of service."""
         return tuple(each for each in self.lossless if any(job.traffic_class == each for job in self.jobs))
 
     @property
     def folded(self) -> bool:
-        """Whether the plan simulates priorities apart that the fabric has no class for."""
+        """Whether the plan simulates priorities separately for which the fabric has no class of their own."""
         most = max(job.priority for job in self.jobs)
         return min(most, self.simulated_queues - 1) >= len(self.lossless)
 
 
 def parse_classes(text: str) -> tuple[int, ...]:
-    """The classes in `text`, such as "3,4", the one that is served first in front: the highest.
+    """The classes in `text`, such as "3,4", in the order of service: the highest first.
 
     Raises `InputError` for anything but different classes from 1 to 5.
 
@@ -97,12 +98,12 @@ def parse_classes(text: str) -> tuple[int, ...]:
     words = text.split(",")
     if not all(word.isascii() and word.isdigit() and _FIRST <= int(word) <= _LAST for word in words):
         raise InputError(
-            f"--classes: must be classes from {_FIRST} to {_LAST}, such as 3,4 (0 has what nobody marks, "
-            f"{CNP_CLASS} the CNPs, which go before all data, 7 the network's own): got {shown(text)}"
+            f"--classes: must be classes from {_FIRST} to {_LAST}, such as 3,4 (0 is for unmarked traffic, "
+            f"{CNP_CLASS} for CNPs, which go before all data, 7 for network control): got {shown(text)}"
         )
     classes = sorted(map(int, words), reverse=True)
     if len(set(classes)) < len(classes):
-        raise InputError(f"--classes: each class once: got {shown(text)}")
+        raise InputError(f"--classes: must name each class only once: got {shown(text)}")
     return tuple(classes)
 
 
@@ -111,9 +112,9 @@ def job_classes(
     placement: Mapping[str, Sequence[str]] | None = None,
     lossless: Sequence[int] = DEFAULT_CLASSES,
 ) -> Classes:
-    """The classes of the jobs of `plan`, of those in `lossless`.
+    """Assigns each job of `plan` one of the classes `lossless`.
 
-    As on the engines, priorities beyond the last queue share it. Raises `InputError` for a job that has no
+    As on the engines, priorities beyond the last queue share it. Raises `InputError` for a job without a
     placement.
 
     >>> half = {"period": "180 ms", "up": [{"start": "0 ms", "duration": "90 ms", "rate": "40 Gbps"}]}
@@ -135,14 +136,14 @@ def job_classes(
 
 
 def _crossed(plan: Plan, placement: Mapping[str, Sequence[str]] | None) -> list[Set[int]]:
-    """Of each job, the links that it crosses; of a training job all, as only a run shows where it sends."""
+    """The links that each job crosses; all for a training job, since only a run shows where it sends."""
     network = build_network(plan)
     everywhere = set(range(len(network.links)))
     return [{link for link, _ in each} or everywhere for each in network.crossings(plan, placement)]
 
 
 def _unique(crossed: Sequence[Set[int]]) -> list[int]:
-    """For each job the first priority that no job before it has on a link of its own, or else the last."""
+    """For each job the first priority that no earlier job has on any of its links, or else the last."""
     used: dict[int, set[int]] = {}
     found: list[int] = []
     for links in crossed:

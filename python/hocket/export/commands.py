@@ -1,4 +1,4 @@
-"""The command for remedies without shifts: `hocket export`."""
+"""The command `hocket export`: settings for remedies without time-shifts."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,18 +15,16 @@ def export_command(
     plan: Annotated[Path, options.file("Jobs and their link or fabric, as TOML or JSON")],
     part: Annotated[
         Literal["nccl", "switch", "dcqcn", "all"],
-        typer.Option("--part", help="Only what jobs, switches, or NICs are told."),
+        typer.Option("--part", help="Only the settings of jobs, switches or NICs."),
     ] = "all",
     candidate: options.Candidate = None,
     classes: Annotated[
         str | None,
-        typer.Option(
-            "--classes", metavar="C1,C2,…", help="Lossless classes that jobs may have; 3,4 if not given."
-        ),
+        typer.Option("--classes", metavar="C1,C2,…", help="Lossless classes for the jobs; default: 3,4."),
     ] = None,
     ports: Annotated[
         str | None,
-        typer.Option("--ports", metavar="P1,P2,…", help="Ports of a SONiC switch; adds switch-sonic.json."),
+        typer.Option("--ports", metavar="P1,P2,…", help="SONiC switch ports; adds switch-sonic.json."),
     ] = None,
     directory: Annotated[Path | None, options.out_directory("Write environments and scripts.")] = None,
     as_json: options.AsJson = False,
@@ -36,39 +34,41 @@ def export_command(
     from hocket.engines.specs import placement_of
     from hocket.export import files, report
     from hocket.export.classes import DEFAULT_CLASSES, job_classes, parse_classes
-    from hocket.export.nics import governed_jobs
+    from hocket.export.nics import nic_settings
     from hocket.export.switches import parse_ports
     from hocket.plan import as_plan
 
     if ports is not None and part not in ("switch", "all"):
-        raise InputError(f"--ports: is for switches: got --part {part}")
-    of_switch = () if ports is None else parse_ports(ports)
+        raise InputError(f"--ports: only for the settings of switches: got --part {part}")
+    switch_ports = () if ports is None else parse_ports(ports)
     lossless = DEFAULT_CLASSES if classes is None else parse_classes(classes)
     checked = as_plan(plan)
     with located(plan):
         placement = placement_of(checked, candidate)
-        told = None if part == "dcqcn" else job_classes(checked, placement, lossless)
-        governed = governed_jobs(checked, placement) if part in ("dcqcn", "all") else None
+        assigned = None if part == "dcqcn" else job_classes(checked, placement, lossless)
+        nics = nic_settings(checked, placement) if part in ("dcqcn", "all") else None
     wanted = {
-        "nccl": {} if told is None else files.job_files(told),
-        "switch": {} if told is None else files.switch_files(told, of_switch),
-        "dcqcn": {} if governed is None else files.nic_files(governed),
+        "nccl": {} if assigned is None else files.job_files(assigned),
+        "switch": {} if assigned is None else files.switch_files(assigned, switch_ports),
+        "dcqcn": {} if nics is None else files.nic_files(nics),
     }
     written = {
         path: text for name, each in wanted.items() if part in (name, "all") for path, text in each.items()
     }
-    # Files first: whoever reads what is printed may stop reading.
+    # Files first: whoever reads the output may close the pipe, which ends the command.
     if directory is not None:
         files.write_files(written, directory)
     if as_json:
-        print_json(report.as_json(told, governed, of_switch))
+        print_json(report.as_json(assigned, nics, switch_ports))
         return
     out.print(f"[bold]{escape(checked.name or plan.name)}[/bold]")
-    if told is not None and part in ("nccl", "all"):
-        report.print_environments(told)
-    if told is not None and part in ("switch", "all"):
-        report.print_switches(told, of_switch, directory)
-    if governed is not None:
-        report.print_nics(governed, directory)
+    if assigned is not None and part in ("nccl", "all"):
+        report.print_environments(assigned)
+    if assigned is not None and part in ("switch", "all"):
+        report.print_switches(assigned, switch_ports, directory)
+    if nics is not None:
+        report.print_nics(nics, directory)
     if directory is not None:
-        out.print(escape(f"\nwritten to {directory}: {', '.join(written) or 'nothing, as nothing changes'}"))
+        out.print(
+            escape(f"\nwritten to {directory}: {', '.join(written) or 'nothing, since nothing changes'}")
+        )

@@ -1,7 +1,7 @@
-"""DCQCN of a plan's jobs in the units of NVIDIA's NICs: what to write into the mlx5 driver's `cc_params/`.
+"""DCQCN of a plan's jobs as values for the mlx5 driver's `cc_params/`, in the units of NVIDIA's NICs.
 
-Names, units and limits are those declared with DCQCN's parameters in `hocket.plan.congestion`. What NICs are
-shipped with: NVIDIA, "DCQCN CC parameters" (DOCA 3.4, November 2026), the preset "mlx5".
+Names, units and limits are declared with DCQCN's parameters in `hocket.plan.congestion`. The values of NICs
+as shipped are the preset "mlx5", from NVIDIA, "DCQCN CC parameters" (DOCA 3.4, November 2026).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,31 +20,31 @@ from hocket.profiles import PhaseSpec, WorkloadProfile
 from hocket.units import format_duration
 
 Profiles: TypeAlias = Callable[[], tuple[WorkloadProfile, ...]]
-"""What iterations of a job may be, as `Plan.profiles_of` says."""
+"""Returns the possible iterations of a job; see `Plan.profiles_of`."""
 
-# HotNets'22 §2: with T of 100 and 125 µs the aggressive job got 30 Gbps and the other 15, a weight of 2.
+# HotNets'22 §2: with T of 100 and 125 µs, the aggressive job gets 30 Gbps and the other 15: a weight of 2.
 _T_OF_WEIGHT = {2.0: "100 us", 1.0: "125 us"}
 # The preset "mlx5" depends on neither the line rate nor the path.
 _LINE_RATE_BPS = 100 * 10**9
 _PATH_BYTES = 10**5
-# The counter is read every 10 ms: two quiet samples in half of a Down phase.
+# `adaptive.sh` reads the counter every 10 ms and needs two quiet samples in half of a Down phase.
 _LEAST_DOWN_PS = 40 * 10**9
-# Hocket: less than this part of the rate of a phase is what is sent between phases.
+# Hocket: a NIC is quiet if it sends at less than the rate of a phase divided by this.
 _QUIET_PART = 100
 
 
 SETTINGS: Mapping[str, NicFile] = {
     name: names.nic for name, names in names_of(Dcqcn).items() if names.nic is not None
 }
-"""By the engine's name of a parameter, the file that holds it."""
+"""The file of each parameter, by the engine's name of the parameter."""
 
-# Of the receiver, which answers marks.
+# A setting of the receiver, which sends CNPs in response to marks.
 _CNP_INTERVAL = nic_microseconds("np_min_time_between_cnps", least=0)
 
 
 @dataclass(frozen=True)
 class Write:
-    """A value for a file of `cc_params/`, and what a NIC as shipped has there."""
+    """A value for a file of `cc_params/`, and the value of a NIC as shipped."""
 
     name: str
     value: int
@@ -54,9 +54,9 @@ class Write:
 
 @dataclass(frozen=True)
 class Adaptive:
-    """R_AI and R_HAI × (1 + sent ÷ total) over each communication phase (HotNets'22 §4(i)).
+    """R_AI and R_HAI × (1 + sent ÷ total) during each communication phase (HotNets'22 §4(i)).
 
-    `total_bytes` a NIC sends in a phase; one is over after `gap_s` with less than `quiet_bps`.
+    A NIC sends `total_bytes` in a phase. The phase is over after `gap_s` at less than `quiet_bps`.
     """
 
     total_bytes: int
@@ -65,8 +65,8 @@ class Adaptive:
 
 
 @dataclass(frozen=True)
-class Governed:
-    """What the NICs of a job are told; `reason` says why nothing, or not all, where that is so."""
+class NicSettings:
+    """The settings of the NICs of a job; `reason` explains why there are none or some are missing."""
 
     job: str
     writes: tuple[Write, ...] = ()
@@ -74,29 +74,30 @@ class Governed:
     reason: str | None = None
 
 
-def governed_jobs(
+def nic_settings(
     plan: PlanLike, placement: Mapping[str, Sequence[str]] | None = None
-) -> tuple[Governed, ...]:
-    """For each job of `plan`, how its NICs are set up so that DCQCN does what the plan says.
+) -> tuple[NicSettings, ...]:
+    """The settings of the NICs of each job of `plan` that make DCQCN behave as in the plan.
 
-    A job writes what its plan gives and what its preset has unlike NICs as shipped. A job without
-    `congestion` goes by its `share`: to a weight of 2 against 1 belong the timers of HotNets'22 §2.
+    They are the values that the plan gives and those of its preset that differ from NICs as shipped. A job
+    without `congestion` is set up according to its `share`: a weight of 2 against 1 gets the timers of
+    HotNets'22 §2.
 
-    Raises `InputError` for a value that a NIC cannot hold, and for jobs on one NIC that want it set up
-    differently: its parameters govern all that it sends.
+    Raises `InputError` for a value that a NIC does not support, and for jobs on one NIC that need different
+    settings of it: its parameters apply to all its traffic.
 
     >>> half = {"period": "180 ms", "up": [{"start": "0 ms", "duration": "90 ms", "rate": "40 Gbps"}]}
     >>> jobs = [{"name": "a", **half, "share": {"weighted": 2.0}}, {"name": "b", **half}]
-    >>> told = governed_jobs({"link": {"capacity": "50 Gbps"}, "jobs": jobs})
-    >>> [(each.job, each.writes[0].name, each.writes[0].value) for each in told]
+    >>> nics = nic_settings({"link": {"capacity": "50 Gbps"}, "jobs": jobs})
+    >>> [(each.job, each.writes[0].name, each.writes[0].value) for each in nics]
     [('a', 'rp_time_reset', 100), ('b', 'rp_time_reset', 125)]
     """
     plan = as_plan(plan)
-    silent = [job for job in plan.jobs if job.congestion is None]
-    weights = {job.share.weight for job in silent if job.share.kind != "adaptive"}
+    by_share = [job for job in plan.jobs if job.congestion is None]
+    weights = {job.share.weight for job in by_share if job.share.kind != "adaptive"}
     found = tuple(
         _with_cnp_interval(
-            plan, _governed(job, parameters, weights, partial(plan.profiles_of, job, placement))
+            plan, _settings_of(job, parameters, weights, partial(plan.profiles_of, job, placement))
         )
         for job, parameters in zip(plan.jobs, Sent(plan, placement).congestion, strict=True)
     )
@@ -104,39 +105,41 @@ def governed_jobs(
     return found
 
 
-def _with_cnp_interval(plan: Plan, governed: Governed) -> Governed:
-    """With the plan's interval between CNPs, if it gives one, for a NIC that is told something at all."""
-    if not governed.writes or "cnp_interval_ps" not in plan.host.model_fields_set:
-        return governed
+def _with_cnp_interval(plan: Plan, settings: NicSettings) -> NicSettings:
+    """Adds the plan's interval between CNPs, if it gives one and the NIC has other settings."""
+    if not settings.writes or "cnp_interval_ps" not in plan.host.model_fields_set:
+        return settings
     interval, shipped = (
-        _in_units(governed.job, "cnp_interval", _CNP_INTERVAL, host.cnp_interval_ps)
+        _in_units(settings.job, "cnp_interval", _CNP_INTERVAL, host.cnp_interval_ps)
         for host in (plan.host, Host())
     )
     write = Write(_CNP_INTERVAL.name, interval, shipped, _CNP_INTERVAL.unit)
-    return replace(governed, writes=(*governed.writes, write))
+    return replace(settings, writes=(*settings.writes, write))
 
 
-def _governed(job: Job, parameters: Sequence[Parameter], weights: set[float], profiles: Profiles) -> Governed:
+def _settings_of(
+    job: Job, parameters: Sequence[Parameter], weights: set[float], profiles: Profiles
+) -> NicSettings:
     if job.congestion is not None:
         if job.congestion.policy != "dcqcn":
-            return Governed(job.name, reason=f"{job.congestion.policy} is not what cc_params/ governs")
+            return NicSettings(job.name, reason=f"cc_params/ has no parameters of {job.congestion.policy}")
         wants_adaptive = bool(values(parameters)["adaptive"])
         return _adapting(job, profiles, _writes(job.name, parameters), wants_adaptive)
     if job.share.kind == "adaptive":
         if job.share.weight != 1:
-            why = f"an adaptive weight of {job.share.weight:g} has no counterpart in a NIC, only one of 1 has"
-            return Governed(job.name, reason=why)
+            why = f"a NIC has no counterpart of an adaptive weight of {job.share.weight:g}, only of 1"
+            return NicSettings(job.name, reason=why)
         return _adapting(job, profiles, (), True)
     if weights == {1.0}:
-        return Governed(job.name, reason="says nothing of congestion: its NICs stay as they are")
+        return NicSettings(job.name, reason="no congestion in the plan: its NICs stay as they are")
     if not weights <= set(_T_OF_WEIGHT):
         why = (
-            f"weights {', '.join(f'{each:g}' for each in sorted(weights))}: HotNets'22 §2 gives timers for 2 "
-            'against 1 alone; give congestion = { dcqcn = { preset = "mlx5", increase_timer = … } }'
+            f"weights {', '.join(f'{each:g}' for each in sorted(weights))}: HotNets'22 §2 has timers only "
+            'for 2 against 1; give congestion = { dcqcn = { preset = "mlx5", increase_timer = … } }'
         )
-        return Governed(job.name, reason=why)
+        return NicSettings(job.name, reason=why)
     timer = Congestion.model_validate({"dcqcn": {"preset": "mlx5", "T": _T_OF_WEIGHT[job.share.weight]}})
-    return Governed(job.name, _writes(job.name, timer.parameters(_LINE_RATE_BPS, _PATH_BYTES)))
+    return NicSettings(job.name, _writes(job.name, timer.parameters(_LINE_RATE_BPS, _PATH_BYTES)))
 
 
 def _writes(job: str, parameters: Sequence[Parameter]) -> tuple[Write, ...]:
@@ -161,36 +164,39 @@ def _writes(job: str, parameters: Sequence[Parameter]) -> tuple[Write, ...]:
 
 def _in_units(job: str, key: str, file: NicFile, value: Any) -> int:
     exact = file.write(value)
+    # The value must be a whole number in the NIC's unit, up to the rounding of floats.
     nearest = round(exact)
     if abs(exact - nearest) > 1e-9 * max(1.0, abs(exact)) or not file.least <= nearest <= file.most:
         unit = f" ({file.unit})" if file.unit else ""
         raise InputError(
-            f"job {job!r}: {key}: a NIC holds whole numbers from {file.least} to {file.most} in "
+            f"job {job!r}: {key}: a NIC takes whole numbers from {file.least} to {file.most} in "
             f"{file.name}{unit}: got {exact:.6g}"
         )
     return nearest
 
 
-def _adapting(job: Job, given: Profiles, writes: tuple[Write, ...], wanted: bool) -> Governed:
+def _adapting(job: Job, given: Profiles, writes: tuple[Write, ...], wanted: bool) -> NicSettings:
     if not wanted:
-        return Governed(job.name, writes)
+        return NicSettings(job.name, writes)
     if job.training is not None:
-        return Governed(job.name, writes, reason="adaptive needs the bytes of a phase: give period and up")
+        return NicSettings(job.name, writes, reason="adaptive needs the bytes of a phase: give period and up")
     profiles = given()
     totals = {_bytes(phase) for profile in profiles for phase in profile.phases}
     if len(totals) != 1:
-        why = f"adaptive needs phases of one size: this job's have {len(totals)} different ones"
-        return Governed(job.name, writes, reason=why)
+        why = f"adaptive needs phases of one size: this job has {len(totals)} different sizes"
+        return NicSettings(job.name, writes, reason=why)
     shortest_ps = min(_shortest_down_ps(profile.period_ps, profile.phases) for profile in profiles)
     if shortest_ps < _LEAST_DOWN_PS:
         why = (
-            f"adaptive needs {format_duration(_LEAST_DOWN_PS)} between two phases to tell them apart: "
+            f"adaptive needs {format_duration(_LEAST_DOWN_PS)} between two phases to separate them: "
             f"this job leaves {format_duration(shortest_ps)}"
         )
-        return Governed(job.name, writes, reason=why)
+        return NicSettings(job.name, writes, reason=why)
     slowest_bps = min(phase.rate_bps for profile in profiles for phase in profile.phases)
     (total_bytes,) = totals
-    return Governed(job.name, writes, Adaptive(total_bytes, shortest_ps / 2e12, slowest_bps // _QUIET_PART))
+    return NicSettings(
+        job.name, writes, Adaptive(total_bytes, shortest_ps / 2e12, slowest_bps // _QUIET_PART)
+    )
 
 
 def _bytes(phase: PhaseSpec) -> int:
@@ -205,29 +211,33 @@ def _shortest_down_ps(period_ps: int, phases: Sequence[PhaseSpec]) -> int:
 
 
 def _check_hosts(
-    plan: Plan, placement: Mapping[str, Sequence[str]] | None, governed: Sequence[Governed]
+    plan: Plan, placement: Mapping[str, Sequence[str]] | None, nics: Sequence[NicSettings]
 ) -> None:
     if plan.fabric is None:
         return
-    first: dict[str, Governed] = {}
-    for job, each in zip(plan.jobs, governed, strict=True):
+    first: dict[str, NicSettings] = {}
+    for job, each in zip(plan.jobs, nics, strict=True):
         for host in plan.hosts_of(job, placement):
             other = first.setdefault(host, each)
             difference = _difference(other, each)
             if difference is not None:
                 raise InputError(
-                    f"host {host!r}: jobs {other.job!r} and {each.job!r} want its NIC set up differently: "
-                    f"{difference}; a NIC's parameters govern all that it sends"
+                    f"host {host!r}: jobs {other.job!r} and {each.job!r} need different settings of its NIC: "
+                    f"{difference}; the parameters of a NIC apply to all its traffic"
                 )
 
 
-def _difference(one: Governed, other: Governed) -> str | None:
-    """In what the two want a NIC set up differently, the first thing of several."""
+def _difference(one: NicSettings, other: NicSettings) -> str | None:
+    """The first setting in which the two differ, as text; None if they agree."""
     wanted = [{write.name: write.value for write in each.writes} for each in (one, other)]
     for name in (*(file.name for file in SETTINGS.values()), _CNP_INTERVAL.name):
-        values = [str(each.get(name, "as it is")) for each in wanted]
+        values = [str(each.get(name, "unchanged")) for each in wanted]
         if values[0] != values[1]:
             return f"{name} {values[0]} and {values[1]}"
     if one.adaptive != other.adaptive:
-        return "adaptive by different phases" if one.adaptive and other.adaptive else "adaptive and not"
+        return (
+            "adaptive with different phases"
+            if one.adaptive and other.adaptive
+            else "adaptive and not adaptive"
+        )
     return None

@@ -1,4 +1,4 @@
-"""An export as people read it: for each remedy what it changes, how to apply it and how to undo it."""
+"""The output of `hocket export`: for each remedy what it changes, how to apply it and how to undo it."""
 
 import shlex
 from collections.abc import Sequence
@@ -10,42 +10,42 @@ from rich.markup import escape
 from hocket.console import Column, out, print_table
 from hocket.export.classes import CNP_CLASS, CNP_DSCP, Classes, dscp_of
 from hocket.export.files import directory_names, nccl_environment
-from hocket.export.nics import Governed
+from hocket.export.nics import NicSettings
 from hocket.export.switches import nvue_commands, sonic_tables
 
 
 def print_environments(classes: Classes) -> None:
-    """The classes of jobs, and what NCCL is told of them."""
-    _title("jobs: a priority each (HotNets'22 §4(ii))")
+    """Prints the classes of jobs and the settings of NCCL for them."""
+    _title("jobs: one priority each (HotNets'22 §4(ii))")
     rows = [
         (job.job, *map(str, (job.priority, job.traffic_class, job.dscp, job.nccl_ib_tc, job.traffic_class)))
         for job in classes.jobs
     ]
     print_table(("job", "priority", "class", "DSCP", "NCCL_IB_TC", "NCCL_IB_SL"), rows)
-    given = "the plan's" if classes.from_plan else "unique among the jobs of a link, in the plan's order"
-    out.print(f"priorities: {given}; 0 goes first")
+    source = "from the plan" if classes.from_plan else "unique among the jobs of a link, in the plan's order"
+    out.print(f"priorities: {source}; 0 goes first")
     used = " and ".join(map(str, classes.used))
-    out.print(f"the fabric must have class {used} lossless already; --classes names others")
+    out.print(f"the fabric must already have these lossless classes: {used}; --classes names others")
     for each, jobs in classes.sharers.items():
-        out.print(escape(f"class {each} is shared: {', '.join(jobs)} get equal parts of a link there"))
+        out.print(escape(f"class {each} is shared: {', '.join(jobs)} share links fairly in it"))
     if classes.folded:
         out.print(
-            f"the plan simulates {classes.simulated_queues} queues, the fabric has {len(classes.lossless)}: "
-            f"simulate it with priority_queues = {len(classes.lossless)}"
+            f"the plan simulates {classes.simulated_queues} queues, but the fabric has "
+            f"{len(classes.lossless)} classes: set priority_queues = {len(classes.lossless)} to simulate it"
         )
     _step(
-        "how NCCL marks what each job sends over RoCE, and nothing else",
+        "how NCCL marks the RoCE packets of each job, and nothing else",
         [f"export {' '.join(nccl_environment(job).split())}  # job {job.job}" for job in classes.jobs],
         ["unset NCCL_IB_TC NCCL_IB_SL"],
     )
 
 
 def print_switches(classes: Classes, ports: Sequence[str], directory: Path | None) -> None:
-    """What switches, and the NICs of hosts, are told of the classes."""
-    _title("switches: classes one after another")
+    """Prints the settings of the classes on switches and the NICs of hosts."""
+    _title("switches: strict priority of classes")
     _print_map(classes)
     _step(
-        "the order of queues at every port: while these send, others wait; PFC and ECN thresholds stay",
+        "the order of queues at every port; PFC and ECN thresholds stay",
         nvue_commands(classes),
         ["nv config history  # then `nv config apply` with the revision before"],
         "NVUE (Cumulus Linux 5)",
@@ -58,9 +58,9 @@ def print_switches(classes: Classes, ports: Sequence[str], directory: Path | Non
             "SONiC",
         )
     else:
-        out.print("\nSONiC: --ports Ethernet0,Ethernet4 and so on says which ports are told")
+        out.print("\nSONiC: name the ports to set up, such as --ports Ethernet0,Ethernet4")
     _step(
-        "what a NIC takes the class of a packet from: its DSCP",
+        "how a NIC classifies packets: by their DSCP",
         _scripts(directory, ["hosts.sh apply INTERFACE"]),
         _scripts(directory, ["hosts.sh undo INTERFACE"]),
         "hosts",
@@ -68,13 +68,13 @@ def print_switches(classes: Classes, ports: Sequence[str], directory: Path | Non
 
 
 def _print_map(classes: Classes) -> None:
-    cnps = (str(CNP_DSCP), str(CNP_CLASS), "1", "as it is", "CNPs")
+    cnps = (str(CNP_DSCP), str(CNP_CLASS), "1", "unchanged", "CNPs")
     rows = [
         (
             str(dscp_of(each)),
             str(each),
             str(place),
-            "must be so already",
+            "must be already",
             ", ".join(job.job for job in classes.jobs if job.traffic_class == each),
         )
         for place, each in enumerate(classes.used, 2)
@@ -83,43 +83,43 @@ def _print_map(classes: Classes) -> None:
     print_table(header, [cnps, *rows], left=5)
 
 
-def print_nics(governed: Sequence[Governed], directory: Path | None) -> None:
-    """What NICs are told of DCQCN."""
+def print_nics(nics: Sequence[NicSettings], directory: Path | None) -> None:
+    """Prints the settings of NICs for DCQCN."""
     _title("NICs: DCQCN (HotNets'22 §2 and §4(i))")
     rows = [
         (each.job, write.name, str(write.value), str(write.shipped), write.unit)
-        for each in governed
+        for each in nics
         for write in each.writes
     ]
     if rows:
         print_table(("job", "cc_params/", "write", Column("as shipped", spare=1), "unit"), rows, left=2)
-    for each in governed:
+    for each in nics:
         if each.reason is not None:
             out.print(escape(f"{each.job}: {each.reason}"))
-    names = directory_names(each.job for each in governed)
-    told = [names[each.job] for each in governed if each.writes]
-    adaptive = [names[each.job] for each in governed if each.adaptive]
-    if told:
+    names = directory_names(each.job for each in nics)
+    written = [names[each.job] for each in nics if each.writes]
+    adaptive = [names[each.job] for each in nics if each.adaptive]
+    if written:
         _step(
-            "parameters of a NIC, for all that it sends of whatever job, until its driver starts anew",
-            _scripts(directory, [f"{name}/apply.sh PCI_ADDRESS" for name in told]),
-            _scripts(directory, [f"{name}/undo.sh PCI_ADDRESS" for name in told]),
+            "parameters of a NIC, for all its traffic of any job, until its driver restarts",
+            _scripts(directory, [f"{name}/apply.sh PCI_ADDRESS" for name in written]),
+            _scripts(directory, [f"{name}/undo.sh PCI_ADDRESS" for name in written]),
         )
     if adaptive:
         _step(
-            "R_AI and R_HAI of a NIC as its phase goes on, for all that it sends, a hundred times a second",
+            "R_AI and R_HAI of a NIC during each phase, for all its traffic, a hundred times a second",
             _scripts(directory, [f"{name}/adaptive.sh PCI_ADDRESS" for name in adaptive]),
-            ["end it: Ctrl-C"],
+            ["stop it with Ctrl-C"],
         )
 
 
 def as_json(
-    classes: Classes | None, governed: Sequence[Governed] | None, ports: tuple[str, ...]
+    classes: Classes | None, nics: Sequence[NicSettings] | None, ports: tuple[str, ...]
 ) -> dict[str, Any]:
-    """All of it; of parts that were not asked for, null."""
+    """All settings as a JSON object, with null for parts that were not requested."""
     return {
         "classes": None if classes is None else _classes_json(classes, ports),
-        "nics": None if governed is None else [_governed_json(each) for each in governed],
+        "nics": None if nics is None else [_nics_json(each) for each in nics],
     }
 
 
@@ -144,7 +144,7 @@ def _classes_json(classes: Classes, ports: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def _governed_json(each: Governed) -> dict[str, Any]:
+def _nics_json(each: NicSettings) -> dict[str, Any]:
     adaptive = each.adaptive
     return {
         "job": each.job,

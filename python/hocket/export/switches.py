@@ -1,7 +1,7 @@
-"""Traffic classes as switches are told of them: SONiC's tables, and commands of NVIDIA's NVUE.
+"""Traffic classes as settings of switches: tables of SONiC, and commands of NVIDIA's NVUE.
 
-Both only send the DSCPs of jobs to their classes and serve those classes strictly, the highest first; which
-classes are lossless, and the thresholds of ECN, stay as they are.
+Both only map the DSCPs of jobs to their classes and serve those classes in strict priority, the highest
+first. Which classes are lossless, and the ECN thresholds, stay as they are.
 """
 
 import re
@@ -11,14 +11,14 @@ from hocket.errors import InputError
 from hocket.export.classes import CNP_CLASS, CNP_DSCP, Classes
 from hocket.units import shown
 
-# SONiC's template calls its maps so (`files/build_templates/qos_config.j2`).
+# The name of the maps in SONiC's template (`files/build_templates/qos_config.j2`).
 _MAP = "AZURE"
 _SCHEDULER = "hocket.strict"
 _PORT = re.compile(r"Ethernet\d{1,4}(/\d{1,3}){0,3}")
 
 
 def parse_ports(text: str) -> tuple[str, ...]:
-    """The ports of a SONiC switch in `text`. Raises `InputError` for what is none.
+    """The ports of a SONiC switch in `text`. Raises `InputError` for anything else.
 
     >>> parse_ports("Ethernet0,Ethernet4")
     ('Ethernet0', 'Ethernet4')
@@ -31,7 +31,7 @@ def parse_ports(text: str) -> tuple[str, ...]:
 
 
 def sonic_tables(classes: Classes, ports: tuple[str, ...]) -> dict[str, Any]:
-    """What `config load` adds to a SONiC switch's CONFIG_DB; other fields of the same rows stay."""
+    """The rows for `config load` to add to CONFIG_DB of a SONiC switch; other fields of these rows stay."""
     strict = (CNP_CLASS, *classes.used)
     dscps = {str(each.dscp): str(each.traffic_class) for each in classes.jobs}
     return {
@@ -44,7 +44,7 @@ def sonic_tables(classes: Classes, ports: tuple[str, ...]) -> dict[str, Any]:
 
 
 def nvue_commands(classes: Classes) -> tuple[str, ...]:
-    """Commands for a switch with NVUE (Cumulus Linux 5), for all its ports."""
+    """The commands for all ports of a switch with NVUE (Cumulus Linux 5)."""
     strict = (CNP_CLASS, *classes.used)
     dscps = {each.traffic_class: each.dscp for each in classes.jobs} | {CNP_CLASS: CNP_DSCP}
     return (

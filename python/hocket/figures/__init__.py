@@ -2,11 +2,15 @@
 
 from pathlib import Path
 
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from hocket.errors import InputError
 
 FORMATS = (".svg", ".png", ".pdf")
+
+# The same figure gives the same bytes.
+_UNDATED = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 
 
 def save(figure: Figure, path: str | Path) -> Path:
@@ -17,7 +21,9 @@ def save(figure: Figure, path: str | Path) -> Path:
     path = check_format(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path)
+        # Text of an SVG stays text, which readers can select and search.
+        with rc_context({"svg.fonttype": "none", "svg.hashsalt": "hocket"}):
+            figure.savefig(path, metadata=_UNDATED.get(path.suffix.lower()))
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from None
     return path

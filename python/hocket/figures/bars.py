@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 
+from hocket.figures.names import name_series
 from hocket.figures.palette import styles
 from hocket.figures.style import label, new_figure
 
@@ -42,7 +42,7 @@ class GroupedBars:
 
     @property
     def names_its_bars(self) -> bool:
-        """Whether bars have the names of their series beside them and need no legend."""
+        """Whether bars have the names of their series beside them and need no others."""
         return list(self.groups) == [""]
 
 
@@ -85,17 +85,7 @@ def bars_figure(panels: Sequence[Panel], title: str = "", columns: int = 2) -> F
                 _draw_stacks(axes, panel, parts)
         axes.invert_yaxis()
         label(axes, panel.quantity, "", panel.title)
-    legend_needed = any(isinstance(panel, GroupedBars) and not panel.names_its_bars for panel in panels)
-    named = {**parts, **(series if legend_needed and len(series) > 1 else {})}
-    if named:
-        patches = [Patch(color=colour, label=name) for name, colour in named.items()]
-        figure.legend(
-            handles=patches,
-            loc="outside lower center",
-            ncols=min(len(patches), 3 * columns),
-            frameon=False,
-            fontsize="small",
-        )
+    name_series(figure, 3 * columns)
     return figure
 
 
@@ -116,11 +106,13 @@ def _draw_groups(axes: Axes, panel: GroupedBars, colours: Mapping[str, str]) -> 
     height = 1 / (len(panel.values) + _ROOM)
     middles = np.arange(len(panel.groups), dtype=float)
     ticks: list[float] = []
+    # Where there is one series, the title says which.
+    is_named = len(panel.values) > 1 and not panel.names_its_bars
     for place, (name, values) in enumerate(panel.values.items()):
         rows = middles + height * (place - (len(panel.values) - 1) / 2)
         ticks.extend(rows)
         lengths = [math.nan if value is None else value for value in values]
-        axes.barh(rows, lengths, 0.9 * height, color=colours[name])
+        axes.barh(rows, lengths, 0.9 * height, color=colours[name], label=name if is_named else None)
         least = _LEAST_COUNT if panel.log else 0.0
         for row, value in zip(rows, values, strict=True):
             at = least if value is None else max(value, least)
@@ -145,7 +137,7 @@ def _draw_stacks(axes: Axes, panel: StackedBars, colours: Mapping[str, str]) -> 
     ends = np.zeros(len(panel.bars))
     for name, values in panel.values.items():
         lengths = np.array([0.0 if value is None else value for value in values])
-        axes.barh(rows, lengths, 0.9 / (1 + _ROOM), left=ends, color=colours[name])
+        axes.barh(rows, lengths, 0.9 / (1 + _ROOM), left=ends, color=colours[name], label=name)
         ends += lengths
     for row, end, place in zip(rows, ends, range(len(panel.bars)), strict=True):
         unknown = any(values[place] is None for values in panel.values.values())

@@ -1,5 +1,5 @@
-"""Runs of a cluster under several schedulers, in the manner of NSDI'24 Figures 11 to 14, 16 and 19; and the
-circle of a link that jobs share there.
+"""Runs of a cluster under several schedulers, in the manner of NSDI'24 Figures 11 to 14, 16 and 19; the
+circle of a link that jobs share there, and a window of a run packet by packet.
 """
 
 import math
@@ -11,13 +11,18 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from hocket.cluster.replay import Replay, whole_iterations
 from hocket.compat.answer import CircleJob
 from hocket.compat.solving import on_circle
+from hocket.engines.link_use import LinkUse
 from hocket.errors import InputError, check_choice
 from hocket.figures.circles import circles_figure
+from hocket.figures.names import name_series
 from hocket.figures.palette import Style, styles
-from hocket.figures.style import BPS_PER_GBPS, label, legend_below, new_figure
+from hocket.figures.run import run_figure
+from hocket.figures.style import BPS_PER_GBPS, label, new_figure
 from hocket.profiles import WorkloadProfile
+from hocket.results import Run
 
 Quantity = Literal["slowdown", "iteration", "marks"]
 """The time of an iteration with the wait before it, over that of the same iteration on an idle network or by
@@ -48,7 +53,7 @@ def schedulers_figure(runs: Mapping[str, pl.DataFrame], title: str = "") -> Figu
     over_time, distribution = figure.subplots(1, 2)
     _draw_over_time(over_time, tables, styles(runs), "slowdown", 60.0, "mean of each minute")
     _draw_distribution(distribution, tables, styles(runs), "slowdown", "all iterations")
-    legend_below(figure, _NAMES_BELOW_PANEL * len(figure.axes))
+    name_series(figure, _NAMES_BELOW_PANEL * len(figure.axes))
     return figure
 
 
@@ -68,7 +73,7 @@ def over_time_figure(
     figure, panels = _panels(runs, quantity, models, title)
     for axes, tables, name in panels:
         _draw_over_time(axes, tables, styles(runs), quantity, every_s, name)
-    legend_below(figure, _NAMES_BELOW_PANEL * len(figure.axes))
+    name_series(figure, _NAMES_BELOW_PANEL * len(figure.axes))
     return figure
 
 
@@ -79,7 +84,7 @@ def distribution_figure(
     figure, panels = _panels(runs, quantity, models, title)
     for axes, tables, name in panels:
         _draw_distribution(axes, tables, styles(runs), quantity, name)
-    legend_below(figure, _NAMES_BELOW_PANEL * len(figure.axes))
+    name_series(figure, _NAMES_BELOW_PANEL * len(figure.axes))
     return figure
 
 
@@ -133,6 +138,13 @@ def _draw_distribution(
     axes.set_xlim(left=min(1.0, least) if quantity == "slowdown" else 0)
     axes.set_ylim(0, 1.02)
     axes.grid(True, alpha=0.25)
+
+
+def replay_figure(replay: Replay, use: LinkUse, title: str = "") -> Figure:
+    """Who uses a link when in a replay, above its iterations; `use` is that of `replay.link_use()`."""
+    # An iteration that was under way at the start is shorter than it was.
+    tables = {**replay.run.tables, "iterations": whole_iterations(replay.run)}
+    return run_figure(Run(tables, replay.run.manifest), {"replay": use}, title)
 
 
 def link_circle_figure(

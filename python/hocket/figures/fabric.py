@@ -12,7 +12,6 @@ from typing import TypeAlias
 
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Patch, Rectangle
 
@@ -25,8 +24,9 @@ from hocket.figures.palette import (
     SCALE_UP_COLOUR,
     TOTAL_COLOUR,
     job_colour,
+    text_on,
 )
-from hocket.figures.style import new_figure
+from hocket.figures.style import legend_below, new_figure
 from hocket.units import format_duration, format_rate
 
 # Lengths are in units of which a server of one GPU takes about one.
@@ -518,7 +518,6 @@ def _number_gpu(axes: Axes, stripe: tuple[float, float, float, float], number: i
     """The number of the job, where colours do not tell jobs apart."""
     left, low, width, height = stripe
     points = min(5.0, 72 * scale_in * min(width / len(str(number + 1)) * 1.6, height))
-    bright = sum(to_rgb(job_colour(number))) > 1.5
     axes.text(
         left + width / 2,
         low + height / 2,
@@ -526,7 +525,7 @@ def _number_gpu(axes: Axes, stripe: tuple[float, float, float, float], number: i
         ha="center",
         va="center_baseline",
         fontsize=points,
-        color="black" if bright else "white",
+        color=text_on(job_colour(number)),
         zorder=6,
     )
 
@@ -584,17 +583,9 @@ def _described(tier: Tier, hidden: int, *, named: bool) -> str:
 
 
 def _draw_legend(figure: Figure, topology: Topology, jobs: Jobs) -> None:
-    handles = [Patch(color=colour, label=text) for colour, text in _legend(topology, jobs)]
-    if handles:
-        wide = figure.get_size_inches()[0] >= 9
-        figure.legend(
-            handles=handles,
-            loc="outside lower center",
-            ncols=4 if wide else 2,
-            frameon=False,
-            fontsize="small",
-            handlelength=1.2,
-        )
+    wide = figure.get_size_inches()[0] >= 9
+    entries = {text: Patch(color=colour) for colour, text in _legend(topology, jobs)}
+    legend_below(figure, 4 if wide else 2, entries)
 
 
 def _legend(topology: Topology, jobs: Jobs) -> Iterator[tuple[str, str]]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hocket.errors import InputError
+from hocket.figures.names import name_series
 from hocket.figures.palette import JOB_COLOURS, job_colour
-from hocket.figures.style import label, legend_above, new_figure
+from hocket.figures.style import label, new_figure, short
 from hocket.results import Run
 
 # As many as have a colour of their own.
@@ -19,6 +20,7 @@ _MOST_POINTS = 400
 # Single points are seen among so few.
 _FEW_POINTS = 60
 _ITERATIONS_SHOWN = 5
+_NAMES_BELOW = 4
 _MS_PER_S = 1e3
 
 
@@ -35,7 +37,7 @@ def iterations_figure(run: Run, title: str = "") -> Figure:
     shown, jobs = shown_jobs(run)
     phases = run.tables.get("phases")
     if phases is not None:
-        phases = phases.filter(pl.col("job").is_in(shown))
+        phases = phases.filter(pl.col("job").is_in(list(shown)))
     has_phases = phases is not None and not phases.is_empty()
     figure = new_figure(8.0, 2.6 + (0.9 + 0.35 * len(shown) if has_phases else 0.0))
     if title:
@@ -43,33 +45,37 @@ def iterations_figure(run: Run, title: str = "") -> Figure:
     ratios = (2.6, 0.9 + 0.35 * len(shown)) if has_phases else (1,)
     panels = figure.subplots(len(ratios), 1, squeeze=False, height_ratios=ratios)[:, 0]
     draw_times(panels[0], table, shown, jobs)
-    legend_above(panels[0])
     if phases is not None and has_phases:
+        # Its lanes name the jobs.
         _draw_phases(panels[1], table, phases, shown)
+    else:
+        name_series(figure, _NAMES_BELOW)
     return figure
 
 
-def shown_jobs(run: Run) -> tuple[list[str], int]:
-    """The jobs of `run` that finished an iteration, the first that have a colour of their own; and how many
-    jobs did.
+def shown_jobs(run: Run) -> tuple[dict[str, str], int]:
+    """The first jobs of `run` that finished an iteration, as many as have a colour of their own, with that
+    which each has by its place in the run; and how many jobs finished one.
     """
     finished = set(run.tables["iterations"]["job"].unique())
-    jobs = [job for job in run.tables["jobs"]["job"] if job in finished]
-    return jobs[:_MOST_JOBS], len(jobs)
+    colours = {
+        job: job_colour(place) for place, job in enumerate(run.tables["jobs"]["job"]) if job in finished
+    }
+    return dict(list(colours.items())[:_MOST_JOBS]), len(colours)
 
 
-def draw_times(axes: Axes, table: pl.DataFrame, shown: Sequence[str], jobs: int) -> None:
-    """The iteration times in `table` of the jobs `shown`, of `jobs` in all: a line for each."""
+def draw_times(axes: Axes, table: pl.DataFrame, shown: Mapping[str, str], jobs: int) -> None:
+    """The iteration times in `table`: a line in its colour for each of the jobs `shown`, of `jobs` in all."""
     # Wider below, so that lines that lie on each other all show.
     step = min(1.2, 5.0 / len(shown))
-    for index, job in enumerate(shown):
+    for index, (job, colour) in enumerate(shown.items()):
         width = 1.2 + step * (len(shown) - 1 - index)
         own = table.filter(pl.col("job") == job).select("start_s", "iteration_s").sort("start_s")
         own = own.gather_every(-(-own.height // _MOST_POINTS))
         axes.plot(
             own["start_s"].to_numpy(),
             own["iteration_s"].to_numpy() * _MS_PER_S,
-            color=job_colour(index),
+            color=colour,
             linewidth=width,
             marker="o" if own.height <= _FEW_POINTS else "",
             markersize=width + 2.0,
@@ -82,27 +88,23 @@ def draw_times(axes: Axes, table: pl.DataFrame, shown: Sequence[str], jobs: int)
     label(axes, "time in the run (s)", "iteration (ms)", f"iteration times{some}")
 
 
-def _draw_phases(axes: Axes, table: pl.DataFrame, phases: pl.DataFrame, shown: Sequence[str]) -> None:
+def _draw_phases(axes: Axes, table: pl.DataFrame, phases: pl.DataFrame, shown: Mapping[str, str]) -> None:
     """A lane for each job, with its Up phases as bars."""
-    recorded = table.filter(pl.col("job").is_in(shown))
+    recorded = table.filter(pl.col("job").is_in(list(shown)))
     longest_s = recorded.group_by("job").agg(pl.col("iteration_s").mean())["iteration_s"].max()
     assert isinstance(longest_s, float), "a job has finished an iteration"
     # When the first job has left, the others are alone.
     end_s = float(recorded.group_by("job").agg(pl.col("end_s").max())["end_s"].to_numpy().min())
     begin_s = max(0.0, end_s - _ITERATIONS_SHOWN * longest_s)
     seen = phases.filter(pl.col("end_s") > begin_s, pl.col("start_s") < end_s)
-    for index, job in enumerate(shown):
+    for index, (job, colour) in enumerate(shown.items()):
         own = seen.filter(pl.col("job") == job)
         bars = [
             ((start_s - begin_s) * _MS_PER_S, (until_s - start_s) * _MS_PER_S)
             for start_s, until_s in own.select("start_s", "end_s").iter_rows()
         ]
-        axes.broken_barh(bars, (index - 0.35, 0.7), color=job_colour(index), linewidth=0)
-    axes.set_yticks(range(len(shown)), [_short(job) for job in shown])
+        axes.broken_barh(bars, (index - 0.35, 0.7), color=colour, linewidth=0)
+    axes.set_yticks(range(len(shown)), [short(job) for job in shown])
     axes.set_ylim(len(shown) - 0.4, -0.6)
     axes.set_xlim(0, (end_s - begin_s) * _MS_PER_S)
     label(axes, f"time (ms) from {begin_s:.6g} s on", "", "when each job communicates, at the end")
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 24 else f"{name[:23]}…"

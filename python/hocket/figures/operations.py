@@ -6,11 +6,10 @@ from dataclasses import dataclass
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 
 from hocket.errors import InputError
-from hocket.figures.palette import styles
-from hocket.figures.style import label, new_figure
+from hocket.figures.palette import styles, text_on
+from hocket.figures.style import label, legend_below, new_figure
 from hocket.results import Run
 from hocket.results.lanes import Lanes
 
@@ -61,10 +60,8 @@ def operations_figure(
         axes.set_ylim(depth - 0.5, -0.5)
         axes.set_yticks([])
         label(axes, "time (ms)" if axes is panels[-1] else "", f"rank {rank}")
-    patches = [Patch(color=colour, label=kind) for kind, colour in colours.items()]
-    figure.legend(
-        handles=patches, loc="outside lower center", ncols=len(patches), frameon=False, fontsize="small"
-    )
+    # Bars have the names of operations in them: kinds stand below.
+    legend_below(figure, len(colours))
     return figure
 
 
@@ -97,6 +94,7 @@ def _draw(axes: Axes, bars: Sequence[_Bar], end_ms: float, colours: dict[str, st
             0.86,
             left=bar.start_ms,
             color=colours[bar.kind],
+            label=bar.kind,
             edgecolor="white",
             linewidth=0.4,
         )
@@ -108,6 +106,6 @@ def _draw(axes: Axes, bars: Sequence[_Bar], end_ms: float, colours: dict[str, st
                 ha="center",
                 va="center",
                 fontsize="xx-small",
-                color="black" if bar.kind == "compute" else "white",
+                color=text_on(colours[bar.kind]),
                 clip_on=True,
             )

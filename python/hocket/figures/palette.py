@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from matplotlib.colors import to_hex, to_rgb
+
 _BLUE, _ORANGE, _GREEN, _PINK = "#0072b2", "#e69f00", "#009e73", "#cc79a7"
 _SKY, _YELLOW, _BLACK = "#56b4e9", "#f0e442", "#000000"
 
@@ -29,6 +31,11 @@ IDLE_COLOUR = "#e4e8ea"
 """Of the time in which a job does neither, or in which nothing is known of it."""
 SCALE_UP_COLOUR = "#7d6ba0"
 """Of the network inside a server."""
+
+# Of relative luminance (WCAG 2.2): above the first, black text has more contrast than white; up to the
+# second, a colour has a contrast of 3 with white.
+_BRIGHT, _DARK_ENOUGH = 0.179, 0.3
+_DARKER = tuple(percent / 100 for percent in range(100, 0, -5))
 
 LineStyle = Literal["-", "--", ":", "-."]
 
@@ -92,6 +99,33 @@ def job_colour(index: int) -> str:
     True
     """
     return JOB_COLOURS[index % len(JOB_COLOURS)]
+
+
+def text_on(colour: str) -> str:
+    """Black or white, whichever can be read better on `colour`.
+
+    >>> text_on("#0072b2"), text_on("#e69f00")
+    ('white', 'black')
+    """
+    return "black" if _luminance(colour) > _BRIGHT else "white"
+
+
+def text_like(colour: str) -> str:
+    """`colour`, as much darker as text on white needs.
+
+    >>> text_like("#0072b2"), text_like("#f0e442")
+    ('#0072b2', '#9c942b')
+    """
+    red, green, blue = to_rgb(colour)
+    darkened = (to_hex((red * part, green * part, blue * part)) for part in _DARKER)
+    return next(each for each in darkened if _luminance(each) <= _DARK_ENOUGH)
+
+
+def _luminance(colour: str) -> float:
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in to_rgb(colour)
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def styles(names: Iterable[str]) -> dict[str, Style]:

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hocket.figures.palette import COMMUNICATION_COLOUR, LINE_COLOUR
+from hocket.figures.style import label, legend_above, new_figure
 from hocket.figures.timeline_evidence import timeline_evidence_figure
 from hocket.profiling import JobProfile
 from hocket.profiling.job import CounterEvidence, TimelineEvidence
@@ -23,7 +24,7 @@ def evidence_figure(profile: JobProfile) -> Figure:
     """
     if isinstance(profile.evidence, TimelineEvidence):
         return timeline_evidence_figure(profile, profile.evidence)
-    figure = Figure(figsize=(8.0, 5.6), layout="constrained")
+    figure = new_figure(8.0, 5.6)
     readings, fold = figure.subplots(2, 1)
     figure.suptitle(
         f"{profile.name}: period {profile.period_s * 1e3:.2f} ms, "
@@ -32,10 +33,8 @@ def evidence_figure(profile: JobProfile) -> Figure:
     _draw_readings(readings, profile, profile.evidence)
     _draw_fold(fold, profile, profile.evidence)
     for axes in (readings, fold):
-        axes.set_ylabel("rate (Gbps)")
         axes.set_ylim(bottom=0)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, frameon=False, borderaxespad=0.2)
+        legend_above(axes)
     return figure
 
 
@@ -57,8 +56,8 @@ def _draw_readings(axes: Axes, profile: JobProfile, evidence: CounterEvidence) -
     for iteration, start_s in enumerate(shown_s):
         _draw_phases(axes, profile, float(start_s), 1.0, labelled=iteration == 0)
     axes.set_xlim(begin_s, end_s)
-    axes.set_xlabel("time in the series (s)")
-    axes.set_title(f"{shown_s.size} of {profile.iterations_seen} iterations", loc="left", fontsize="medium")
+    seen = f"{shown_s.size} of {profile.iterations_seen} iterations"
+    label(axes, "time in the series (s)", "rate (Gbps)", seen)
 
 
 def _draw_fold(axes: Axes, profile: JobProfile, evidence: CounterEvidence) -> None:
@@ -71,12 +70,8 @@ def _draw_fold(axes: Axes, profile: JobProfile, evidence: CounterEvidence) -> No
     )
     _draw_phases(axes, profile, 0.0, 1e3, labelled=True)
     axes.set_xlim(0, profile.period_s * 1e3)
-    axes.set_xlabel("time in the iteration (ms)")
-    axes.set_title(
-        f"all {profile.iterations_seen} iterations folded, jitter {profile.jitter_s * 1e3:.2g} ms",
-        loc="left",
-        fontsize="medium",
-    )
+    folded = f"all {profile.iterations_seen} iterations folded, jitter {profile.jitter_s * 1e3:.2g} ms"
+    label(axes, "time in the iteration (ms)", "rate (Gbps)", folded)
 
 
 def _draw_phases(axes: Axes, profile: JobProfile, start_s: float, scale: float, *, labelled: bool) -> None:

@@ -1,18 +1,24 @@
 """What all figures have in common: sizes, bare axes, and round ticks."""
 
 import math
+from collections.abc import Mapping
 
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 
 MS_PER_S = 1e3
 PS_PER_MS = 10**9
 BPS_PER_GBPS = 10**9
+_BPS_PER_MBPS = 10**6
 
-# Steps that people count in; 25 is one, 0.25 is not.
+# Steps that people count in: no tick is at 34.25.
 _ROUND_STEPS = (1.0, 2.0, 5.0, 10.0)
 _LONGEST_NAME = 24
+_MOST_IN_LEGEND = 21
 # Around each axes, and between them and the title.
 _PAD_IN = 0.08
 
@@ -24,12 +30,16 @@ def new_figure(width_in: float, height_in: float) -> Figure:
 
 
 def label(axes: Axes, x: str, y: str, title: str = "") -> None:
-    """Names the axes, units included, and takes away the frame that carries no data."""
+    """Names the axes, units included, with round ticks, and takes away the frame that carries no data."""
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     if title:
         axes.set_title(title, loc="left", fontsize="medium")
     axes.spines[["top", "right"]].set_visible(False)
+    for axis in (axes.xaxis, axes.yaxis):
+        locator = axis.get_major_locator()
+        if isinstance(locator, MaxNLocator):
+            locator.set_params(steps=_ROUND_STEPS)
 
 
 def legend_above(axes: Axes) -> None:
@@ -46,21 +56,34 @@ def legend_above(axes: Axes) -> None:
     )
 
 
-def legend_below(figure: Figure, columns: int) -> None:
-    """One legend below all panels, in which what several of them show stands once."""
-    found = {
-        text: handle
-        for axes in figure.axes
-        for handle, text in zip(*axes.get_legend_handles_labels(), strict=True)
-    }
-    figure.legend(
-        found.values(),
-        found.keys(),
-        loc="outside lower center",
-        ncols=min(len(found), columns),
-        frameon=False,
-        fontsize="small",
-    )
+def series(figure: Figure) -> dict[str, Artist]:
+    """What the panels of `figure` show by its name; what several of them show is there once."""
+    found: dict[str, Artist] = {}
+    for axes in figure.axes:
+        for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
+            found.setdefault(name, handle)
+    return found
+
+
+def legend_below(figure: Figure, columns: int, entries: Mapping[str, Artist] | None = None) -> None:
+    """One legend below all panels: of `entries` by their texts, or of what the panels show if not given.
+
+    Of more than fit, the first ones are there, and how many more there are.
+    """
+    every = dict(series(figure) if entries is None else entries)
+    shown = dict(list(every.items())[:_MOST_IN_LEGEND])
+    if len(shown) < len(every):
+        shown[f"and {len(every) - len(shown)} more"] = Patch(color="none")
+    if shown:
+        figure.legend(
+            list(shown.values()),
+            list(shown),
+            loc="outside lower center",
+            ncols=min(len(shown), columns),
+            frameon=False,
+            fontsize="small",
+            handlelength=1.4,
+        )
 
 
 def short(name: str, longest: int = _LONGEST_NAME) -> str:
@@ -70,6 +93,15 @@ def short(name: str, longest: int = _LONGEST_NAME) -> str:
     ('vgg', 'aaaa…')
     """
     return name if len(name) <= longest else f"{name[: longest - 1]}…"
+
+
+def rate_unit(highest_bps: int) -> tuple[int, str]:
+    """The unit of an axis of rates up to `highest_bps`, in bits per second, and its name.
+
+    >>> rate_unit(50_000_000_000), rate_unit(200_000_000)
+    ((1000000000, 'Gbps'), (1000000, 'Mbps'))
+    """
+    return (BPS_PER_GBPS, "Gbps") if highest_bps >= BPS_PER_GBPS else (_BPS_PER_MBPS, "Mbps")
 
 
 def round_step(length: float, most: int) -> float:

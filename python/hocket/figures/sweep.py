@@ -1,13 +1,16 @@
-"""A sweep at a glance: how long iterations take by the value of a key."""
+"""A sweep at a glance: how long iterations take by the value of a key, and who uses the link when."""
 
 import math
+from collections.abc import Mapping
 
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
+from hocket.engines.link_use import LinkUse
 from hocket.errors import InputError
+from hocket.figures.link_use import draw_use, which_link
+from hocket.figures.names import name_series
 from hocket.figures.palette import LINE_COLOUR, job_colour
 from hocket.figures.style import MS_PER_S, label, new_figure, short
 from hocket.sweeps import Sweep
@@ -16,11 +19,19 @@ _MOST_PANELS = 6
 _ABREAST = 3
 _SEED = "seed"
 _ROOM_ABOVE = 1.12
+_APART = 1.01
+"""From the mean on, times which a percentile is seen beside it."""
+_PANEL_IN = (4.4, 2.9)
+_USE_IN = 2.3
+_LINE_IN = 0.2
+"""Of a title."""
 
 
-def sweep_figure(sweep: Sweep, title: str = "") -> Figure:
+def sweep_figure(sweep: Sweep, title: str = "", uses: Mapping[str, LinkUse] | None = None) -> Figure:
     """The mean iteration of each job (ms) by the values of the first axis, its 99th percentile dashed, in a
-    panel for each combination of the others: the first six.
+    panel for each combination of the others: the first six. Below, the use of a link by job over some
+    iterations, a panel for each of `uses` (as `hocket.sweeps.link_use.uses_of_combinations` finds them, none
+    if not given), all on one scale.
 
     Means are over seeds. Raises `InputError` if no run is complete.
     """
@@ -33,24 +44,44 @@ def sweep_figure(sweep: Sweep, title: str = "") -> Figure:
     if len(parts) > _MOST_PANELS:
         title = f"{title}: {_MOST_PANELS} of {len(parts)} combinations".removeprefix(": ")
         parts = parts[:_MOST_PANELS]
-    jobs = means["job"].unique(maintain_order=True).to_list()
-    abreast = min(_ABREAST, len(parts))
-    rows = -(-len(parts) // abreast)
-    figure = new_figure(max(6.0, 4.4 * abreast), 2.9 * rows + 0.8)
+    jobs = sweep.table["job"].drop_nulls().unique(maintain_order=True).to_list()
+    uses = uses or {}
+    columns, columns_of_uses = _abreast(len(parts)), _abreast(len(uses))
+    rows, rows_of_uses = -(-len(parts) // columns), -(-len(uses) // columns_of_uses)
+    most = max(columns, columns_of_uses)
+    width_in, height_in = _PANEL_IN
+    use_in = _USE_IN + _LINE_IN * (len(axes) + 1)
+    heights_in = [height_in * rows, use_in * rows_of_uses][: 2 if uses else 1]
+    figure = new_figure(max(6.0, width_in * most), sum(heights_in) + 0.8)
     if title:
         figure.suptitle(title)
+    grid = figure.add_gridspec(len(heights_in), 1, height_ratios=heights_in)
+    above = grid[0].subgridspec(rows, columns)
     for place, part in enumerate(parts):
-        panel = figure.add_subplot(rows, abreast, place + 1)
+        panel = figure.add_subplot(above[place])
         _draw_means(panel, part, first, jobs)
-        settings = ", ".join(f"{key} = {part[key][0]}" for key in others)
-        label(panel, first, "iteration (ms)", settings)
-    handles = [
-        Line2D([], [], color=job_colour(n), marker="o", label=short(job)) for n, job in enumerate(jobs)
-    ]
-    handles.append(Line2D([], [], color=LINE_COLOUR, linestyle="--", label="99th percentile"))
-    columns = min(len(handles), 2 * abreast + 1)
-    figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False, fontsize="small")
+        label(panel, first, "iteration (ms)", ", ".join(f"{key} = {part[key][0]}" for key in others))
+    if uses:
+        below = grid[1].subgridspec(rows_of_uses, columns_of_uses)
+        _draw_uses([figure.add_subplot(below[place]) for place in range(len(uses))], uses)
+    name_series(figure, 2 * most + 1)
     return figure
+
+
+def _abreast(count: int) -> int:
+    """How many of `count` panels stand side by side, so that rows are about equally long."""
+    rows = max(1, -(-count // _ABREAST))
+    return max(1, -(-count // rows))
+
+
+def _draw_uses(panels: list[Axes], uses: Mapping[str, LinkUse]) -> None:
+    """Each of `uses` in one of `panels`, which all have the longest time and the largest capacity of any."""
+    longest_s = max(use.end_s - use.begin_s for use in uses.values())
+    most_bps = max(use.capacity_bps for use in uses.values())
+    for panel, (settings, use) in zip(panels, uses.items(), strict=True):
+        lines = [*settings.split(", "), which_link(use)]
+        draw_use(panel, use, "\n".join(filter(None, lines)) or "link use", most_bps)
+        panel.set_xlim(0, MS_PER_S * longest_s)
 
 
 def _draw_means(axes: Axes, part: pl.DataFrame, key: str, jobs: list[str]) -> None:
@@ -74,9 +105,21 @@ def _draw_means(axes: Axes, part: pl.DataFrame, key: str, jobs: list[str]) -> No
                 linewidth=thickness,
                 marker="o" if quantity == "mean" else "",
                 markersize=thickness + 2.5,
+                label=job if quantity == "mean" else None,
             )
     if not numeric:
         axes.set_xticks(range(len(values)), [short("not given" if v is None else str(v), 14) for v in values])
         axes.margins(x=0.12)
     axes.set_ylim(0, _ROOM_ABOVE * axes.dataLim.y1)
+    if (part["p99_iteration_s"] > _APART * part["mean_iteration_s"]).any():
+        axes.text(
+            1.0,
+            1.0,
+            "dashed: 99th percentile",
+            transform=axes.transAxes,
+            ha="right",
+            va="bottom",
+            fontsize="x-small",
+            color=LINE_COLOUR,
+        )
     axes.grid(True, alpha=0.25)

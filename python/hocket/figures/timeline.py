@@ -9,8 +9,9 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from hocket.figures.names import name_series
 from hocket.figures.palette import LINE_COLOUR, job_colour
-from hocket.figures.style import BPS_PER_GBPS, label, legend_above, new_figure
+from hocket.figures.style import label, new_figure, rate_unit
 from hocket.results import Run
 
 # At most so many panels abreast, so that each is wide enough to read.
@@ -35,7 +36,8 @@ def panel_of(run: Run, title: str, begin_s: float, end_s: float) -> TimelinePane
 
 
 def timeline_figure(panels: Sequence[TimelinePanel], capacity_bps: int, title: str = "") -> Figure:
-    """Stacked rates (Gbps) over time (ms from the begin of each panel), with the capacity as a dashed line.
+    """Stacked rates (Gbps, or Mbps on a slow link) over time (ms from the begin of each panel), with the
+    capacity as a dashed line.
 
     Every job crosses the link with one flow. Panels fill rows of two.
     """
@@ -45,7 +47,8 @@ def timeline_figure(panels: Sequence[TimelinePanel], capacity_bps: int, title: s
     if title:
         figure.suptitle(title)
     for position, panel in enumerate(panels):
-        draw_timeline(figure.add_subplot(rows, columns, position + 1), panel, capacity_bps)
+        draw_areas(figure.add_subplot(rows, columns, position + 1), panel, capacity_bps)
+    name_series(figure, 2 * columns)
     return figure
 
 
@@ -75,23 +78,22 @@ def rates_over(
     return edges_s, steps
 
 
-def draw_timeline(axes: Axes, panel: TimelinePanel, capacity_bps: int) -> None:
-    """One panel of it, with its jobs named above."""
-    draw_areas(axes, panel, capacity_bps)
-    legend_above(axes)
-
-
-def draw_areas(axes: Axes, panel: TimelinePanel, capacity_bps: int) -> None:
-    """One panel of it, without names of jobs."""
+def draw_areas(axes: Axes, panel: TimelinePanel, capacity_bps: int, highest_bps: int | None = None) -> None:
+    """One panel of it, without names; of the jobs that send something. The axis has room for a capacity of
+    `highest_bps`, that of the link if not given.
+    """
+    unit_bps, unit = rate_unit(highest_bps or capacity_bps)
     edges_s, steps = rates_over(panel.rates, panel.jobs, panel.begin_s, panel.end_s)
     times_ms = (edges_s - panel.begin_s) * 1e3
-    closed = np.concatenate([steps, steps[:, -1:]], axis=1) / BPS_PER_GBPS
+    closed = np.concatenate([steps, steps[:, -1:]], axis=1) / unit_bps
     base = np.zeros(times_ms.size)
     for index, job in enumerate(panel.jobs):
         top = base + closed[index]
-        axes.fill_between(times_ms, base, top, step="post", color=job_colour(index), linewidth=0, label=job)
+        if steps[index].any():
+            colour = job_colour(index)
+            axes.fill_between(times_ms, base, top, step="post", color=colour, linewidth=0, label=job)
         base = top
-    axes.axhline(capacity_bps / BPS_PER_GBPS, color=LINE_COLOUR, linestyle="--", linewidth=1.0)
+    axes.axhline(capacity_bps / unit_bps, color=LINE_COLOUR, linestyle="--", linewidth=1.0)
     axes.set_xlim(0, times_ms[-1])
-    axes.set_ylim(0, 1.08 * capacity_bps / BPS_PER_GBPS)
-    label(axes, "time (ms)", "rate (Gbps)", panel.title)
+    axes.set_ylim(0, 1.08 * (highest_bps or capacity_bps) / unit_bps)
+    label(axes, "time (ms)", f"rate ({unit})", panel.title)

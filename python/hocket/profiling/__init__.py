@@ -1,6 +1,6 @@
-"""From what a job leaves behind to its profile: period, Up phases, confidence.
+"""Profiles of jobs from NIC counters or profiler traces: period, Up phases and confidence.
 
-Series of byte counters are for `series`, profiler traces for `timelines`; `sources` tells which a file is.
+`series` profiles byte counters, `timelines` profiler traces; `sources` recognises which of them a file is.
 """
 
 from hocket.profiling.job import JobProfile, UpPhase, dump_jobs

@@ -1,6 +1,6 @@
-"""Byte counters of a NIC as a clean series: one clock, bytes, wraps undone, cached readings merged.
+"""Byte counters of a NIC as a clean series: one clock, in bytes, wraps undone, cached readings merged.
 
-Knows the counters' names, units and traps; what the traffic means is left to the rest of the package.
+This module knows the counters' names, units and pitfalls; the rest of the package interprets the traffic.
 """
 
 from __future__ import annotations
@@ -31,35 +31,39 @@ COUNTER_UNITS: Mapping[str, Unit] = {
     "node_network_transmit_bytes_total": "bytes",
     "node_network_receive_bytes_total": "bytes",
 }
-"""Counters known by name, and what one count is: `words4` is 4 octets, as InfiniBand's PortXmitData counts
-(Linux `Documentation/ABI/stable/sysfs-class-infiniband`). Earlier names win when a file has several."""
+"""Counters known by name, and the unit of each: `words4` are words of 4 octets, as InfiniBand's PortXmitData
+counts (Linux `Documentation/ABI/stable/sysfs-class-infiniband`). Of several in a file, the first listed here
+is used: sent before received."""
 
 BYTES_PER_COUNT: Mapping[Unit, int] = {"bytes": 1, "words4": 4}
 
 TIME_COLUMNS: Mapping[str, float] = {"time_s": 1.0, "time_ms": 1e-3, "time_us": 1e-6, "time_ns": 1e-9}
-"""Time columns that say their unit, in seconds."""
+"""Seconds per unit of the time columns whose name gives the unit."""
 
 MAX_FILE_BYTES = 512_000_000
-"""The largest series that is read: about two days of readings every 10 ms."""
+"""The largest file of readings: about two days at one every 10 ms."""
 
 EPOCH_UNITS = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))
-"""From which size a `timestamp` is taken for nanoseconds, microseconds or milliseconds since 1970."""
+"""Pairs of a threshold and seconds per unit: a `timestamp` this large counts nanoseconds, microseconds or
+milliseconds since 1970."""
 
-# No column of a file can have this name: names are stripped of spaces.
+# The leading space keeps it apart from any column of a file, whose names are stripped.
 LINE = " line"
 
 INTERFACE_COLUMNS = ("interface", "device", "dev", "port")
 
-# A reading later than this many typical intervals after the one before says nothing about what lay between.
+# Beyond this many typical intervals between two readings, the traffic between them is unknown.
 GAP_INTERVALS = 4.0
-# mlx5's `lifespan` is 10 ms by default. A longer one has to be given, since a series with one short burst per
+# mlx5's `lifespan` is 10 ms by default. A much longer one has to be given: a series with one short burst per
 # iteration looks just like a counter that is refreshed once per iteration.
 LONGEST_GUESSED_LIFESPAN_S = 0.05
-# The lifespan shows in so many readings, or not at all; with a wrong one, many rates are double.
+# Readings used to estimate the lifespan: if it does not show in these, it does not show at all.
 MOST_GUESSED_FROM = 100_000
+# A wrong lifespan doubles many rates: lifespans whose busy rates are within this factor are equally good.
 SAME_BUSY_RATE = 1.3
 MINIMUM_READINGS = 12
-# As many as two days of readings every 10 ms have.
+# The search works on a grid that covers gaps too, so its length is limited: two days hold about 17 million
+# readings 10 ms apart.
 MOST_INTERVALS = 20_000_000
 
 
@@ -67,9 +71,9 @@ MOST_INTERVALS = 20_000_000
 class CounterSeries:
     """Readings of one byte counter.
 
-    `time_s` (n) starts at 0 and increases; `total_bytes` (n) starts at 0 and never decreases; `known` (n - 1)
-    says of the interval after each reading but the last whether its bytes are known: they are not across a
-    gap or a reset of the counter.
+    `time_s` (n) starts at 0 and increases; `total_bytes` (n) starts at 0 and never decreases. `known` (n - 1)
+    tells for each interval between two readings whether its bytes are known: they are not across a gap or a
+    reset of the counter.
     """
 
     source: str
@@ -93,7 +97,7 @@ def read_counters(
     lifespan_s: float | None = None,
     interface: str | None = None,
 ) -> CounterSeries:
-    """The counter `column` of a CSV file or frame; see `hocket.profiling.profile_counters` for the arguments.
+    """Reads a counter of a CSV file or frame; see `hocket.profiling.profile_counters` for the arguments.
 
     Raises:
         InputError: The file or a value in it cannot be used; the message names file, column, line and limit.
@@ -123,20 +127,20 @@ def counters_of(
     lifespan_s: float | None = None,
     interface: str | None = None,
 ) -> CounterSeries:
-    """The counter `column` of a frame, which messages call `name`; otherwise as `read_counters`."""
+    """Reads the counter `column` of a frame that messages call `name`; otherwise like `read_counters`."""
     if column is not None and column not in frame.columns:
-        raise InputError(f"{name}: no column {column!r}; it has {listed(real_columns(frame))}")
-    # Lines as an editor counts them: the header is line 1.
+        raise InputError(f"{name}: no column {column!r}; the columns are {listed(real_columns(frame))}")
+    # Messages count lines as an editor does: the header is line 1, the first reading line 2.
     frame = frame.with_row_index(LINE, offset=2)
     if interface is not None:
         frame = rows_of_interface(frame, interface, name)
     column = column if column is not None else counter_column(frame, name)
     unit = unit if unit is not None else COUNTER_UNITS.get(column, "bytes")
     if unit not in BYTES_PER_COUNT:
-        raise InputError(f"{name}: unit {unit!r} of column {column!r}: it must be 'bytes' or 'words4'")
+        raise InputError(f"{name}: column {column!r}: unit {unit!r} must be 'bytes' or 'words4'")
     if lifespan_s is not None and not 0 <= lifespan_s <= 10:
-        # mlx5 takes 0 to 10,000 ms.
-        raise InputError(f"{name}: a counter lifespan of {lifespan_s} s; it must be 0 to 10 s")
+        # The range of mlx5's `lifespan`: 0 to 10,000 ms.
+        raise InputError(f"{name}: lifespan_s is {lifespan_s}; it must be from 0 to 10")
     if frame.height < MINIMUM_READINGS:
         raise InputError(f"{name}: {frame.height} readings; a profile needs at least {MINIMUM_READINGS}")
     time_s = read_time(frame, name)
@@ -147,9 +151,9 @@ def counters_of(
 
 
 def read_csv(path: Path) -> pl.DataFrame:
-    """All columns as text, so that 64-bit counters keep every digit."""
+    """Reads all columns as text, so that 64-bit counters keep every digit."""
     try:
-        # Read here: given a path, polars would expand a folder or a `*` in it.
+        # Opened here because polars, given a path, would expand a folder or a `*` in it.
         with path.open("rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
         if len(content) > MAX_FILE_BYTES:
@@ -167,37 +171,39 @@ def read_csv(path: Path) -> pl.DataFrame:
 
 
 def rows_of_interface(frame: pl.DataFrame, interface: str, name: str) -> pl.DataFrame:
-    """The readings of one interface of a file that holds several."""
+    """The rows of one interface in a file with readings of several."""
     columns = [column for column in INTERFACE_COLUMNS if column in frame.columns]
     if not columns:
         raise InputError(
-            f"{name}: no column tells interfaces apart; one of {listed(INTERFACE_COLUMNS)} would"
+            f"{name}: no column to choose interface {interface!r} by; it would be one of "
+            f"{listed(INTERFACE_COLUMNS)}"
         )
     for column in columns:
         rows = frame.filter(pl.col(column).cast(pl.String) == interface)
         if rows.height > 0:
             return rows
     found = sorted({str(value) for column in columns for value in frame[column].unique()})
-    raise InputError(f"{name}: no reading of interface {interface!r}; it has {listed(found)}")
+    raise InputError(f"{name}: no reading of interface {interface!r}; the interfaces are {listed(found)}")
 
 
 def counter_column(frame: pl.DataFrame, name: str) -> str:
-    """The first counter that is known by name."""
+    """The first column that `COUNTER_UNITS` knows."""
     for column in COUNTER_UNITS:
         if column in frame.columns:
             return column
     raise InputError(
-        f"{name}: no counter column; it has {listed(real_columns(frame))}, known are {listed(COUNTER_UNITS)}"
+        f"{name}: no known counter; the columns are {listed(real_columns(frame))}, known counters are "
+        f"{listed(COUNTER_UNITS)}; choose another with `column`"
     )
 
 
 def real_columns(frame: pl.DataFrame) -> list[str]:
-    """The columns that the input has."""
+    """The columns of the input, without that of line numbers."""
     return [column for column in frame.columns if column != LINE]
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names for a message, the first dozen of them."""
+    """The first dozen names, quoted for a message; "none" if there are none."""
     quoted = [shown(name) for name in names]
     if len(quoted) > 12:
         quoted[12:] = ["…"]
@@ -205,12 +211,12 @@ def listed(names: Iterable[str]) -> str:
 
 
 def read_time(frame: pl.DataFrame, name: str) -> FloatArray:
-    """Seconds since the first reading, checked to increase."""
+    """The times of the readings in seconds since the first, checked to increase."""
     column = next((column for column in (*TIME_COLUMNS, "timestamp") if column in frame.columns), None)
     if column is None:
         raise InputError(
-            f"{name}: no time column; it has {listed(real_columns(frame))}, "
-            f"known are {listed((*TIME_COLUMNS, 'timestamp'))}"
+            f"{name}: no time column; the columns are {listed(real_columns(frame))}, time columns are "
+            f"{listed((*TIME_COLUMNS, 'timestamp'))}"
         )
     values = frame[column]
     if column == "timestamp" and (values.dtype.is_temporal() or is_text_date(values)):
@@ -230,14 +236,14 @@ def read_time(frame: pl.DataFrame, name: str) -> FloatArray:
             + (
                 ""
                 if float(steps[row - 1]) < 0
-                else " (one interface per profile: choose it with `interface`)"
+                else " (if the file has several interfaces, choose one with `interface`)"
             )
         )
     return time_s
 
 
 def epoch_unit(value: float) -> float:
-    """Seconds per unit of a `timestamp` without a unit, from its size."""
+    """Seconds per unit of a numeric `timestamp`, judged by its size."""
     return next((unit for threshold, unit in EPOCH_UNITS if value >= threshold), 1.0)
 
 
@@ -247,12 +253,14 @@ def is_text_date(values: pl.Series) -> bool:
 
 
 def seconds_of_dates(values: pl.Series, lines: pl.Series, name: str) -> FloatArray:
-    """Seconds since the first of a column of dates."""
+    """The dates of a column as seconds since the first."""
     if values.dtype == pl.String:
         try:
             values = values.str.strip_chars().str.to_datetime(time_unit="ns", strict=True, time_zone="UTC")
         except pl.exceptions.PolarsError:
-            raise InputError(f"{name}: column 'timestamp' is not all dates such as '{values[0]}'") from None
+            raise InputError(
+                f"{name}: column 'timestamp': not every value is a date such as '{values[0]}'"
+            ) from None
     elapsed = values.cast(pl.Datetime("ns")).cast(pl.Int64)
     refuse_missing(elapsed.is_null(), values, lines, name)
     elapsed_ns: FloatArray = (elapsed - elapsed[0]).to_numpy().astype(np.float64)
@@ -280,7 +288,7 @@ def read_numbers(values: pl.Series, lines: pl.Series, name: str) -> pl.Series:
 
 
 def refuse_missing(bad: pl.Series, values: pl.Series, lines: pl.Series, name: str) -> None:
-    """Raise for the first value marked in `bad`."""
+    """Raises `InputError` for the first value marked in `bad`."""
     if bad.any():
         row = int(bad.arg_max() or 0)
         raise InputError(
@@ -289,31 +297,31 @@ def refuse_missing(bad: pl.Series, values: pl.Series, lines: pl.Series, name: st
 
 
 def read_counts(frame: pl.DataFrame, column: str, name: str) -> NDArray[np.uint64]:
-    """The counter's readings, checked not to be negative."""
+    """The counter's readings, checked to be from 0 to 2^64."""
     numbers = read_numbers(frame[column], frame[LINE], name)
     where = f"{name}: column {column!r}"
     low = float(numbers.min())  # type: ignore[arg-type]  # numbers, as just checked
     if low < 0:
         row = int(numbers.arg_min() or 0)
-        raise InputError(f"{where}, line {frame[LINE][row]}: {low:g}; a counter is not below 0")
+        raise InputError(f"{where}, line {frame[LINE][row]}: {low:g}; a counter is never negative")
     if float(numbers.max()) >= 2.0**64:  # type: ignore[arg-type]  # numbers, as just checked
         row = int(numbers.arg_max() or 0)
-        raise InputError(f"{where}, line {frame[LINE][row]}: {numbers[row]:g}; a counter has 64 bits")
+        raise InputError(f"{where}, line {frame[LINE][row]}: {numbers[row]:g}; a counter has at most 64 bits")
     return numbers.to_numpy().astype(np.uint64)
 
 
 def count_steps(
     lines: pl.Series, counts: NDArray[np.uint64], wrap_bits: Literal[32, 64] | None, where: str
 ) -> tuple[FloatArray, BoolArray]:
-    """Increase of the counter in each interval, and where it was reset instead (there the increase is 0).
+    """Increase of the counter in each interval, and whether it was reset there (the increase is then 0).
 
-    A decrease is a wrap if `wrap_bits` says that the counter has so many bits. Without it, a decrease is a
-    wrap of 32 bits if that makes the step no larger than the largest other one, and else a reset.
+    A decrease is a wrap at `wrap_bits`. Without these, it is a wrap at 32 bits if the increase is then at
+    most the largest of the others, and otherwise a reset.
     """
     if wrap_bits == 32 and int(counts.max()) >= 2**32:
         row = int(np.argmax(counts >= 2**32))
         raise InputError(f"{where}, line {lines[row]}: {counts[row]} does not fit in a counter of 32 bits")
-    # Unsigned subtraction is modulo 2^64, so a 64-bit wrap needs nothing more.
+    # Unsigned subtraction is modulo 2^64, so a wrap at 64 bits needs no correction.
     steps = np.diff(counts)
     fell = counts[1:] < counts[:-1]
     if wrap_bits == 32:
@@ -342,7 +350,7 @@ def clean(
     reset: BoolArray,
     lifespan_s: float | None,
 ) -> CounterSeries:
-    """Merge cached readings, then mark what is unknown."""
+    """Merges cached readings, then marks the intervals whose bytes are unknown."""
     if lifespan_s is None:
         lifespan_s = guess_lifespan(time_s, step_bytes, reset)
     kept = fresh_readings(time_s, step_bytes, reset, lifespan_s)
@@ -352,26 +360,26 @@ def clean(
     intervals_s = np.diff(time_s)
     if kept.size < MINIMUM_READINGS:
         raise InputError(
-            f"{name}: column {column!r}: {kept.size} fresh readings once those cached for "
-            f"{lifespan_s * 1e3:g} ms are merged; a profile needs at least {MINIMUM_READINGS}"
+            f"{name}: column {column!r}: {kept.size} readings are left after merging those cached for "
+            f"{lifespan_s * 1e3:g} ms; a profile needs at least {MINIMUM_READINGS}"
         )
     interval_s = float(np.median(intervals_s))
     if time_s[-1] > MOST_INTERVALS * interval_s:
         raise InputError(
-            f"{name}: column {column!r}: readings {interval_s:.3g} s apart with gaps, "
-            f"over {time_s[-1]:.3g} s; at most {MOST_INTERVALS:,} times as long is followed"
+            f"{name}: column {column!r}: readings {interval_s:.3g} s apart span {time_s[-1]:.3g} s with "
+            f"their gaps; the limit is {MOST_INTERVALS:,} times the interval"
         )
     known = (np.diff(resets) == 0) & (intervals_s <= GAP_INTERVALS * interval_s)
     return CounterSeries(name, column, time_s, total_bytes, known)
 
 
 def guess_lifespan(time_s: FloatArray, step_bytes: FloatArray, reset: BoolArray) -> float:
-    """How long the counter keeps a value before it reads the hardware again, 0 if no caching is visible.
+    """Estimates how long (s) the counter keeps a value until it reads the hardware again; 0 without a cache.
 
-    While a port is busy, a fresh reading differs from the last one, so the shortest times between changes
-    are one lifespan apart, give or take a reading: a value is refreshed just before or just after it is
-    read. What a cached reading does not show the next one does, as a rate that the port never had. So of
-    these lifespans it is the shortest that shows no such rates.
+    While a port is busy, every fresh reading differs from the one before, so the shortest times between
+    changes are one lifespan, give or take one reading: a value may be refreshed just before or just after it
+    is read. Bytes that a cached reading hides appear in the next one, as a rate that the port never had. The
+    estimate is therefore the shortest of these lifespans that yields no such rates.
     """
     step_bytes, reset = step_bytes[:MOST_GUESSED_FROM], reset[:MOST_GUESSED_FROM]
     time_s = time_s[: step_bytes.size + 1]
@@ -392,7 +400,7 @@ def guess_lifespan(time_s: FloatArray, step_bytes: FloatArray, reset: BoolArray)
 
 
 def busy_rate(time_s: FloatArray, step_bytes: FloatArray, reset: BoolArray, lifespan_s: float) -> float:
-    """The rate (bytes/s) that one in ten of the busy intervals between fresh readings exceeds."""
+    """The rate (bytes/s) that a tenth of the busy intervals between fresh readings exceed."""
     kept = fresh_readings(time_s, step_bytes, reset, lifespan_s)
     total_bytes = np.concatenate([[0.0], np.cumsum(step_bytes)])[kept]
     rates = np.diff(total_bytes) / np.diff(time_s[kept])
@@ -404,8 +412,9 @@ def fresh_readings(
 ) -> NDArray[np.intp]:
     """Indices of the readings that are not a cached repeat of the one before.
 
-    A repeated value within the lifespan of the last fresh one is the cache; after it, the port was idle. But
-    a repeat with a fresh value less than a lifespan after it was cached too, whatever came before.
+    A value repeated within the lifespan of the last fresh one comes from the cache; after the lifespan, it
+    means that the port was idle. A repeat followed by a fresh value less than a lifespan later was cached in
+    any case.
     """
     repeated = (step_bytes == 0) & ~reset
     if lifespan_s <= 0 or not repeated.any():

@@ -1,6 +1,6 @@
-"""Many iterations on top of each other: one iteration, finer than the readings.
+"""Epoch folding: many iterations combined into one, with a resolution finer than the readings.
 
-A reading tells exactly how many bytes passed between two phases of the iteration, so the fold is the
+Two readings tell exactly how many bytes passed between two phases of the iteration. The fold is therefore the
 least-squares solution for the bytes in each bin of the iteration, not an average of blurred rates.
 """
 
@@ -15,18 +15,18 @@ from hocket.profiling.counters import FloatArray
 
 FEWEST_BINS = 16
 MOST_BINS = 240
-# Enough to tell whether iterations resemble each other, and solved many times as fast.
+# Enough bins to see whether iterations resemble each other, and many times as fast to solve.
 COMPARISON_BINS = 96
 BINS_PER_READING = 4
-# Weight of neighbouring bins being alike, against the mean weight of the readings: it decides only where
-# the readings say nothing, such as between phases that are never sampled.
+# Weight of the preference for equal neighbouring bins, relative to the mean weight of the readings. It is
+# small, so that it decides only where readings do not, such as between phases that are never sampled.
 SMOOTHNESS = 0.02
 GOLDEN_RATIO = (1 + 5**0.5) / 2
 
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """One iteration in n equal bins: `bin_bytes` (n), and the normal equations that it solves.
+    """One iteration in n equal bins: `bin_bytes` (n) and the normal equations that they solve.
 
     The squared error of any other `bin_bytes` x against the readings is
     `square - 2 * x @ moment + x @ normal @ x`; `total` is the squared error of an even rate.
@@ -50,7 +50,7 @@ class Fold:
 
 
 def bin_count(readings_per_period: float, readings: int, most: int) -> int:
-    """Bins of an iteration: finer than the readings, and fewer than a sixth of them."""
+    """Number of bins: finer than the readings, and at most a sixth of their number."""
     wanted = int(BINS_PER_READING * readings_per_period)
     return int(np.clip(min(wanted, readings // 6), FEWEST_BINS, most))
 
@@ -62,7 +62,7 @@ def fold_increments(
     readings_per_period: float,
     most_bins: int = MOST_BINS,
 ) -> Fold:
-    """Fold readings that saw `step_bytes` (n) pass from the phases `before` to `after` (n, in iterations)."""
+    """Folds intervals (n) with their `step_bytes` and the phases `before` and `after` each, in iterations."""
     bins = bin_count(readings_per_period, before.size, most_bins)
     normal, moment = normal_equations(before, after, step_bytes, bins)
     same = np.eye(bins)
@@ -80,8 +80,8 @@ def normal_equations(
 ) -> tuple[FloatArray, FloatArray]:
     """Normal matrix (bins, bins) and right-hand side (bins) for the bytes of each bin.
 
-    A reading's bytes are the difference of a piecewise linear total between two phases, so each has at
-    most five weights on the totals at the bins' borders; the last one is that of whole iterations.
+    The bytes of an interval are the difference of a piecewise linear total at two phases. Each interval thus
+    has at most five weights on the totals at the bins' borders, the last of which counts whole iterations.
     """
     places, weights = [], []
     for phase, sign in ((after, 1.0), (before, -1.0)):
@@ -98,13 +98,13 @@ def normal_equations(
         right += np.bincount(place, weight * step_bytes, size)
         for other, other_weight in zip(places, weights, strict=True):
             totals += np.bincount(place * size + other, weight * other_weight, size * size)
-    # From totals at the borders to bytes in the bins: a bin adds to every total after it.
+    # From totals at the borders to bytes in the bins: a bin contributes to every total after it.
     later = np.cumsum(totals.reshape(size, size)[:0:-1, :0:-1], axis=0).cumsum(axis=1)[::-1, ::-1]
     return later, np.cumsum(right[:0:-1])[::-1]
 
 
 def predict(fold: Fold, before: FloatArray, after: FloatArray) -> FloatArray:
-    """Bytes between the phases `before` and `after`, as the fold has them."""
+    """Bytes that the fold predicts between the phases `before` and `after` (n)."""
     bins = fold.bin_bytes.size
     total = np.concatenate([[0.0], np.cumsum(fold.bin_bytes)])
     borders = np.arange(bins + 1) / bins
@@ -120,16 +120,15 @@ def predict(fold: Fold, before: FloatArray, after: FloatArray) -> FloatArray:
 def explained_by_halves(
     increments: tuple[FloatArray, FloatArray, FloatArray, FloatArray], readings_per_period: float
 ) -> float:
-    """Share of the variance that either half of the iterations explains of the other half.
+    """Share of the variance of one half of the iterations that a fold of the other half explains.
 
-    `increments` are, of n intervals between readings, the phases before and after (in iterations), bytes
-    and seconds.
-    Iterations that have nothing in common explain less than an even rate does: the share is then below 0.
-    It is 0 without enough readings in both halves.
+    `increments` are, for n intervals between readings, the phases before and after (in iterations), the bytes
+    and the seconds. Iterations that have nothing in common explain less than an even rate would: the share is
+    then negative. It is 0 if a half has too few readings.
     """
     before, after, step_bytes, step_s = increments
-    # Multiples of the golden ratio never fall into step with the readings. With every second iteration
-    # instead, 25.5 readings per iteration would put all readings of one half between those of the other.
+    # Multiples of the golden ratio never fall into step with the readings. Taking every second iteration
+    # would: at 25.5 readings per iteration, all readings of one half would lie between those of the other.
     one = before.astype(np.int64) * GOLDEN_RATIO % 1.0 >= 0.5
     if min(int(one.sum()), int((~one).sum())) < FEWEST_BINS // 2:
         return 0.0

@@ -1,4 +1,4 @@
-"""What a profile is, and how it is written as a job that `hocket compat` reads."""
+"""The profile of a job, and its form as a job of a plan that `hocket compat` reads."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from hocket.profiling.counters import FloatArray
 from hocket.units import format_duration, format_rate, parse_rate
 
 _PS_PER_US = 10**6
-# Six digits say more than a counter can; further ones would only look exact.
+# A counter is less accurate than six digits; more of them would only look exact.
 _RATE_DIGITS = 6
 
 
 @dataclass(frozen=True)
 class UpPhase:
-    """From `start_s` after the start of the iteration, traffic at `rate_bps` for `duration_s`."""
+    """Traffic at `rate_bps` for `duration_s`, from `start_s` after the start of the iteration."""
 
     start_s: float
     duration_s: float
@@ -33,10 +33,10 @@ class UpPhase:
 
 @dataclass(frozen=True)
 class CollectiveUse:
-    """What an iteration asks for of one kind of communication.
+    """The operations of one kind in an iteration.
 
-    `count` operations, which move `message_bytes` together as nccl-tests counts them (nan where the profiler
-    trace does not say) and last `time_s` one after the other.
+    These are `count` operations with `message_bytes` in total, as nccl-tests counts them (nan if the profiler
+    trace does not give every size). `time_s` is the sum of their durations.
     """
 
     kind: str
@@ -47,8 +47,8 @@ class CollectiveUse:
 
 @dataclass(frozen=True, eq=False)
 class CounterEvidence:
-    """What a counter showed: the readings as `time_s` (n + 1) and `rate_bps` (n), and all iterations on top
-    of each other, `fold_s` (b, middles of bins) and `fold_rate_bps` (b).
+    """The evidence from a counter: the readings as `time_s` (n + 1) and `rate_bps` (n), and the fold of all
+    iterations as `fold_s` (b, middles of bins) and `fold_rate_bps` (b).
     """
 
     time_s: FloatArray
@@ -59,8 +59,8 @@ class CounterEvidence:
 
 @dataclass(frozen=True, eq=False)
 class TimelineEvidence:
-    """What a profiler trace showed, in seconds: communication (n, 2) and computation (m, 2) as merged
-    intervals, the annotated steps (k), and the operations of an iteration at their mean places in it (o, 2).
+    """The evidence from a profiler trace, in seconds: communication (n, 2) and computation (m, 2) as merged
+    intervals, starts of annotated steps (k), and the operations of an iteration at their usual times (o, 2).
     """
 
     communication_s: FloatArray
@@ -71,20 +71,19 @@ class TimelineEvidence:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class JobProfile(Displayed):
-    """One iteration of a job as its traffic or a profiler trace of it shows it, and the evidence for it.
+    """One iteration of a job, as found in its traffic or its profiler trace, and the evidence for it.
 
-    The iteration starts with the Up phase after the longest Down phase, so no phase goes past its end.
-    `confidence`, in [0, 1], is the product of everything that speaks against the profile: see "Profiles from
-    counters" and "Profiles from profiler traces" in docs/model.md. Below 0.5 the profile is a guess. `notes`
-    are sentences on what it rests on.
+    The iteration starts with the Up phase after the longest Down phase, so no phase extends past its end.
+    `confidence`, in [0, 1], is the product of the factors in "Profiles from counters" and "Profiles from
+    profiler traces" of docs/model.md. Below 0.5 the profile is a guess. `notes` are sentences on the grounds
+    for the profile and the doubts about it.
 
     `iteration_start_s` (`iterations_seen`) are the starts of the iterations on the clock of `evidence`, and
-    `jitter_s` the standard deviation of their lengths. Rates and bytes are nan where a profiler trace does
-    not say how large messages are.
+    `jitter_s` is the standard deviation of their lengths. Rates and bytes are nan if a profiler trace does
+    not give the size of every message.
 
-    What only a profiler trace shows, per iteration: `collectives`; `compute_s`, in which something was
-    computed; `communication_s`, in which something was communicated; `exposed_s`, in which that happened
-    while nothing was computed. None where it is not known.
+    Only a profiler trace shows these, per iteration: `collectives`, time spent computing (`compute_s`) and
+    communicating (`communication_s`), and exposed communication (`exposed_s`). None if unknown.
     """
 
     name: str
@@ -111,15 +110,15 @@ class JobProfile(Displayed):
         """The job as an entry of `[[jobs]]`: times rounded to microseconds, rates to six digits.
 
         Raises:
-            InputError: The job sends nothing, or the profiler trace does not say how large messages are
-                and no rate was given for them.
+            InputError: The job sends nothing, or the profiler trace lacks sizes of messages and no rate was
+                given for them.
         """
         if not self.phases:
             raise InputError(f"{self.name}: the job sends nothing over the network: it has no Up phase")
         if any(math.isnan(phase.rate_bps) for phase in self.phases):
             raise InputError(
-                f"{self.name}: the profiler trace does not say the size of every message; "
-                "give the rate at which the job sends (rate, --rate) to write it as a job"
+                f"{self.name}: the profiler trace does not give the size of every message; to write the job, "
+                "give the rate at which it sends (rate, --rate)"
             )
         period_us = round(self.period_s * 1e6)
         up = []
@@ -137,11 +136,11 @@ class JobProfile(Displayed):
         return {"name": self.name, "period": duration_text(period_us), "up": up}
 
     def dump(self, path: str | Path, link_capacity: str | None = None) -> None:
-        """Write the job to `path`: `dump_jobs` of it alone."""
+        """Writes the job to `path`, like `dump_jobs` with this job alone."""
         dump_jobs([self], path, link_capacity)
 
     def check_capacity(self, path: Path, link_capacity: str) -> None:
-        """Raises `InputError` if a phase's rate is above `link_capacity`; `path` names the file in it."""
+        """Raises `InputError`, naming the file `path`, if a phase's rate is above `link_capacity`."""
         try:
             capacity_bps = parse_rate(link_capacity)
         except InputError as error:
@@ -155,19 +154,20 @@ class JobProfile(Displayed):
 
 
 def dump_jobs(jobs: Sequence[JobProfile], path: str | Path, link_capacity: str | None = None) -> None:
-    """Write `jobs` to `path`, as TOML or JSON by its suffix.
+    """Writes `jobs` to `path`, as TOML or JSON according to its suffix.
 
-    With `link_capacity`, such as "50 Gbps", the file is a plan of jobs that share that link, complete for
-    `hocket compat`; without, it holds jobs to add to a file that has a `[link]`.
+    With `link_capacity`, such as "50 Gbps", the file is a complete plan for `hocket compat`, whose jobs share
+    that link; without it, the file contains jobs to add to a plan with a `[link]`.
 
     Raises:
-        InputError: The suffix is neither `.toml` nor `.json`, two jobs have one name, the capacity is no rate
-            or below a phase's rate, or the file cannot be written.
+        InputError: The suffix is neither `.toml` nor `.json`, two jobs have the same name, the capacity is
+        not
+            a rate or is below the rate of a phase, or the file cannot be written.
     """
     path = check_jobs_file(path)
     twice = [name for name, count in Counter(job.name for job in jobs).items() if count > 1]
     if twice:
-        raise InputError(f"{path}: {twice[0]!r} is the name of two jobs; names are unique")
+        raise InputError(f"{path}: two jobs are named {twice[0]!r}; names must be unique")
     document: dict[str, Any] = {"jobs": [job.to_job() for job in jobs]}
     if link_capacity is not None:
         for job in jobs:
@@ -182,16 +182,16 @@ def dump_jobs(jobs: Sequence[JobProfile], path: str | Path, link_capacity: str |
 
 
 def check_jobs_file(path: str | Path) -> Path:
-    """`path`, if jobs can be written in the format of its suffix: to ask before the work is done.
+    """Returns `path` if its suffix is a format of jobs, so that a mistake is found before the work is done.
 
-    Raises `InputError` if not.
+    Raises `InputError` for any other suffix.
     """
     path = Path(path)
     if path.suffix not in (".toml", ".json"):
-        raise InputError(f"{path}: suffix {path.suffix!r}; a job is written as .toml or .json")
+        raise InputError(f"{path}: suffix {path.suffix!r}; jobs are written as .toml or .json")
     return path
 
 
 def duration_text(duration_us: int) -> str:
-    """Microseconds as milliseconds or seconds with a unit."""
+    """A duration in microseconds as text with a unit."""
     return format_duration(duration_us * _PS_PER_US) if duration_us > 0 else "0 ms"

@@ -1,8 +1,8 @@
-"""Finding the iterations of a job in its traffic: how long they are, and when each one starts.
+"""Finds the iterations of a job in its traffic: how long they are, and when each one starts.
 
-The autocorrelation proposes periods, each is tracked through the series so that jitter does not add up
-from iteration to iteration, and the shortest one that predicts unseen iterations as well as the best is
-taken. Which Up phases an iteration has is left to `phases`.
+The autocorrelation proposes periods. Each is tracked through the series, so that jitter does not add up from
+iteration to iteration. The result is the shortest period that predicts unseen iterations as well as the best
+one does. `phases` then finds the Up phases of an iteration.
 """
 
 from __future__ import annotations
@@ -17,45 +17,46 @@ from hocket.errors import InputError
 from hocket.profiling.counters import BoolArray, CounterSeries, FloatArray
 from hocket.profiling.fold import Fold, explained_by_halves, fold_increments
 
-# Below four readings per period a beat between sampling and traffic looks like a period.
+# With fewer than four readings per period, a beat between sampling and traffic looks like a period.
 READINGS_PER_PERIOD = 4
 MINIMUM_PERIODS = 3
-# Two cells per reading keep the resolution that irregular readings have.
+# Irregular readings lie closer together in places: two cells per reading keep that resolution.
 CELLS_PER_READING = 2
-# The period is searched in this many readings from the middle of a long series, then tracked through all.
+# The period is searched for in this many readings from the middle of a long series, then tracked through all.
 SEARCH_READINGS = 12_000
-# How far an iteration's start may be from one period after the last, as a share of the period.
+# An iteration may start this share of the period earlier or later than one period after the last.
 JITTER = 0.2
-# An iteration that looks less like the template than this was not seen: a stall, or another job's traffic.
+# An iteration that matches the template less than this counts as unseen: a stall, or another job's traffic.
 LEAST_MATCH = 0.3
-# One that looks like this many templates at once has somebody else's burst on top.
+# A match above this contains a burst of another job on top of the iteration.
 ORDINARY_MATCH = 1.25
-# What is less known than this cannot be compared with the template.
+# An iteration of which a smaller share than this is known cannot be compared with the template.
 COMPLETE = 0.75
-# A match as far away as can be has to be better by this: noise alone is.
+# The farthest match must be better than one at the expected place by this: noise alone differs as much.
 DISTANT_HANDICAP = 0.1
-# Borders smoothed over so many iterations still follow a drift.
+# Borders smoothed over this many iterations still follow a drift.
 SMOOTHED_BORDERS = 9
-# Borders that move more freely have to explain this much more of the variance: they also follow noise.
+# Borders that move more freely also follow noise, so they must explain this much more of the variance.
 STIFFNESS = 0.003
-# Two periods predict equally well if what they leave unexplained differs by less than these.
+# Periods whose unexplained share is at most this factor plus this share above the least predict equally well.
 EQUAL_RATIO = 1.15
 EQUAL_SHARE = 0.003
 LEAST_CORRELATION = 0.1
-# The period may be any autocorrelation peak of this share of the highest, or one of these fractions of it.
+# The period may be any autocorrelation peak above this share of the highest, or one of these fractions of it.
 HIGH_PEAK = 0.6
 FRACTIONS = (2, 3, 4)
-# What is found may be so many iterations at once. Periods this close are the same.
+# What is found may be a group of this many iterations.
 PARTS = (5, 4, 3, 2)
-# Iterations predict each other at least as well as groups of them do, by chance a little less.
+# Iterations predict each other at least as well as groups of them do. This factor allows for chance.
 LIKE_PARTS = 1.05
+# Periods that differ by less than this share are the same.
 SAME_PERIOD = 0.02
-# Following and folding are repeated until the period settles to this share of itself.
+# Following and folding are repeated until the period changes by less than this share.
 SETTLED = 1e-4
 MOST_ROUNDS = 3
-# How well iterations explain each other is clear from so many readings.
+# This many readings show well enough how iterations explain each other.
 COMPARED_READINGS = 100_000
-# A template is folded from few periods, since jitter adds up, in one of so many places along the series.
+# A template is folded from few periods, since jitter adds up, at the best of this many places of the series.
 TEMPLATE_PERIODS = 8
 TEMPLATE_PLACES = 40
 
@@ -64,7 +65,8 @@ TEMPLATE_PLACES = 40
 class Grid:
     """The traffic on a uniform grid of `cell_s`.
 
-    `rate` (n) is in bytes/s, less its mean, and 0 where unknown; `known` (n) is the known share of each cell.
+    `rate` (n) is in bytes/s, minus its mean, and 0 where unknown. `known` (n) is the known share of each
+    cell.
     """
 
     cell_s: float
@@ -74,10 +76,10 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class Borders:
-    """Where iterations begin, in cells: `at` (n + 1).
+    """Where iterations begin: `at` (n + 1), in cells.
 
-    Of each iteration (n), whether it was `seen`, and whether it is `linked`: seen, followed by a seen one
-    and hence of known length. `lost` if a hole in the series hides how many iterations it holds.
+    An iteration is `seen` (n) if it looks like the others, and `linked` (n) if the next one is seen too, so
+    that its length is known. `lost` is True if a gap in the series contains an unknown number of iterations.
     """
 
     at: FloatArray
@@ -91,9 +93,9 @@ class Borders:
 
 
 class Step(NamedTuple):
-    """One step of the walk along the series, `at` a place in cells.
+    """One step of the walk along the series, to the place `at`, in cells.
 
-    `seen` if an iteration was seen there, `lost` if the place was lost in a hole.
+    `seen` tells whether an iteration was seen there, `lost` whether a gap made the place uncertain.
     """
 
     at: float
@@ -105,10 +107,11 @@ class Step(NamedTuple):
 class Iterations:
     """Iterations found in a series.
 
-    `start_s` (n + 1) are their borders, in seconds from the first reading; `seen` (n) says which of the n
-    iterations look like the others. `period_s` is the mean length of those, stalls left out, `spread_s` the
-    standard deviation of their lengths, and `halves_s` the mean lengths in either half of the series.
-    `explained` is the share of the variance of the rate that either half of them explains of the other.
+    `start_s` (n + 1) are their borders, in seconds from the first reading; `seen` (n) tells which of the n
+    iterations look like the others. `period_s` is the mean length of those, without stalls, `spread_s` the
+    standard deviation of their lengths, and `halves_s` the mean lengths in the two halves of the series.
+    `explained` is the share of the variance of the rate that one half of the iterations explains of the
+    other.
     """
 
     start_s: FloatArray
@@ -119,7 +122,7 @@ class Iterations:
     explained: float
 
     def phase(self, time_s: FloatArray) -> FloatArray:
-        """Iterations elapsed at `time_s` (n): 2.5 is in the middle of the third; also beyond the borders."""
+        """Iterations elapsed at `time_s` (n), also beyond the borders: 2.5 is the middle of the third one."""
         count = np.arange(self.start_s.size, dtype=np.float64)
         inside: FloatArray = np.interp(time_s, self.start_s, count)
         before: FloatArray = np.minimum(time_s - self.start_s[0], 0.0) / self.period_s
@@ -128,7 +131,7 @@ class Iterations:
 
 
 def find_iterations(series: CounterSeries) -> Iterations:
-    """The iterations of the job whose traffic `series` is.
+    """Finds the iterations of the job whose traffic `series` counts.
 
     Raises:
         InputError: The series is too short for three periods, its rate never changes, or nothing repeats.
@@ -139,16 +142,16 @@ def find_iterations(series: CounterSeries) -> Iterations:
     found = [candidate for candidate in candidates if candidate is not None]
     if not found:
         raise InputError(
-            f"{series.source}: column {series.column!r}: no period of the traffic could be followed"
+            f"{series.source}: column {series.column!r}: no period of the traffic recurs through the series"
         )
-    best = in_parts(search, shortest_of_the_best(found), found)
+    best = smallest_alike_parts(search, shortest_of_the_best(found), found)
     if search is series:
         return best
     return track(series, grid_of(series), best.period_s) or best
 
 
 def middle_of(series: CounterSeries, readings: int) -> CounterSeries:
-    """At most so many readings from the middle of the series."""
+    """At most this many readings from the middle of the series."""
     if series.time_s.size <= readings:
         return series
     first = (series.time_s.size - readings) // 2
@@ -159,7 +162,7 @@ def middle_of(series: CounterSeries, readings: int) -> CounterSeries:
 
 
 def grid_of(series: CounterSeries) -> Grid:
-    """The series on a uniform grid; what flows between two readings is spread evenly between them."""
+    """The series on a uniform grid; the bytes between two readings are spread evenly over the interval."""
     cell_s = series.interval_s / CELLS_PER_READING
     borders_s = np.arange(int(series.time_s[-1] / cell_s) + 1) * cell_s
     known_s = np.concatenate([[0.0], np.cumsum(np.diff(series.time_s) * series.known)])
@@ -186,7 +189,7 @@ def candidate_periods(series: CounterSeries, grid: Grid) -> list[float]:
         )
     mean_rate = float(series.total_bytes[-1] / series.time_s[-1])
     if float(np.std(grid.rate)) <= 1e-6 * mean_rate:
-        raise InputError(f"{where}: the rate is {mean_rate * 8e-9:g} Gbps throughout; nothing repeats in it")
+        raise InputError(f"{where}: the rate is constant, {mean_rate * 8e-9:g} Gbps; nothing repeats")
     correlation = autocorrelation(grid, longest + 2)
     peaks = peak_lags(correlation, shortest)
     if not peaks:
@@ -199,7 +202,9 @@ def candidate_periods(series: CounterSeries, grid: Grid) -> list[float]:
 
 
 def autocorrelation(grid: Grid, lags: int) -> FloatArray:
-    """Autocorrelation of the rate at lags 0 … `lags` − 1 cells, over the pairs of cells that are known."""
+    """Autocorrelation of the rate at lags 0 … `lags` − 1 cells, over the pairs of known cells."""
+    # Padding keeps the circular correlation of the FFT from wrapping around; powers of two are the fastest
+    # sizes.
     size = 1 << int(np.ceil(np.log2(grid.rate.size + lags)))
     power = np.abs(np.fft.rfft(grid.rate, size)) ** 2
     pairs = np.abs(np.fft.rfft(grid.known, size)) ** 2
@@ -211,7 +216,7 @@ def autocorrelation(grid: Grid, lags: int) -> FloatArray:
 def peak_lags(correlation: FloatArray, shortest: int) -> list[float]:
     """Local maxima of the autocorrelation, highest first, in fractional cells.
 
-    Peaks on the flank of lag 0 do not count: the correlation has to have fallen below each peak before.
+    Peaks on the flank of lag 0 do not count: the correlation must have dipped below a peak before it.
     """
     middle = correlation[1:-1]
     is_peak = (middle >= correlation[:-2]) & (middle > correlation[2:]) & (middle > LEAST_CORRELATION)
@@ -219,18 +224,19 @@ def peak_lags(correlation: FloatArray, shortest: int) -> list[float]:
     lowest_before = np.minimum.accumulate(correlation)[lags]
     rises = correlation[lags] - lowest_before > 0.5 * LEAST_CORRELATION
     lags = lags[(lags >= shortest) & rises]
+    # Stable, so that the order of equal peaks does not depend on the sorting algorithm.
     lags = lags[np.argsort(-correlation[lags], kind="stable")]
     return [lag + vertex(*correlation[lag - 1 : lag + 2].tolist()) for lag in lags.tolist()]
 
 
 def vertex(left: float, centre: float, right: float) -> float:
-    """Offset of the top of the parabola through three neighbouring values from the middle one, in cells."""
+    """Offset (cells) of the vertex of the parabola through three neighbouring values from the middle one."""
     curvature = left - 2 * centre + right
     return min(max(0.5 * (left - right) / curvature, -0.5), 0.5) if curvature < 0 else 0.0
 
 
 def with_fractions(peaks: list[float], correlation: FloatArray, shortest: int) -> Iterable[float]:
-    """The earliest of the high peaks, the highest ones, and their halves, thirds and quarters."""
+    """The earliest of the high peaks, then the highest ones, then their halves, thirds and quarters."""
     height = [float(correlation[round(lag)]) for lag in peaks]
     high = [lag for lag, value in zip(peaks, height, strict=True) if value >= HIGH_PEAK * height[0]]
     first = sorted(high)[:4]
@@ -241,7 +247,7 @@ def with_fractions(peaks: list[float], correlation: FloatArray, shortest: int) -
 
 
 def distinct(lags: Iterable[float], longest: int) -> list[float]:
-    """The lags without those within 2% of an earlier one or too long to be seen three times."""
+    """The lags, except those within 2% of an earlier one or too long to be seen three times."""
     kept: list[float] = []
     for lag in lags:
         if lag <= longest and all(abs(lag - other) > 0.02 * other for other in kept):
@@ -250,12 +256,12 @@ def distinct(lags: Iterable[float], longest: int) -> list[float]:
 
 
 def track(series: CounterSeries, grid: Grid, period_s: float) -> Iterations | None:
-    """Follow iterations of about `period_s` through the series; None if there are none to follow.
+    """Follows iterations of about `period_s` through the series; None if there are none.
 
-    Of three ways to place their borders, a strict period, borders smoothed over some iterations and each
-    border by itself, the stiffest is taken that predicts unseen iterations as well as the best.
+    The borders may have a strict period, be smoothed over some iterations, or stand each by itself. The
+    stiffest of these three that predicts unseen iterations as well as the best is used.
     """
-    borders = settled(grid, period_s / grid.cell_s)
+    borders = settled_borders(grid, period_s / grid.cell_s)
     if borders is None:
         return None
     choices = [
@@ -265,8 +271,8 @@ def track(series: CounterSeries, grid: Grid, period_s: float) -> Iterations | No
     return next(choice for choice in choices if choice.explained >= best - STIFFNESS)
 
 
-def settled(grid: Grid, length: float) -> Borders | None:
-    """Borders of iterations of about `length` cells, followed and folded in turn until that settles."""
+def settled_borders(grid: Grid, length: float) -> Borders | None:
+    """Borders of iterations of about `length` cells: followed and folded in turn until the length settles."""
     borders = follow(grid, first_template(grid, length), length)
     for _ in range(MOST_ROUNDS - 1):
         if borders is None:
@@ -279,7 +285,7 @@ def settled(grid: Grid, length: float) -> Borders | None:
 
 
 def first_template(grid: Grid, length: float) -> FloatArray:
-    """One iteration (mean rate per cell), folded from the few periods in which the fold is strongest."""
+    """A template of an iteration (mean rate per cell): the fold of the few periods where it is strongest."""
     span = int(TEMPLATE_PERIODS * length)
     starts = range(0, max(1, grid.rate.size - span), max(span, grid.rate.size // TEMPLATE_PLACES))
     ends = [min(start + span, grid.rate.size) + 1 for start in starts]
@@ -292,7 +298,7 @@ def first_template(grid: Grid, length: float) -> FloatArray:
 
 
 def fold_cells(grid: Grid, borders: FloatArray, length: float) -> FloatArray:
-    """Mean rate per cell of an iteration, over the iterations between `borders` (in cells)."""
+    """Mean rate per cell of an iteration, averaged over the iterations between `borders` (in cells)."""
     cells = np.arange(max(0, int(borders[0])), min(grid.rate.size, int(borders[-1])))
     phase = np.interp(cells + 0.5, borders, np.arange(borders.size)) % 1.0
     size = max(2, round(length))
@@ -303,10 +309,10 @@ def fold_cells(grid: Grid, borders: FloatArray, length: float) -> FloatArray:
 
 
 def anchored(template: FloatArray) -> FloatArray:
-    """The template turned to begin with its steepest rise: the start of the busiest phase.
+    """The template rotated to begin with its steepest rise: the start of the busiest phase.
 
-    Borders are then where traffic starts, which jitters with the computation before and not with the
-    length of the transfer after it.
+    Borders then lie where traffic starts. That place jitters only with the computation before it, not with
+    the length of the transfer after it.
     """
     width = max(1, template.size // 8)
     total = np.concatenate([[0.0], np.cumsum(np.tile(template, 3))])
@@ -316,7 +322,7 @@ def anchored(template: FloatArray) -> FloatArray:
 
 
 def follow(grid: Grid, template: FloatArray, length: float) -> Borders | None:
-    """Borders of iterations from the best match outwards, each at most `JITTER` from where it is expected.
+    """Borders of iterations, found from the best match outwards, each within `JITTER` of its expected place.
 
     None if fewer than `MINIMUM_PERIODS` iterations look like the template.
     """
@@ -326,7 +332,7 @@ def follow(grid: Grid, template: FloatArray, length: float) -> Borders | None:
     last = grid.rate.size - pattern.size
     if last <= 0:
         return None
-    # The best match among the ordinary ones: the highest of all may be somebody else's burst on top.
+    # Matches above the ordinary are left out: the highest of all may have another job's burst on top.
     anchor = int(np.argmax(np.where(match[: last + 1] <= ORDINARY_MATCH, match[: last + 1], -np.inf)))
     forward = walk(match, known, anchor, length, last, pattern.size)
     backward = walk(match, known, anchor, -length, last, pattern.size)
@@ -342,7 +348,7 @@ def follow(grid: Grid, template: FloatArray, length: float) -> Borders | None:
 
 
 def correlate(rate: FloatArray, pattern: FloatArray) -> FloatArray:
-    """Sum of products of the pattern with the rate, for each place of the pattern's start."""
+    """Cross-correlation of the rate (n) with the pattern, for each cell (n) where the pattern may start."""
     size = 1 << int(np.ceil(np.log2(rate.size + pattern.size)))
     spectrum = np.fft.rfft(rate, size) * np.conj(np.fft.rfft(pattern, size))
     products: FloatArray = np.fft.irfft(spectrum, size)[: rate.size]
@@ -352,10 +358,10 @@ def correlate(rate: FloatArray, pattern: FloatArray) -> FloatArray:
 def walk(
     match: FloatArray, known: FloatArray, anchor: int, length: float, last: int, size: int
 ) -> list[Step]:
-    """Steps of `length` cells (negative: backwards) from `anchor` up to the cell `last`.
+    """Steps of `length` cells (negative: backwards) from `anchor` through the cells 0 to `last`.
 
-    `match` is the likeness of what starts at each cell to a template of `size` cells, and `known` the count
-    of known cells before each. After a hole the next iteration may be anywhere within a period.
+    `match` tells how well the traffic from each cell on matches a template of `size` cells, and `known` is
+    the number of known cells before each. After a gap, the next iteration may start anywhere within a period.
     """
     steps: list[Step] = []
     expected, lost = float(anchor), False
@@ -380,36 +386,36 @@ def walk(
 
 
 def handicaps(reach: float) -> FloatArray:
-    """What a match has to be better by, from `reach` cells before the expected place to as many after it."""
+    """How much better a match must be, from `reach` cells before the expected place to `reach` after."""
     shape: FloatArray = np.linspace(-1.0, 1.0, 2 * round(reach) + 1) ** 2
     return DISTANT_HANDICAP * shape
 
 
 def mean_length(lengths: FloatArray) -> float:
-    """Mean of the lengths, without stalls: those more than six deviations (by the median) from the median."""
+    """Mean of the lengths without stalls, which lie more than six deviations from the median."""
     middle = float(np.median(lengths))
     ordinary = np.abs(lengths - middle) <= 6 * deviation(lengths) + 0.01 * middle
     return float(np.mean(lengths[ordinary]))
 
 
 def deviation(lengths: FloatArray) -> float:
-    """Standard deviation as the median distance from the median gives it, blind to a few stalls."""
-    # 1.4826 makes it the standard deviation for a normal distribution.
+    """Standard deviation, estimated from the median distance to the median: a few stalls do not matter."""
+    # For a normal distribution, the standard deviation is 1.4826 times that median distance.
     return 1.4826 * float(np.median(np.abs(lengths - np.median(lengths))))
 
 
 def smoothed(borders: Borders, width: int) -> tuple[FloatArray, float]:
-    """Borders averaged over `width` neighbours about a strict period, and that period, in cells.
+    """Borders smoothed over `width` neighbours relative to a strict period, and that period, in cells.
 
-    A width of 1 leaves them; one of all borders gives a strict period by linear regression, unless the
-    count of iterations was lost on the way.
+    A width of 1 leaves them unchanged. A width of all borders gives a strict period by linear regression,
+    unless a gap contains an unknown number of iterations.
     """
     count = np.arange(borders.at.size, dtype=np.float64)
     if width >= borders.at.size and not borders.lost:
         slope, offset = np.polyfit(count[:-1][borders.seen], borders.at[:-1][borders.seen], 1)
         return offset + slope * count, float(slope)
     length = mean_length(borders.lengths())
-    # The window shrinks towards the ends to stay centred, or a drift would bend them.
+    # The window shrinks towards the ends to stay centred: otherwise a drift would bend the ends.
     index = np.arange(borders.at.size)
     reach = np.minimum(np.minimum(index, index[::-1]), width // 2)
     total = np.concatenate([[0.0], np.cumsum(borders.at - length * count)])
@@ -418,7 +424,7 @@ def smoothed(borders: Borders, width: int) -> tuple[FloatArray, float]:
 
 
 def iterations_at(series: CounterSeries, cell_s: float, borders: Borders, width: int) -> Iterations:
-    """Iterations with borders smoothed over `width`, and how well they explain each other."""
+    """The iterations with borders smoothed over `width`, including how well they explain each other."""
     at, length = smoothed(borders, width)
     lengths_s = borders.lengths() * cell_s
     middle = lengths_s.size // 2
@@ -426,14 +432,14 @@ def iterations_at(series: CounterSeries, cell_s: float, borders: Borders, width:
         (mean_length(lengths_s[:middle]), mean_length(lengths_s[middle:])) if middle else (0.0, lengths_s[0])
     )
     found = Iterations(at * cell_s, borders.seen, length * cell_s, deviation(lengths_s), halves_s, 0.0)
-    # What was not seen is not explained.
+    # Unseen iterations count as unexplained.
     return replace(found, explained=likeness(series, found) * float(np.mean(borders.seen)))
 
 
 def increments(
     series: CounterSeries, iterations: Iterations
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Of each known interval in a seen iteration: phase before and after, bytes, and seconds."""
+    """For each known interval in a seen iteration: phase before and after, bytes, and seconds."""
     phase = iterations.phase(series.time_s)
     inside = (phase[:-1] >= 0) & (phase[1:] <= iterations.seen.size)
     first = np.clip(phase[:-1].astype(np.intp), 0, iterations.seen.size - 1)
@@ -448,10 +454,10 @@ def increments(
 
 
 def shortest_of_the_best(candidates: list[Iterations]) -> Iterations:
-    """The shortest period that leaves no more unexplained than the best one.
+    """The candidate with the shortest period among those that explain as much as the best one.
 
-    A multiple of the period explains as much as the period; a fraction of it explains less as soon as
-    its phases differ.
+    A multiple of the period explains as much as the period. A fraction of it explains less as soon as its
+    phases differ.
     """
     least = min(1.0 - candidate.explained for candidate in candidates)
     equal = [
@@ -462,15 +468,16 @@ def shortest_of_the_best(candidates: list[Iterations]) -> Iterations:
     return min(equal, key=lambda candidate: candidate.period_s)
 
 
-def in_parts(series: CounterSeries, best: Iterations, found: list[Iterations]) -> Iterations:
-    """The iterations that those of `best` consist of, if their parts are as alike as they are themselves.
+def smallest_alike_parts(series: CounterSeries, best: Iterations, found: list[Iterations]) -> Iterations:
+    """The equal parts of the iterations of `best`, if these predict each other as well as the whole ones do.
 
-    Following a period and its double are two attempts, of which the second may happen to go better: a part of
-    it is compared on the same ground. Of the candidates with the period of the parts the best is taken.
+    A period and its double are followed independently, and following the double may happen to succeed better;
+    parts of the same borders are a fair comparison. If the parts are iterations, the result is the best
+    candidate with their period.
     """
     whole = likeness(series, best)
     for parts in PARTS:
-        split = split_up(best, parts)
+        split = split_into(best, parts)
         share = likeness(series, split)
         seen = split.period_s >= READINGS_PER_PERIOD * series.interval_s
         if seen and share > 0 and 1.0 - share <= LIKE_PARTS * (1.0 - whole) + EQUAL_SHARE:
@@ -480,8 +487,8 @@ def in_parts(series: CounterSeries, best: Iterations, found: list[Iterations]) -
     return best
 
 
-def split_up(iterations: Iterations, parts: int) -> Iterations:
-    """Each iteration as so many equal ones."""
+def split_into(iterations: Iterations, parts: int) -> Iterations:
+    """Splits each iteration into `parts` equal ones."""
     count = iterations.seen.size * parts
     start_s = np.interp(np.arange(count + 1) / parts, np.arange(iterations.seen.size + 1), iterations.start_s)
     first_s, second_s = iterations.halves_s
@@ -489,7 +496,7 @@ def split_up(iterations: Iterations, parts: int) -> Iterations:
         start_s,
         np.repeat(iterations.seen, parts),
         iterations.period_s / parts,
-        # Of independent lengths.
+        # The variances of independent lengths add up.
         iterations.spread_s / parts**0.5,
         (first_s / parts, second_s / parts),
         0.0,
@@ -497,7 +504,7 @@ def split_up(iterations: Iterations, parts: int) -> Iterations:
 
 
 def likeness(series: CounterSeries, iterations: Iterations) -> float:
-    """The share of the variance that iterations explain of each other, those left out that were not seen."""
+    """The share of the variance that iterations explain of each other, without unseen ones."""
     before, after, step_bytes, step_s = (
         values[:COMPARED_READINGS] for values in increments(series, iterations)
     )
@@ -505,6 +512,6 @@ def likeness(series: CounterSeries, iterations: Iterations) -> float:
 
 
 def fold_iterations(series: CounterSeries, iterations: Iterations) -> Fold:
-    """All seen iterations on top of each other."""
+    """The fold of all seen iterations."""
     before, after, step_bytes, _ = increments(series, iterations)
     return fold_increments(before, after, step_bytes, iterations.period_s / series.interval_s)

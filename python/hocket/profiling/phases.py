@@ -1,4 +1,4 @@
-"""The Up phases in a folded iteration: a piecewise constant rate with as few steps as the readings need."""
+"""The Up phases of a folded iteration: a piecewise constant rate with no more steps than needed."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from hocket.profiling.counters import FloatArray
 from hocket.profiling.fold import Fold
 
 MOST_SEGMENTS = 12
-# A further step has to explain this share of the variance, and this share of what iterations do not
-# explain of each other, or it is noise or the edge of a jittering phase.
+# A further step must explain this share of the variance, plus this share of what iterations do not explain of
+# each other. Otherwise it is noise, or the edge of a jittering phase.
 LEAST_GAIN = 0.0007
 LEAST_GAIN_OF_NOISE = 0.05
-# Shorter than this share of the time between two readings, length and rate of a segment cannot be told apart.
+# In a segment shorter than this share of the time between two readings, length and rate cannot be separated.
 RESOLUTION = 0.6
 # A segment is Up if it exceeds the quietest one by this share of the range between quietest and busiest.
 LEAST_UP = 0.06
 # Neighbouring Up phases closer than this share of the busiest one's rate are one phase.
 SAME_RATE = 0.1
-# Edges are refined to this fraction of a bin, and at each step while a round over them gains this much.
+# Edges are refined to this fraction of a bin. A step size is kept while a round over the edges gains this.
 EDGE_FRACTION = 64
 LEAST_REFINEMENT = 1e-5
-# So many segmentations in a row without a gain end the search for a better one.
+# The search ends after this many segmentations in a row without a gain.
 PATIENCE = 4
 
 
@@ -31,7 +31,7 @@ PATIENCE = 4
 class Segment:
     """A stretch of constant rate: `start` and `length` as shares of the iteration, and whether it is `up`.
 
-    `share_bytes` is its rate times the period: what a whole iteration at this rate would send.
+    `share_bytes` is its rate times the period: the bytes that a whole iteration at this rate would send.
     """
 
     start: float
@@ -41,11 +41,11 @@ class Segment:
 
 
 def find_segments(fold: Fold, explained: float, reading: float, spread: float) -> list[Segment]:
-    """The iteration as segments in order, each next to the following and the last next to the first.
+    """Divides the iteration into segments, in order; the last one ends where the first begins.
 
-    `explained` is the share of the variance that iterations explain of each other, `reading` the time between
-    two readings and `spread` the jitter of edges, both as shares of the iteration: no segment is much
-    shorter than either. An iteration in which nothing stands out is one segment that is Up.
+    `explained` is the share of the variance that iterations explain of each other. `reading` is the time
+    between two readings and `spread` the jitter of edges, both as shares of the iteration; no segment is much
+    shorter than either. An iteration in which nothing stands out is a single segment, which is Up.
     """
     shortest = max(spread, RESOLUTION * reading)
     least_gain = LEAST_GAIN + LEAST_GAIN_OF_NOISE * (1.0 - explained)
@@ -62,13 +62,14 @@ def find_segments(fold: Fold, explained: float, reading: float, spread: float) -
 
 
 def best_edges(fold: Fold, shortest: float, least_gain: float) -> FloatArray:
-    """Edges (shares of the iteration) of the segmentation whose next step would not gain enough."""
+    """Edges (shares of the iteration) of the best segmentation, if each edge costs `least_gain`."""
     bins = fold.bin_bytes.size
     quiet = quietest_bin(fold.bin_bytes)
     shortest_bins = int(np.clip(np.ceil(shortest * bins), 1, bins // 8))
     best, best_score, waited = np.empty(0), least_gain, 0
     for borders in segmentations(np.roll(fold.bin_bytes, -quiet), shortest_bins):
-        # The first and the last segment meet in the quietest place: they are one.
+        # The first and the last segment meet in the quietest place and are one, so only inner borders are
+        # edges.
         edges = refined(fold, (borders + quiet) / bins, min(shortest, 0.5 * shortest_bins / bins))
         score = explained_with(fold, edges) - least_gain * edges.size
         waited += 1
@@ -88,7 +89,7 @@ def quietest_bin(bin_bytes: FloatArray) -> int:
 
 
 def segmentations(bin_bytes: FloatArray, shortest: int) -> list[FloatArray]:
-    """For 3 … `MOST_SEGMENTS` segments of at least `shortest` bins, the inner borders of least squared error.
+    """The inner borders of least squared error, for 3 … `MOST_SEGMENTS` segments of at least `shortest` bins.
 
     Optimal by dynamic programming over the last border (Bellman 1961), in O(segments × bins²).
     """
@@ -117,7 +118,7 @@ def segmentations(bin_bytes: FloatArray, shortest: int) -> list[FloatArray]:
 
 
 def refined(fold: Fold, edges: FloatArray, shortest: float) -> FloatArray:
-    """The edges moved, each in turn by halving steps, to where the readings are explained best.
+    """Moves the edges, one at a time and by ever smaller steps, to where they explain the readings best.
 
     Edges keep their order and stay `shortest` (share of the iteration) apart.
     """
@@ -140,27 +141,27 @@ def refined(fold: Fold, edges: FloatArray, shortest: float) -> FloatArray:
 
 
 def segment_lengths(edges: FloatArray) -> FloatArray:
-    """Of the segments between the edges; the last one ends with the first edge of the next iteration."""
+    """Lengths of the segments between the edges; the last ends at the first edge of the next iteration."""
     return np.diff(np.append(edges, edges[0] + 1.0))
 
 
 def explained_with(fold: Fold, edges: FloatArray) -> float:
-    """Share of the variance that the best constant rates between these edges explain."""
+    """Share of the variance that the best constant rates between the edges explain."""
     heights, normal, moment = fit(fold, edges)
     error = fold.square - 2 * float(heights @ moment) + float(heights @ normal @ heights)
     return 1.0 - error / fold.total if fold.total > 0 else 0.0
 
 
 def fit_heights(fold: Fold, edges: FloatArray) -> FloatArray:
-    """Bytes per whole iteration of each segment's rate, by least squares against the readings."""
+    """Rate of each segment in bytes per iteration, fitted to the readings by least squares."""
     return fit(fold, edges)[0]
 
 
 def fit(fold: Fold, edges: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Heights of the segments (k), and the normal equations (k, k) and (k) that they solve.
 
-    A segment weighs the bins by how much of them it covers, so its equations are differences of the
-    bins' running totals, read between the bins: O(k²) instead of O(bins²).
+    A segment weighs each bin by the share that it covers. Its equations are therefore differences of the
+    bins' running totals, interpolated within bins: O(k²) instead of O(bins²).
     """
     bins = fold.bin_bytes.size
     borders = np.append(edges, edges[0] + 1.0)
@@ -168,7 +169,7 @@ def fit(fold: Fold, edges: FloatArray) -> tuple[FloatArray, FloatArray, FloatArr
     position = (borders - whole) * bins
     low = np.minimum(position.astype(np.intp), bins - 1)
     part = position - low
-    # Until a border lie so many iterations, and then so much of one.
+    # Whole iterations before each border, plus the running total within the iteration.
     totals = fold.moment_until
     moment = np.diff(whole * totals[-1] + totals[low] * (1 - part) + totals[low + 1] * part)
     square = fold.normal_until
@@ -182,16 +183,16 @@ def fit(fold: Fold, edges: FloatArray) -> tuple[FloatArray, FloatArray, FloatArr
 
 
 def is_up(heights: FloatArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which segments stand out of the quietest one."""
-    # Least squares may put a short segment below zero; one that sends nothing does not stand out of that.
+    """Which segments (k) stand out from the quietest one."""
+    # Least squares may fit a negative rate to a short segment, above which one that sends nothing is not Up.
     quiet = max(float(heights.min()), 0.0)
     return np.asarray(heights > quiet + LEAST_UP * (float(heights.max()) - quiet))
 
 
 def simplified(fold: Fold, edges: FloatArray, spread: float) -> FloatArray:
-    """The edges without those that part two quiet segments, two alike, or a ramp from its phase.
+    """Removes edges between two quiet segments, between two of like rate, and between a ramp and its phase.
 
-    A ramp is a short segment between a lower and a higher one: an edge that jitters, not a phase.
+    A ramp is a short segment between a lower and a higher one: the edge of a phase that jitters.
     """
     while edges.size >= 2:
         heights = fit_heights(fold, edges)
@@ -203,7 +204,7 @@ def simplified(fold: Fold, edges: FloatArray, spread: float) -> FloatArray:
 
 
 def superfluous_edge(edges: FloatArray, heights: FloatArray, spread: float) -> int | None:
-    """The first edge that `simplified` removes: the one at the start of a segment."""
+    """Index of the first edge to remove, and of the segment after it; None if all are needed."""
     up = is_up(heights)
     lengths = segment_lengths(edges)
     alike = SAME_RATE * float(heights.max())

@@ -1,6 +1,6 @@
-"""Byte counters in the answer of a Prometheus range query, as a series to profile.
+"""Profiles of byte counters in the response to a Prometheus range query.
 
-Which of the answer's series it is, and how often it was really read, is decided here; the rest is as for any
+This module chooses the series and finds out how often it was really read; everything else is as for any
 counter.
 """
 
@@ -32,14 +32,15 @@ from hocket.units import shown
 # Labels that tell ports apart, in the order in which a series is named after them.
 _FIRST_LABELS = ("instance", "device", "interface", "port")
 _NAME = "__name__"
-# A counter falls where it wraps or its host starts again: hardly ever. What falls more often is no counter.
+# A counter falls only when it wraps or its host restarts. A series that falls in more than this share of its
+# steps is not a counter.
 _MOST_FALLS = 0.05
-# An iteration of a large model; readings must be a quarter of it apart at most.
+# The iteration time of a large model, as an example: readings must be at most a quarter of it apart.
 _EXAMPLE_S = 0.25
 
 
 class Series(msgspec.Struct):
-    """One series of a matrix: its labels, and samples of (seconds since 1970, value as text)."""
+    """One series of a matrix: labels, and samples as (seconds since 1970, value as text)."""
 
     metric: dict[str, str]
     values: list[tuple[float, str]]
@@ -50,8 +51,8 @@ class _Data(msgspec.Struct):
     result: msgspec.Raw
 
 
-class _Answer(msgspec.Struct):
-    """Prometheus HTTP API, "Expression query result formats"."""
+class _Response(msgspec.Struct):
+    """See "Expression query result formats" of the Prometheus HTTP API."""
 
     status: str
     data: _Data | None = None
@@ -66,14 +67,14 @@ def profile_prometheus(
     unit: Unit | None = None,
     name: str | None = None,
 ) -> JobProfile:
-    """Profile the job whose traffic is a counter in the answer of a Prometheus range query.
+    """Profiles the job whose traffic is a counter in the response to a Prometheus range query.
 
-    `column` is the metric's name, by default the first that `COUNTER_UNITS` knows. `interface` chooses the
-    series by the value of a label, such as its `instance` or `device`, or several with `/` between them.
-    Otherwise as `profile_counters`; the profile's `notes` say which iterations are too short to be seen.
+    `column` is the metric's name, by default the first one in `COUNTER_UNITS`. `interface` chooses the series
+    by the value of a label, such as `instance` or `device`, or by several values joined with `/`. Otherwise
+    like `profile_counters`; the profile's `notes` tell which iterations are too short to be seen.
 
-    Raises `InputError` for anything but such an answer, an expression that is no counter, several series that
-    fit, and where `profile_counters` does.
+    Raises `InputError` if the file is not such a response, the expression is not a counter, or not exactly
+    one series matches; also where `profile_counters` does.
     """
     from hocket.profiling.series import profile_series
 
@@ -89,53 +90,56 @@ def profile_prometheus(
 
 
 def read_counter(path: Path, column: str | None, interface: str | None) -> tuple[str, pl.DataFrame, float]:
-    """The name of a counter in an answer, its readings as `time_s` and that name, and the seconds between
-    two of them.
-    """
-    series = the_series(read_answer(path), column, interface, str(path))
+    """The metric's name, its readings (columns `time_s` and that name), and the typical interval (s)."""
+    series = chosen_series(read_response(path), column, interface, str(path))
     metric = series.metric.get(_NAME, "value")
     where = f"{path}: {metric}"
     time_s = np.array([time for time, _ in series.values])
     counts = np.array([number(value, place, where) for place, (_, value) in enumerate(series.values)])
     if not np.all(np.diff(time_s) > 0):
-        raise InputError(f"{where}: the times of its samples do not increase")
+        raise InputError(f"{where}: the times of the samples do not increase")
     check_counter(counts, where)
     kept = scraped(time_s, counts)
     interval_s = float(np.median(np.diff(time_s[kept]))) if kept.size > 1 else 0.0
     return metric, pl.DataFrame({"time_s": time_s[kept], metric: counts[kept]}), interval_s
 
 
-def read_answer(path: Path) -> list[Series]:
-    """The series of the answer in a file."""
+def read_response(path: Path) -> list[Series]:
+    """The series of the response in the file."""
     try:
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
             raise InputError(f"{path}: is larger than the limit of {MAX_FILE_BYTES // 1_000_000} MB")
-        answer = msgspec.json.decode(path.read_bytes(), type=_Answer)
-        if answer.status != "success" or answer.data is None:
-            raise InputError(f"{path}: the query failed: {shown(answer.error or answer.status)}")
-        if answer.data.resultType != "matrix":
+        response = msgspec.json.decode(path.read_bytes(), type=_Response)
+        if response.status != "success" or response.data is None:
+            raise InputError(f"{path}: the query failed: {shown(response.error or response.status)}")
+        if response.data.resultType != "matrix":
             raise InputError(
-                f"{path}: the answer is a {shown(answer.data.resultType)}; that of a range query "
-                "(api/v1/query_range), a 'matrix', is needed"
+                f"{path}: the result is a {shown(response.data.resultType)}; it must be the 'matrix' of a "
+                "range query (api/v1/query_range)"
             )
-        return msgspec.json.decode(answer.data.result, type=list[Series])
+        return msgspec.json.decode(response.data.result, type=list[Series])
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: is no answer of Prometheus: {error}") from None
+        raise InputError(f"{path}: is not a response of Prometheus: {error}") from None
 
 
-def the_series(answer: Sequence[Series], column: str | None, interface: str | None, where: str) -> Series:
-    """The one series that is asked for."""
-    if not answer:
-        raise InputError(f"{where}: the answer holds no series: nothing matched the query")
-    metrics = list(dict.fromkeys(series.metric.get(_NAME, "") for series in answer))
+def chosen_series(
+    response: Sequence[Series], column: str | None, interface: str | None, where: str
+) -> Series:
+    """The one series with this metric's name and these labels.
+
+    Raises `InputError` that lists what there is unless exactly one matches.
+    """
+    if not response:
+        raise InputError(f"{where}: the response has no series: nothing matched the query")
+    metrics = list(dict.fromkeys(series.metric.get(_NAME, "") for series in response))
     if column is None:
         column = next((known for known in COUNTER_UNITS if known in metrics), metrics[0])
     elif column not in metrics:
-        raise InputError(f"{where}: no metric {column!r}; it has {listed(metrics)}")
-    named = [series for series in answer if series.metric.get(_NAME, "") == column]
+        raise InputError(f"{where}: no metric {column!r}; the metrics are {listed(metrics)}")
+    named = [series for series in response if series.metric.get(_NAME, "") == column]
     titles = [title(series, named) for series in named]
     found = [
         series
@@ -143,17 +147,17 @@ def the_series(answer: Sequence[Series], column: str | None, interface: str | No
         if interface is None or its == interface or {*interface.split("/")} <= {*series.metric.values()}
     ]
     if len(found) != 1:
-        several = "no series" if not found else f"{len(found)} series"
-        asked = "" if interface is None else f" {interface!r}"
+        number = "no series" if not found else f"{len(found)} series"
+        wanted = "" if interface is None else f" {interface!r}"
         raise InputError(
-            f"{where}: {several}{asked} of {column or 'the expression'}; choose one by its interface: "
+            f"{where}: {number}{wanted} of {column or 'the expression'}; choose one by its interface: "
             f"{listed(titles)}"
         )
     return found[0]
 
 
 def title(series: Series, others: Iterable[Series]) -> str:
-    """The values of the labels in which a series differs from others, `/` between them."""
+    """The values of the labels in which a series differs from others, joined with `/`."""
     differing = {
         label
         for other in others
@@ -177,7 +181,7 @@ def number(text: str, place: int, where: str) -> float:
 
 
 def check_counter(counts: FloatArray, where: str) -> None:
-    """Raises `InputError` for what no counter does: fractions, and falling again and again."""
+    """Raises `InputError` if the values have fractions or fall often, as those of a counter never do."""
     reason = ""
     falls = int(np.sum(np.diff(counts) < 0))
     if np.any(counts % 1 != 0):
@@ -186,16 +190,16 @@ def check_counter(counts: FloatArray, where: str) -> None:
         reason = f"it falls in {falls} of {counts.size - 1} steps"
     if reason:
         raise InputError(
-            f"{where}: is no counter: {reason}; query the counter itself, not its rate(): a rate over a "
+            f"{where}: is not a counter: {reason}; query the counter itself, not its rate(): a rate over a "
             "window hides the iterations"
         )
 
 
 def scraped(time_s: FloatArray, counts: FloatArray) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-    """Indices of the samples that are readings of their own.
+    """Indices of the samples that show a new scrape.
 
-    A range query answers at every step with the last value scraped: with a step below the scrape interval,
-    values repeat. While a port is busy they change with each scrape, so the shortest times between changes
+    A range query returns the last scraped value at every step: with a step below the scrape interval, values
+    repeat. While a port is busy, its counter changes with each scrape, so the shortest times between changes
     are the scrape interval.
     """
     steps = np.diff(counts)
@@ -209,11 +213,11 @@ def scraped(time_s: FloatArray, counts: FloatArray) -> np.ndarray[tuple[int], np
 
 
 def shortest_seen(interval_s: float) -> str | None:
-    """A sentence on the iterations that such readings do not show; None if they show ordinary ones."""
+    """A note on the iterations that such readings cannot show; None if they show ordinary ones."""
     if interval_s * READINGS_PER_PERIOD <= _EXAMPLE_S:
         return None
     return (
         f"readings {interval_s:.3g} s apart show no iteration shorter than "
         f"{READINGS_PER_PERIOD * interval_s:.3g} s; one of {_EXAMPLE_S * 1e3:g} ms needs a reading every "
-        f"{_EXAMPLE_S / READINGS_PER_PERIOD * 1e3:.3g} ms, as `hocket profile --watch` makes them"
+        f"{_EXAMPLE_S / READINGS_PER_PERIOD * 1e3:.3g} ms, which `hocket profile --watch` makes"
     )

@@ -1,4 +1,4 @@
-"""What `hocket profile` prints: a job's profile as text for people, and as JSON for programs."""
+"""The output of `hocket profile`: a job's profile as text and as JSON."""
 
 import math
 from collections.abc import Iterator
@@ -12,9 +12,9 @@ from hocket.profiling.job import JobProfile
 
 
 def as_json(job: JobProfile) -> dict[str, Any]:
-    """A profile as JSON takes it: null for what is not known, such as the job if its rates are not.
+    """A profile as a JSON object, with null for unknown values.
 
-    Nor is it a job if it sends nothing.
+    `job` is null if the job sends nothing or its rates are unknown: it then cannot be written to a plan.
     """
     is_job = bool(job.phases) and not any(math.isnan(phase.rate_bps) for phase in job.phases)
     return {
@@ -35,12 +35,12 @@ def as_json(job: JobProfile) -> dict[str, Any]:
 
 
 def known(value: Any) -> Any:
-    """`value`, or None for a nan."""
+    """`value`, or None for nan, which JSON does not have."""
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def print_profile(job: JobProfile) -> None:
-    """Period and confidence, phases, and of a profiler trace the collectives and what hides them."""
+    """Prints period, confidence and phases; from a profiler trace also collectives and how they overlap."""
     out.print(
         f"[bold]{escape(job.name)}[/bold]: "
         f"period {job.period_s * 1e3:.2f} ms, confidence {job.confidence:.2f}"
@@ -70,16 +70,14 @@ def print_profile(job: JobProfile) -> None:
 
 
 def times(job: JobProfile) -> Iterator[str]:
-    """What of an iteration is spent on what, where it is known."""
+    """Sentences on how an iteration divides into computation and communication, where that is known."""
     if job.compute_s is not None:
         yield f"computes for {job.compute_s * 1e3:.2f} ms of it"
     if job.communication_s is not None:
-        exposed = (
-            "" if job.exposed_s is None else f", of which {job.exposed_s * 1e3:.2f} ms while nothing computes"
-        )
+        exposed = "" if job.exposed_s is None else f", of which {job.exposed_s * 1e3:.2f} ms are exposed"
         yield f"communicates for {job.communication_s * 1e3:.2f} ms{exposed}"
 
 
 def number(value: float, form: str) -> str:
-    """`value` in a form, or a dash for a nan."""
+    """`value` in the format `form`, or a dash for nan."""
     return "–" if math.isnan(value) else format(value, form)

@@ -1,7 +1,7 @@
-"""From the series of a byte counter to the profile of the job that it counted.
+"""Profiles a job from the series of a byte counter.
 
-The series is read and cleaned (`counters`), its iterations are found and followed (`period`), folded on top
-of each other (`fold`) and cut into phases (`phases`).
+The series is read and cleaned (`counters`), its iterations are found and followed (`period`), folded into one
+(`fold`) and divided into phases (`phases`).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from hocket.profiling.job import CounterEvidence, JobProfile, UpPhase
 from hocket.profiling.period import Iterations, find_iterations, fold_iterations
 from hocket.profiling.phases import Segment, explained_with, find_segments
 
-# Phases that rise above the rest by less than this share of their rate may be a beat of the sampling.
+# Phases whose rate exceeds the quietest by less than this share of itself may be a beat of the sampling.
 FULL_CONTRAST = 0.3
-# Halves of the series whose periods differ by so much are not one job.
+# If the periods of the two halves of the series differ by this share, they are not those of one job.
 DRIFT_LIMIT = 0.1
-# A phase this many deviations of the iterations' lengths long keeps its shape when they are folded.
+# A phase keeps its shape in the fold if it is this many standard deviations of the iterations' lengths long.
 RESOLVED_JITTER = 4.0
-# With fewer readings per iteration, different phases give the same readings.
+# With fewer readings per iteration than this, different phases can give the same readings.
 RESOLVED_READINGS = 12.0
 
 
@@ -38,26 +38,30 @@ def profile_counters(
     interface: str | None = None,
     name: str | None = None,
 ) -> JobProfile:
-    """Profile the job whose traffic a NIC counted.
+    """Profiles the job whose traffic a NIC counted.
 
-    `source` is a CSV file or frame with a time column and a counter. Time is `time_s`, `time_ms`, `time_us`,
-    `time_ns` or `timestamp`: a date, or seconds, or since 1970 also ms, us or ns. The counter is `column`, or
-    else the first of `tx_bytes`, `rx_bytes`, `port_xmit_data`, `port_rcv_data` and node_exporter's
-    `node_infiniband_port_data_transmitted_bytes_total`. Its `unit` follows from its name: `port_*_data` count
-    4 octets (`words4`), all others bytes. A counter that falls has wrapped at `wrap_bits`; without that, at
-    32 bits if the step is then an ordinary one, and otherwise it was reset. A value repeated within
-    `lifespan_s` (mlx5: 0.01) is a cached reading; by default the lifespan is read off the series.
-    `interface` chooses the rows of one port by a column `interface`, `device`, `dev` or `port`. `name` is the
-    job's, by default the interface's or the file's.
+    `source` is a CSV file or a frame with a time column and a byte counter:
 
-    Iterations must be at least four readings long and be seen three times. Rates are those of the counter:
-    headers and whatever else uses the port are counted. Takes O(n log n) for n readings.
+    - Time is in `time_s`, `time_ms`, `time_us`, `time_ns` or `timestamp`. A timestamp is a date or a number
+      of seconds; if it counts from 1970, it may also be in ms, us or ns.
+    - The counter is `column`, by default the first of `tx_bytes`, `rx_bytes`, `port_xmit_data`,
+      `port_rcv_data` and node_exporter's `node_infiniband_port_data_transmitted_bytes_total`.
+    - `unit` follows from the counter's name: `port_*_data` count words of 4 octets (`words4`), others bytes.
+    - A counter that falls has wrapped at `wrap_bits`. By default, it has wrapped at 32 bits if the increase
+      is then an ordinary one; otherwise it was reset.
+    - A value repeated within `lifespan_s` (mlx5: 0.01) is a cached reading. By default, the lifespan is
+      estimated from the series.
+    - `interface` chooses the rows of one port by a column `interface`, `device`, `dev` or `port`.
+    - `name` is the job's name, by default that of the interface or the file.
 
-    Source: NIC port counters tell iteration time and link use in NSDI'24 CASSINI; folding is the epoch
-    folding of Leahy et al., Astrophysical Journal 266 (1983), here with iterations that may jitter.
+    Iterations must be at least four readings long and be seen three times. Rates are those of the counter,
+    which includes headers and all other traffic of the port. Takes O(n log n) for n readings.
+
+    Source: CASSINI (NSDI'24) takes iteration time and link utilisation from NIC port counters. Folding is the
+    epoch folding of Leahy et al., Astrophysical Journal 266 (1983), extended to iterations that jitter.
 
     Raises:
-        hocket.errors.InputError: The input cannot be read, or there is no period in it at all.
+        hocket.errors.InputError: The input cannot be read, or it has no period.
 
     >>> import numpy as np, polars as pl
     >>> time_s = np.arange(0.0, 20.0, 0.01)
@@ -77,7 +81,7 @@ def profile_counters(
 
 
 def profile_series(series: CounterSeries, name: str) -> JobProfile:
-    """Profile the job `name` whose traffic `series` is; see `profile_counters`."""
+    """Profiles the job `name` whose traffic `series` counts; see `profile_counters`."""
     iterations = find_iterations(series)
     fold = fold_iterations(series, iterations)
     period_s = iterations.period_s
@@ -88,7 +92,7 @@ def profile_series(series: CounterSeries, name: str) -> JobProfile:
 
 
 def from_longest_rest(segments: list[Segment]) -> list[Segment]:
-    """The segments in order from the one after the longest that is not Up."""
+    """The segments, rotated to begin after the longest one that is not Up."""
     longest = max(range(len(segments)), key=lambda index: (not segments[index].up, segments[index].length))
     first = (longest + 1) % len(segments)
     return segments[first:] + segments[:first]
@@ -97,7 +101,7 @@ def from_longest_rest(segments: list[Segment]) -> list[Segment]:
 def assemble(
     name: str, series: CounterSeries, iterations: Iterations, fold: Fold, segments: list[Segment]
 ) -> JobProfile:
-    """The profile in seconds and bits/s, its iterations starting with the first of `segments`."""
+    """The profile, in seconds and bits/s; its iterations start with the first of `segments`."""
     period_s = iterations.period_s
     origin = segments[0].start
     phases = tuple(
@@ -131,7 +135,7 @@ def assemble(
 
 
 def confidence(series: CounterSeries, iterations: Iterations, fold: Fold, segments: list[Segment]) -> float:
-    """How sure the profile is, in [0, 1]; see `JobProfile`."""
+    """The confidence of the profile, in [0, 1]; see `JobProfile`."""
     heights = [segment.share_bytes for segment in segments]
     contrast = (max(heights) - min(heights)) / max(max(heights), 1e-300)
     edges = np.sort(np.array([segment.start for segment in segments]))
@@ -141,11 +145,11 @@ def confidence(series: CounterSeries, iterations: Iterations, fold: Fold, segmen
     shortest_s = min(segment.length for segment in segments) * iterations.period_s
     factors = (
         min(iterations.explained, constant_rates),
-        # Two of the iterations fix the period and the place; the others confirm them.
+        # Two of the iterations determine period and phase; the others confirm them.
         1.0 - 2.0 / int(iterations.seen.sum()),
         contrast / FULL_CONTRAST,
         1.0 - drift / DRIFT_LIMIT,
-        # Length and rate of what is shorter than a reading or the jitter cannot be told apart.
+        # In a segment shorter than a reading or the jitter, length and rate cannot be separated.
         shortest_s / max(series.interval_s, RESOLVED_JITTER * iterations.spread_s),
         iterations.period_s / (RESOLVED_READINGS * series.interval_s),
     )

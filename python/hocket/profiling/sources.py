@@ -1,4 +1,4 @@
-"""What a job left behind, told by its content and not by its name, and the profile in it."""
+"""Recognises the kind of a file by its content, not its name, and profiles the job in it."""
 
 from __future__ import annotations
 
@@ -19,27 +19,28 @@ Kind = Literal["counters", "prometheus", "kineto", "nsight", "inspector", "chakr
 
 KINDS: Mapping[Kind, str] = {
     "counters": "a CSV series of byte counters",
-    "prometheus": "an answer of Prometheus",
+    "prometheus": "a response of Prometheus",
     "kineto": "a profiler trace of PyTorch",
     "nsight": "an Nsight Systems database",
     "inspector": "a log of NCCL Inspector",
     "chakra": "a Chakra trace",
 }
-"""What is read, as messages call it."""
+"""The kinds of files that can be profiled, and what messages call them."""
 
 _COUNTERS: tuple[Kind, ...] = ("counters", "prometheus")
 _TRACES: tuple[Kind, ...] = ("kineto", "nsight", "inspector", "chakra")
 
-# So much of a file shows what it is: Kineto writes its events after some kilobytes on the machine.
+# The kind shows in this much of a file: Kineto writes its events after some kilobytes about the machine.
 _HEAD_BYTES = 1 << 16
 _GZIP = b"\x1f\x8b"
 _SQLITE = b"SQLite format 3\0"
-# In a tar archive, where the first header says so (POSIX ustar).
+# Offset and value of the magic in the first header of a tar archive (POSIX ustar).
 _TAR = (257, b"ustar")
-# A length as a varint, then of the metadata its version or an attribute: fields 1 and 2, which hold bytes.
+# A length as a varint, then the start of the metadata message: its version or an attribute, fields 1 and 2,
+# both of protobuf's wire type for bytes.
 _CHAKRA = re.compile(rb"[\x80-\xff]{0,9}[\x00-\x7f][\x0a\x12]")
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]')
-# Keys of the outermost object that only files of one kind have.
+# Keys of the outermost object that occur in files of one kind only.
 _BY_KEY: Mapping[str, Kind] = {
     "coll_perf": "inspector",
     "p2p_perf": "inspector",
@@ -64,7 +65,7 @@ OPTIONS: Mapping[str, tuple[Kind, ...]] = {
     "rate": _TRACES,
     "gpus_per_server": _TRACES,
 }
-"""For which kinds of files each option of `profile` is."""
+"""The kinds of files that each option of `profile` applies to."""
 
 
 def profile(
@@ -79,21 +80,21 @@ def profile(
     rate: str | None = None,
     gpus_per_server: int | None = None,
 ) -> JobProfile:
-    """Profile the job that left `source`: its period, its Up phases, and the confidence in them.
+    """Profiles a job from counters or a profiler trace: its period, its Up phases and the confidence in them.
 
-    `source` is a frame with a time column and a byte counter, or a file, whose kind follows from its content:
-    counters as CSV or as the answer of a Prometheus range query, or the profiler trace of one rank: of
-    PyTorch (Kineto), plain or gzip, Nsight Systems, NCCL Inspector or Chakra. `name` is the job's, by default
-    the source's.
+    `source` is a frame with a time column and a byte counter, or a file. The kind of a file follows from its
+    content: counters as CSV or as the response to a Prometheus range query, or the profiler trace of one rank
+    by PyTorch (Kineto), plain or gzip, Nsight Systems, NCCL Inspector or Chakra. `name` is the job's name, by
+    default that of the source.
 
-    Of counters: `column`, `interface`, `unit`, `wrap_bits` and `lifespan_s`, as `profile_counters` describes
-    them (the last two not for Prometheus). Of profiler traces: `rate`, such as "50 Gbps", is that of
-    communication whose size (in a Chakra trace: whose time) is not known, and `gpus_per_server` how many GPUs
-    exchange data without the NIC.
+    For counters, `column`, `interface`, `unit`, `wrap_bits` and `lifespan_s` are as in `profile_counters`
+    (the last two not for Prometheus). For profiler traces, `rate`, such as "50 Gbps", is the sending rate of
+    communication of unknown size (in a Chakra trace: of unknown duration), and `gpus_per_server` is the
+    number of GPUs in a server, which exchange data without a NIC.
 
     Raises:
-        hocket.errors.InputError: The file is of no such kind, an option is not for its kind, or there is no
-            period in it.
+        hocket.errors.InputError: The file is of no such kind, an option does not apply to its kind, or it has
+            no period.
 
     >>> import numpy as np, polars as pl
     >>> time_s = np.arange(0.0, 20.0, 0.01)
@@ -125,12 +126,12 @@ def profile(
         if kind not in OPTIONS[option]:
             others = ", ".join(KINDS[each] for each in OPTIONS[option])
             spelled = f"{option} (--{option.replace('_', '-')})"
-            raise InputError(f"{where}: is {KINDS[kind]}; {spelled} is for {others}")
+            raise InputError(f"{where}: is {KINDS[kind]}; {spelled} is only for {others}")
     return profiler(kind)(source, **given)
 
 
 def profiler(kind: Kind) -> Callable[..., JobProfile]:
-    """The function that profiles files of a kind. Each is imported when it is needed."""
+    """The function that profiles files of a kind, imported only when needed."""
     match kind:
         case "counters":
             from hocket.profiling.series import profile_counters
@@ -160,15 +161,16 @@ def profiler(kind: Kind) -> Callable[..., JobProfile]:
 
 
 def kind_of(path: Path) -> Kind:
-    """What the file is.
+    """The kind of a file, judged by its content.
 
-    Raises `InputError` that lists what is read for anything else, and for a file that cannot be.
+    Raises `InputError` if the file cannot be read, or, with a list of the kinds, if it is of none of them.
     """
     head = head_of(path)
     if head.startswith(_SQLITE):
         return "nsight"
     if head[_TAR[0] :].startswith(_TAR[1]):
-        raise InputError(f"{path}: is a tar archive; unpack it and profile a file of it")
+        raise InputError(f"{path}: is a tar archive; unpack it and profile one of its files")
+    # Some programs begin a text file with a byte order mark.
     text = head.decode("utf-8", errors="replace").removeprefix("\ufeff").lstrip()
     kind: Kind | None
     if text.startswith(("{", "[")):
@@ -176,19 +178,21 @@ def kind_of(path: Path) -> Kind:
         if kind is None and {"schema", "nodes"} <= {*outer_keys(text)}:
             from hocket.training.chakra.nodes import CONVERTED
 
-            raise InputError(f"{path}: is an execution trace of PyTorch, not read here; {CONVERTED}")
+            raise InputError(
+                f"{path}: is an execution trace of PyTorch, which cannot be profiled; {CONVERTED}"
+            )
     elif is_text(head):
-        # Also an empty one: what is wrong with a series is said by those who read series.
+        # An empty file counts as a series too: the reader of series has a message for it.
         kind = "counters" if "," in text.split("\n", 1)[0] or not text else None
     else:
         kind = "chakra" if path.suffix == ".et" or _CHAKRA.match(head) else None
     if kind is None:
-        raise InputError(f"{path}: is nothing that Hocket reads: {', '.join(KINDS.values())}")
+        raise InputError(f"{path}: is none of the kinds that can be profiled: {', '.join(KINDS.values())}")
     return kind
 
 
 def head_of(path: Path) -> bytes:
-    """How the file begins, decompressed if it is gzip."""
+    """The beginning of the file, decompressed if it is gzip."""
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
@@ -206,16 +210,16 @@ def head_of(path: Path) -> bytes:
 
 
 def kind_of_json(text: str) -> Kind | None:
-    """What a file is that begins with `text`, JSON that may be cut short."""
+    """The kind of a file that begins with `text`, which is JSON that may be cut short."""
     if text.startswith("["):
-        # Chrome's format may also be the bare list of its events.
+        # Chrome's Trace Event Format may also be a bare list of events.
         return "kineto" if outer_keys(text[1:].lstrip()) & {"ph", "ts", "name", "pid"} else None
     keys = outer_keys(text)
     return next((kind for key, kind in _BY_KEY.items() if key in keys), None)
 
 
 def outer_keys(text: str) -> set[str]:
-    """The keys of the object that `text` begins with, as far as they are in it.
+    """The keys of the outermost object of `text`, as far as it goes.
 
     >>> sorted(outer_keys('{"a": {"b": 1}, "c": ["d", {"e'))
     ['a', 'c']
@@ -237,5 +241,5 @@ def outer_keys(text: str) -> set[str]:
 
 
 def is_text(head: bytes) -> bool:
-    """Whether a file that begins so is text: its only control characters part lines and cells."""
+    """Whether a file that begins with `head` is text: without control characters but line breaks and tabs."""
     return not any(byte < 0x20 and byte not in b"\t\n\r\f" for byte in head)

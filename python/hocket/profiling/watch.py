@@ -1,5 +1,6 @@
-"""Reading a port's byte counters while a job runs: the port in sysfs, readings at an interval, and what they
-say in the end. What the traffic means is left to the rest of the package.
+"""Reads a port's byte counters from sysfs while a job runs, at an interval, and records the readings.
+
+The rest of the package interprets the traffic.
 """
 
 from __future__ import annotations
@@ -27,24 +28,26 @@ T = TypeVar("T")
 
 SYSFS = Path("/sys")
 NAMESPACES = Path("/run/netns")
-"""Where iproute2 keeps the network namespaces that it named."""
+"""Where iproute2 keeps its named network namespaces."""
 
 INFINIBAND_COUNTERS = ("port_xmit_data", "port_rcv_data")
-"""Of an InfiniBand or RoCE port, sent first (Linux `Documentation/ABI/stable/sysfs-class-infiniband`)."""
+"""Counters of an InfiniBand or RoCE port: sent, received (Linux
+`Documentation/ABI/stable/sysfs-class-infiniband`)."""
 INTERFACE_COUNTERS = ("tx_bytes", "rx_bytes")
-"""Of a network interface (Linux `Documentation/ABI/testing/sysfs-class-net-statistics`)."""
+"""Counters of a network interface: sent, received (Linux
+`Documentation/ABI/testing/sysfs-class-net-statistics`)."""
 CONGESTION_COUNTERS = ("np_cnp_sent", "rp_cnp_handled", "np_ecn_marked_roce_packets")
-"""Of a RoCE port, in `hw_counters`: CNPs that it answered marks with, CNPs that it slowed down for, and the
-marked packets that it received. 32 bits in hardware."""
+"""Counters of a RoCE port in `hw_counters`: CNPs sent in response to marks, CNPs handled by slowing down, and
+marked packets received. They have 32 bits in hardware."""
 
 DEFAULT_INTERVAL_S = 0.01
-"""mlx5 refreshes its `hw_counters` every 10 ms unless `lifespan` is set: a faster read returns the same."""
+"""mlx5 refreshes its `hw_counters` every 10 ms unless `lifespan` is set: reading faster repeats values."""
 
 INTERRUPTED = "interrupted"
-"""Why a recording ended that somebody ended."""
+"""The reason that a recording gives if the user ended it."""
 
 LONGEST_S = 48 * 3600
-"""What a series of readings every 10 ms may last: its file is then as large as `read_counters` takes."""
+"""The longest recording: at a reading every 10 ms, its file reaches the size limit of `read_counters`."""
 
 # From Linux `include/uapi/linux/sched.h` and `mount.h`.
 _CLONE_NEWNS = 0x0002_0000
@@ -52,19 +55,19 @@ _CLONE_NEWNET = 0x4000_0000
 _MS_REC = 0x4000
 _MS_SLAVE = 0x8_0000
 
-# The longest text of a 64-bit counter and its line's end.
+# Enough for the text of a 64-bit counter and its line break.
 _COUNTER_BYTES = 32
-_SECONDS_BETWEEN_TELLING = 0.5
-# What a crash may lose of a file: about a second of readings.
+_NS_BETWEEN_PROGRESS = 500_000_000
+# The file is written in blocks of this size, so that a crash loses only about a second of readings.
 _BUFFER_BYTES = 4096
 _WRAP = 2**32
 
 
 @dataclass(frozen=True)
 class Port:
-    """A port whose counters can be read: its `title` in messages, and the file of each counter by its name.
+    """A port whose counters can be read: its `title` in messages, and the file of each counter by name.
 
-    `lifespan_s` is how long its hardware counters keep a value before they are read anew, where it says so.
+    `lifespan_s` is the time after which the driver reads the hardware again; None if it does not tell.
     """
 
     title: str
@@ -73,14 +76,14 @@ class Port:
 
 
 class Reading(NamedTuple):
-    """`values` of all counters at `time_ns` of the machine's monotonic clock."""
+    """The `values` of all counters at `time_ns` on the machine's monotonic clock."""
 
     time_ns: int
     values: tuple[int, ...]
 
 
 class OpenPort:
-    """The counters of a port, kept open: `names`, and their values whenever asked."""
+    """The counters of a port, with their files kept open: `names`, and their current values by `read`."""
 
     def __init__(self, port: Port) -> None:
         self.title = port.title
@@ -95,17 +98,17 @@ class OpenPort:
             raise InputError(f"{port.title}: {path}: cannot be read: {error.strerror}") from None
 
     def read(self) -> tuple[int, ...]:
-        """The counters' values now.
+        """The current values of the counters.
 
-        Raises `InputError` if the port has gone, or what it says is no number.
+        Raises `InputError` if the port has disappeared or a value is not a number.
         """
         try:
-            # Unbuffered: a sysfs attribute is produced anew by each read from its start.
+            # Unbuffered, from offset 0: only then does the kernel generate a sysfs attribute anew.
             return tuple(int(os.pread(file, _COUNTER_BYTES, 0)) for file in self._files)
         except OSError as error:
             raise InputError(f"{self.title}: its counters can no longer be read: {error.strerror}") from None
         except ValueError as error:
-            raise InputError(f"{self.title}: a counter is no number: {error}") from None
+            raise InputError(f"{self.title}: a counter is not a number: {error}") from None
 
     def close(self) -> None:
         """Closes the counters' files."""
@@ -124,10 +127,10 @@ class OpenPort:
 def open_port(
     device: str, *, namespace: str | None = None, congestion: bool = False, sysfs: Path = SYSFS
 ) -> OpenPort:
-    """The counters of `device`: `mlx5_0` or `mlx5_0:1` of InfiniBand and RoCE, `eth0` of any network.
+    """Opens the counters of `device`: a port of InfiniBand or RoCE (`mlx5_0:1`) or a network interface.
 
-    With `namespace`, of a device in that network namespace; any thread can then read them. With `congestion`,
-    the `CONGESTION_COUNTERS` too.
+    With `namespace`, the device is in that network namespace; once open, its counters can be read from any
+    thread. With `congestion`, the `CONGESTION_COUNTERS` are included.
 
     Raises `InputError` if there is no such namespace, device, port or counter, or it may not be read.
     """
@@ -137,9 +140,9 @@ def open_port(
 
 
 def find_port(device: str, *, congestion: bool = False, sysfs: Path = SYSFS) -> Port:
-    """Where the counters of `device` are; see `open_port`.
+    """Finds the files of the counters of `device`; see `open_port`.
 
-    Raises `InputError` that lists what is there if it is not.
+    Raises `InputError` that lists what there is if there is no such device, port or counter.
     """
     adapters, interfaces = sysfs / "class" / "infiniband", sysfs / "class" / "net"
     name, colon, number = device.partition(":")
@@ -147,7 +150,7 @@ def find_port(device: str, *, congestion: bool = False, sysfs: Path = SYSFS) -> 
         return infiniband_port(adapters / name, number if colon else None, congestion)
     if device not in names_in(interfaces):
         there = [*names_in(adapters), *names_in(interfaces)]
-        raise InputError(f"{device}: no such device; there are {listed(there)}")
+        raise InputError(f"{device}: no such device; the devices are {listed(there)}")
     if congestion:
         raise InputError(
             f"{device}: is a network interface, which counts no CNPs; RoCE devices do: "
@@ -158,15 +161,15 @@ def find_port(device: str, *, congestion: bool = False, sysfs: Path = SYSFS) -> 
 
 
 def infiniband_port(adapter: Path, number: str | None, congestion: bool) -> Port:
-    """Port `number` of an adapter, or its only one."""
+    """Port `number` of an adapter, or its only port if `number` is None."""
     ports = names_in(adapter / "ports")
     if number is None and len(ports) > 1:
         raise InputError(
-            f"{adapter.name}: has ports {listed(ports)}; say which, such as {adapter.name}:{ports[0]}"
+            f"{adapter.name}: has ports {listed(ports)}; name one of them, such as {adapter.name}:{ports[0]}"
         )
     chosen = number if number is not None or not ports else ports[0]
     if chosen is None or chosen not in ports:
-        raise InputError(f"{adapter.name}: no port {chosen or '1'}; it has {listed(ports)}")
+        raise InputError(f"{adapter.name}: no port {chosen or '1'}; its ports are {listed(ports)}")
     title = f"{adapter.name}:{chosen}"
     port = adapter / "ports" / chosen
     files = counter_files(title, port / "counters", INFINIBAND_COUNTERS)
@@ -176,7 +179,7 @@ def infiniband_port(adapter: Path, number: str | None, congestion: bool) -> Port
 
 
 def names_in(folder: Path) -> list[str]:
-    """The names in a folder of sysfs, none if it is not there."""
+    """The names in a folder of sysfs; none if the folder does not exist."""
     try:
         return sorted(os.listdir(folder))
     except OSError:
@@ -184,16 +187,18 @@ def names_in(folder: Path) -> list[str]:
 
 
 def counter_files(title: str, folder: Path, names: Sequence[str]) -> dict[str, Path]:
-    """The files of counters by name, checked to be there."""
+    """The files of counters by name, checked to exist."""
     there = names_in(folder)
     for name in names:
         if name not in there:
-            raise InputError(f"{title}: counter {name} is not in {folder}, which has {listed(there)}")
+            raise InputError(
+                f"{title}: counter {name} is not in {folder}; the counters there are {listed(there)}"
+            )
     return {name: folder / name for name in names}
 
 
 def lifespan_of(path: Path) -> float | None:
-    """Seconds for which hardware counters keep a value; None where the driver does not say."""
+    """Seconds for which hardware counters keep a value; None if the driver does not tell."""
     try:
         return int(path.read_text()) / 1e3
     except (OSError, ValueError):
@@ -201,10 +206,10 @@ def lifespan_of(path: Path) -> float | None:
 
 
 def inside(namespace: str, call: Callable[[], T]) -> T:
-    """What `call` returns or raises when it sees the devices of a named network namespace in `/sys`.
+    """Calls `call` in a named network namespace, with its devices in `/sys`; returns or raises what it does.
 
-    A thread of its own enters the namespace and ends there: the rest of the process stays where it is, and
-    what the thread opened remains open. This is what `ip netns exec` does before it runs a command.
+    A separate thread enters the namespace and ends there. The rest of the process stays in its own namespace,
+    and files that the thread opened remain open. `ip netns exec` does the same before it runs a command.
 
     Raises `InputError` if there is no such namespace or it may not be entered.
     """
@@ -227,22 +232,24 @@ def inside(namespace: str, call: Callable[[], T]) -> T:
 
 
 def enter(namespace: str) -> None:
-    """Moves this thread into a network namespace, with a `/sys` of its own that shows it."""
+    """Moves this thread into a network namespace and mounts a `/sys` of its own that shows its devices."""
     there = names_in(NAMESPACES)
     if namespace not in there:
-        raise InputError(f"{namespace}: no such network namespace; there are {listed(there)}")
+        raise InputError(f"{namespace}: no such network namespace; the namespaces are {listed(there)}")
     libc = ctypes.CDLL(None, use_errno=True)
 
-    def must(outcome: int, doing: str) -> None:
-        if outcome != 0:
+    def check(result: int, failure: str) -> None:
+        if result != 0:
             reason = os.strerror(ctypes.get_errno())
-            raise InputError(f"{namespace}: {doing}: {reason}; network namespaces need root")
+            raise InputError(f"{namespace}: {failure}: {reason}; network namespaces need root")
 
     with (NAMESPACES / namespace).open("rb") as file:
-        must(libc.setns(file.fileno(), _CLONE_NEWNET), "cannot be entered")
-    must(libc.unshare(_CLONE_NEWNS), "cannot have mounts of its own")
-    must(libc.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None), "its mounts cannot be kept apart")
-    must(libc.mount(b"hocket", b"/sys", b"sysfs", 0, None), "its devices cannot be shown")
+        check(libc.setns(file.fileno(), _CLONE_NEWNET), "cannot be entered")
+    # sysfs shows the devices of the namespace in which it was mounted. Mounts are private to the thread, so
+    # that the `/sys` of the rest of the process stays as it is.
+    check(libc.unshare(_CLONE_NEWNS), "cannot have mounts of its own")
+    check(libc.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None), "its mounts cannot be separated")
+    check(libc.mount(b"hocket", b"/sys", b"sysfs", 0, None), "its devices cannot be shown")
 
 
 def poll(
@@ -253,9 +260,10 @@ def poll(
     clock: Callable[[], int] = time.monotonic_ns,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[Reading]:
-    """A reading every `interval_s` for `seconds`, or until nobody asks for more.
+    """Yields a reading every `interval_s` for `seconds`, or without end.
 
-    One that comes late carries its own time and is not made up for. `read` may be of several ports.
+    A late reading has its true time, and the next ones keep the interval from there: missed readings are not
+    made up for. `read` may return the counters of several ports.
     """
     interval_ns = round(interval_s * 1e9)
     due_ns = clock()
@@ -272,9 +280,9 @@ def poll(
 
 @dataclass
 class Recording:
-    """The readings of a port so far: when, in ns since 1970, and each counter's values.
+    """The readings of a port so far: their times, in ns since 1970, and the values of each counter.
 
-    `stopped` says why it ended before its time, if it did.
+    `stopped` is the reason for ending early, if it did.
     """
 
     title: str
@@ -283,32 +291,32 @@ class Recording:
     stopped: str | None = None
 
     def add(self, reading: Reading) -> None:
-        """One more reading, its time since 1970."""
+        """Appends a reading whose time counts from 1970."""
         self.time_ns.append(reading.time_ns)
         for values, value in zip(self.counters.values(), reading.values, strict=True):
             values.append(value)
 
     @property
     def seconds(self) -> float:
-        """From the first reading to the last."""
+        """Seconds from the first reading to the last."""
         return (self.time_ns[-1] - self.time_ns[0]) / 1e9
 
     def frame(self) -> pl.DataFrame:
-        """As `profile_counters` and the CSV file have it: `time_ns` and a column for each counter."""
+        """The readings with the columns of the CSV file: `time_ns` and one for each counter."""
         columns = {"time_ns": self.time_ns, **self.counters}
         return pl.DataFrame({name: pl.Series(values, dtype=pl.UInt64) for name, values in columns.items()})
 
     def profile(self, *, name: str | None = None, column: str | None = None) -> JobProfile:
-        """The job `name` (the port's if not given) whose traffic was read; see `profile_counters`.
+        """Profiles the job whose traffic was read; see `profile_counters`. `name` is by default the port's.
 
-        Raises `InputError` if the readings show none.
+        Raises `InputError` if the readings show no period.
         """
         from hocket.profiling.series import profile_series
 
         return profile_series(counters_of(self.frame(), self.title, column=column), name or self.title)
 
     def congestion(self) -> dict[str, int]:
-        """How much each of `CONGESTION_COUNTERS` that was read has grown, its wraps at 32 bits undone."""
+        """The increase of each of `CONGESTION_COUNTERS` that was read, with wraps at 32 bits undone."""
         return {
             name: sum((after - before) % _WRAP for before, after in pairwise(values))
             for name, values in self.counters.items()
@@ -316,8 +324,8 @@ class Recording:
         }
 
 
-Telling = Callable[[float, float, float], None]
-"""Told now and then while a port is watched: seconds so far, and bits per second sent and received."""
+OnProgress = Callable[[float, float, float], None]
+"""Called now and then while a port is read, with the seconds so far and the bits/s sent and received."""
 
 
 def watch(
@@ -326,31 +334,31 @@ def watch(
     interval_s: float,
     seconds: float | None = None,
     save: Path | None = None,
-    tell: Telling | None = None,
+    on_progress: OnProgress | None = None,
     clock: Callable[[], int] = time.monotonic_ns,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Recording:
-    """Reads `port` every `interval_s` for `seconds`, or until Ctrl-C, and keeps what it has then.
+    """Reads `port` every `interval_s` for `seconds`, or until Ctrl-C, and returns the recording.
 
-    With `save`, readings are written to that CSV file as they come. A port that goes away ends the recording
-    too: `stopped` says so.
+    With `save`, readings are written to that CSV file as they come. If the port disappears, the recording
+    ends early and `stopped` gives the reason.
 
-    Raises `InputError` for a file that is there already or cannot be written, or a port that was never read.
+    Raises `InputError` if the file exists already or cannot be written, or if the port could never be read.
     """
     recording = Recording(port.title, {name: array("Q") for name in port.names})
     since_1970_ns = time.time_ns() - clock()
-    with saved(save, port.names) as write:
-        told: Reading | None = None
+    with csv_writer(save, port.names) as write:
+        shown: Reading | None = None
         try:
             for polled in poll(port.read, interval_s, seconds, clock=clock, sleep=sleep):
                 reading = Reading(since_1970_ns + polled.time_ns, polled.values)
                 recording.add(reading)
                 write(reading)
-                if told is None:
-                    told = reading
-                elif tell is not None and reading.time_ns - told.time_ns >= _SECONDS_BETWEEN_TELLING * 1e9:
-                    tell(recording.seconds, *rates(port.names, told, reading))
-                    told = reading
+                if shown is None:
+                    shown = reading
+                elif on_progress is not None and reading.time_ns - shown.time_ns >= _NS_BETWEEN_PROGRESS:
+                    on_progress(recording.seconds, *rates(port.names, shown, reading))
+                    shown = reading
         except KeyboardInterrupt:
             recording.stopped = INTERRUPTED
         except InputError as error:
@@ -361,28 +369,30 @@ def watch(
 
 
 @contextmanager
-def saved(path: Path | None, names: Sequence[str]) -> Iterator[Callable[[Reading], None]]:
-    """Writes readings of the counters `names` into a new CSV file, or nowhere without a path.
+def csv_writer(path: Path | None, names: Sequence[str]) -> Iterator[Callable[[Reading], None]]:
+    """Opens a new CSV file for readings of the counters `names`, and yields the function that writes one.
 
-    Raises `InputError` if the file is there already or cannot be written.
+    Without a path, that function does nothing.
+
+    Raises `InputError` if the file exists already or cannot be written.
     """
     if path is None:
         yield lambda _: None
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # A recording cannot be made again, so that none is overwritten.
+        # Mode "x" fails if the file exists: a recording cannot be repeated, so none is overwritten.
         with path.open("x", encoding="utf-8", buffering=_BUFFER_BYTES) as file:
             print("time_ns", *names, sep=",", file=file)
             yield lambda reading: print(reading.time_ns, *reading.values, sep=",", file=file)
     except OSError as error:
         if isinstance(error, FileExistsError) and path.exists():
-            raise InputError(f"{path}: is there already; recordings are not overwritten") from None
+            raise InputError(f"{path}: exists already; recordings are not overwritten") from None
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
 def rates(names: Sequence[str], before: Reading, after: Reading) -> tuple[float, float]:
-    """Bits per second sent and received between two readings of the counters `names`."""
+    """Bits/s sent and received between two readings; `names` begin with the counters of these."""
     bits = 8 * BYTES_PER_COUNT[COUNTER_UNITS[names[0]]]
     elapsed_s = (after.time_ns - before.time_ns) / 1e9
     sent, received = (after.values[place] - before.values[place] for place in (0, 1))

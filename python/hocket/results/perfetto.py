@@ -1,7 +1,8 @@
 """A run as a file that the Perfetto UI (ui.perfetto.dev) and `chrome://tracing` open.
 
-Read from the tables of a run alone, so it can be made of any run at any time. The format is the Trace Event
-Format in JSON: complete events (`X`), counters (`C`), arrows (`s` to `f`) and names of tracks (`M`).
+The file is made from the tables of a run alone, so any run can be exported at any time. The format is the
+Trace Event Format in JSON: complete events (`X`), counters (`C`), arrows (`s` to `f`) and names of tracks
+(`M`).
 """
 
 import json
@@ -20,7 +21,7 @@ from hocket.results.lanes import Lanes
 Event = dict[str, Any]
 
 _SLICES = ("flows", "iterations", "phases", "operations", "collectives", "pauses")
-# Group, table, its columns of time, of whose the value is, and of the value, and the name of a track.
+# Name of the group; table, and its columns with the time, the owner and the value; name of a track.
 _COUNTERS = (
     ("queues", "queues", "at_s", "link", "bytes", "queue of {}"),
     ("buffers", "switch_queues", "at_s", "switch", "bytes", "buffer of {}"),
@@ -29,13 +30,13 @@ _COUNTERS = (
 )
 
 
-# Job, iteration, name and kind.
+# Identifies a collective: job, iteration, name and kind.
 _Collective = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class _Post:
-    """A rank's part in a collective: the slice that shows it, in the group of the rank."""
+    """A rank's part in a collective: its slice `event`, in the group of tracks `process` of the rank."""
 
     process: int
     event: Event
@@ -52,15 +53,18 @@ class _Post:
 def perfetto(run: Run, path: str | Path) -> Path:
     """Writes `run` to `path` for Perfetto and returns it.
 
-    There is a group of tracks for the jobs (iterations, and within them phases of communication), one for
-    the collectives, by job and group, one for the hosts (each message that a host sends, beside each other
-    where they overlap), one for the ports that were paused, and counters of the queues and rates that were
-    recorded. Each rank of a training job has a group of its own with a track for its compute and one for each
-    kind of communication; arrows go from the rank that was last to post a collective to those that waited for
-    it, where the collective's name tells it from others of its iteration.
+    The file has these groups of tracks:
 
-    Times are microseconds of simulated time. A port that is still paused when the run ends is shown as paused
-    until then. The same run gives the same bytes.
+    - the jobs: iterations, and in them phases of communication,
+    - the collectives, by job and group,
+    - the hosts: each message that a host sends, side by side where they overlap,
+    - the ports that were paused, and counters of the recorded queues and rates,
+    - each rank of a training job: a track for computation and one for each kind of communication. Arrows go
+      from the rank that was last to post a collective to the ranks that waited for it, if no other collective
+      of the iteration has the same name.
+
+    Times are microseconds of simulated time. A port that is still paused at the end of the run is shown as
+    paused until then. The same run gives the same bytes.
 
     Raises `InputError` if the run has no table that Perfetto can show, or if the file cannot be written.
     """
@@ -103,7 +107,7 @@ def _events(run: Run) -> Iterator[Event]:
 
 def _jobs(run: Run) -> Iterator[Event]:
     threads: dict[str, int] = {}
-    # Iterations of a training job overlap where a rank begins the next one before another ends the last.
+    # Iterations of a training job overlap if one rank begins the next before another ends the last.
     lanes: dict[str, Lanes] = {}
     spans = _rows(run, "iterations", "job", "iteration", "start_s", "end_s")
     for job, iteration, start_s, end_s in spans:
@@ -117,7 +121,7 @@ def _jobs(run: Run) -> Iterator[Event]:
         yield _slice(threads[job], f"phase {phase}", start_s, end_s, about)
 
 
-# Slices of one track must lie within each other or apart; messages of one host do neither.
+# Slices of a track must be nested or disjoint. Messages of a host may overlap, so they are spread over lanes.
 def _messages(run: Run) -> Iterator[Event]:
     threads: dict[str, int] = {}
     facts = ("flow", "job", "bytes", "marks", "rate_cuts", "retransmissions")
@@ -152,7 +156,7 @@ def _pauses(run: Run) -> Iterator[Event]:
 
 
 def _counters(run: Run, table: str, time: str, of: str, value: str, track: str) -> Iterator[Event]:
-    # The flow engine's rates are those of jobs, the packet engine's those of flows.
+    # The flow engine records rates of jobs, the packet engine rates of flows: only one has the column.
     if table not in run.tables or not {time, of} <= set(run.tables[table].columns):
         return
     for at_s, name, number in _rows(run, table, time, of, value):
@@ -160,7 +164,7 @@ def _counters(run: Run, table: str, time: str, of: str, value: str, track: str) 
 
 
 def _training(run: Run, first_process: int) -> Iterator[Event]:
-    """The ranks of training jobs, from `first_process` on, and who waited for whom."""
+    """The ranks of training jobs, as groups from number `first_process` on, and arrows between them."""
     if "operations" not in run.tables:
         return
     operations = run.tables["operations"].sort("job", "rank", "start_s", "end_s", "operation")
@@ -171,7 +175,7 @@ def _training(run: Run, first_process: int) -> Iterator[Event]:
         host = hosts.get((job, rank))
         name = f"{job} rank {rank}" if host is None else f"{job} rank {rank} ({host})"
         yield {"ph": "M", "pid": process, "name": "process_name", "args": {"name": name}}
-        # As they are numbered: the names of ten and more would sort before that of the second.
+        # Perfetto would sort by name, which puts rank 10 before rank 2.
         yield {"ph": "M", "pid": process, "name": "process_sort_index", "args": {"sort_index": process}}
         for event in _operations(rows):
             yield {**event, "pid": process}
@@ -182,7 +186,7 @@ def _training(run: Run, first_process: int) -> Iterator[Event]:
 
 
 def _operations(rows: pl.DataFrame) -> Iterator[Event]:
-    """One rank: a track for its compute, and for each kind of communication as many as overlap."""
+    """Slices of one rank: a track for computation, and as many per kind of communication as overlap."""
     threads: dict[str, int] = {}
     yield from _new_thread(threads, "compute")
     lanes: dict[str, Lanes] = {}
@@ -200,7 +204,7 @@ def _waits(run: Run, posts: "dict[_Collective, list[_Post]]") -> Iterator[Event]
     found: Counter[tuple[Any, ...]] = Counter(_rows(run, "collectives", *columns))
     number = 0
     for collective, ranks in posts.items():
-        # Several groups may run collectives of one name; the table of operations does not tell them apart.
+        # Several groups may run collectives of the same name, and the table of operations lacks the group.
         if found[collective] != 1:
             continue
         last = max(ranks, key=lambda post: post.start)
@@ -209,6 +213,7 @@ def _waits(run: Run, posts: "dict[_Collective, list[_Post]]") -> Iterator[Event]
                 number += 1
                 arrow = {"cat": "waited for", "name": "waited for", "id": number, "ts": last.start}
                 yield {"ph": "s", "pid": last.process, "tid": last.event["tid"], **arrow}
+                # The binding point "e" ends the arrow at the slice around this time, not at the next one.
                 yield {"ph": "f", "bp": "e", "pid": post.process, "tid": post.event["tid"], **arrow}
 
 
@@ -219,7 +224,7 @@ def _collectives(run: Run) -> Iterator[Event]:
     lanes: dict[str, Lanes] = {}
     facts = ("iteration", "kind", "algorithm", "ranks", "bytes", "algbw_bps", "busbw_bps")
     ordered = run.tables["collectives"].sort("job", "group", "start_s", "end_s")
-    # JSON has no infinite bandwidth, which a collective of no time has.
+    # A collective that takes no time has infinite bandwidth, which JSON cannot represent.
     finite = pl.when(pl.col("algbw_bps", "busbw_bps").is_finite()).then(pl.col("algbw_bps", "busbw_bps"))
     ordered = ordered.with_columns(finite)
     columns = ("job", "group", "name", "start_s", "end_s", *facts)
@@ -262,6 +267,6 @@ def _end_s(run: Run) -> float:
     return max(end for end in ends if isinstance(end, float))
 
 
-# To a picosecond.
+# Six decimals of a microsecond are picoseconds, the resolution of the engines.
 def _us(seconds: float) -> float:
     return round(seconds * 1e6, 6)

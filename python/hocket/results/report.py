@@ -1,4 +1,4 @@
-"""A run as text: a row per job, and where its tables are."""
+"""The output of `hocket run`: tables of a run as text, and the files that it was written to."""
 
 from pathlib import Path
 
@@ -22,12 +22,12 @@ from hocket.console import (
 from hocket.results import Run
 from hocket.results.summary import collective_summary, job_summary
 
-# Compute times of the same work vary by about a percent.
+# Compute times of the same work vary by about a percent, so a smaller imbalance is not reported.
 _BALANCED = 1.02
 
 
 def print_run(title: str, run: Run, directory: Path) -> None:
-    """A row per job, and where the tables are."""
+    """Prints the run: jobs, collectives, what switches did, and the directory of its tables."""
     manifest, counts = run.manifest, run.manifest["counts"]
     by_packets = manifest["engine"] == "packet"
     done = f"{manifest['packet_hops']:,} packet-hops" if by_packets else f"{counts['events']:,} events"
@@ -54,7 +54,7 @@ def print_run(title: str, run: Run, directory: Path) -> None:
 
 
 def _print_profiles(run: Run, jobs: pl.Series) -> None:
-    """The jobs that are profiles of Up phases."""
+    """Prints a row for each job that is a profile of Up phases."""
     if jobs.is_empty():
         return
     rows = (
@@ -79,7 +79,7 @@ def _print_profiles(run: Run, jobs: pl.Series) -> None:
 
 
 def _print_training(jobs: pl.DataFrame) -> None:
-    """The jobs that are programs of operations, and how much of their communication is exposed."""
+    """Prints a row for each job that is a program of operations, and a sentence for each straggler."""
     if jobs.is_empty():
         return
     rows = (
@@ -105,13 +105,13 @@ def _print_training(jobs: pl.DataFrame) -> None:
     for row in jobs.filter(pl.col("imbalance") > _BALANCED).to_dicts():
         out.print(
             f"{escape(row['job'])}: rank {escape(row['slowest_rank'])} computes {row['imbalance']:.2f} times "
-            "as long as the ranks do on average"
+            "as long as the average rank"
         )
     out.print()
 
 
 def _print_collectives(run: Run) -> None:
-    """Collectives by size, in the columns of nccl-tests."""
+    """Prints the collectives by size, with the columns of nccl-tests."""
     collectives = collective_summary(run)
     if collectives.is_empty():
         return
@@ -139,21 +139,21 @@ def _print_collectives(run: Run) -> None:
 
 
 def _print_shares(jobs: pl.DataFrame) -> None:
-    """What decided on full links of the flow engine."""
+    """Prints how often weight or priority decided on a full link of the flow engine."""
     rows = ((row["job"], row["policy"] or "–", count(row["policy_acted"])) for row in jobs.to_dicts())
     print_table(("job", "share", "decided on a full link"), rows, left=2)
 
 
 def _print_packets(run: Run) -> None:
-    """What congestion controls and switches did, by job and in all."""
-    counts, governed = run.manifest["counts"], run.manifest["parameters"]["jobs"]
+    """Prints what congestion controls did for each job, and what switches did in total."""
+    counts, parameters = run.manifest["counts"], run.manifest["parameters"]["jobs"]
     signals = run.tables["flows"].group_by("job").agg(pl.col("marks", "cnps").sum())
     signalled = {row["job"]: row for row in signals.to_dicts()}
     none = {"marks": 0, "cnps": 0}
     rows = (
         (
             row["job"],
-            governed[row["job"]]["policy"]["value"],
+            parameters[row["job"]]["policy"]["value"],
             f"{signalled.get(row['job'], none)['marks']:,}",
             f"{signalled.get(row['job'], none)['cnps']:,}",
             f"{row['policy_acted']:,}",
@@ -171,12 +171,12 @@ def _print_packets(run: Run) -> None:
 
 
 def _print_skipped(run: Run) -> None:
-    """What was repeated instead of simulated, and how far it may be off."""
+    """Prints which iterations were repeated instead of simulated, and their possible error."""
     skipping = run.manifest["skip_ahead"]
     if skipping is None:
         return
     if skipping["obstacle"] is not None:
-        out.print(f"skipped nothing: {escape(skipping['obstacle'])}")
+        out.print(f"no iterations skipped: {escape(skipping['obstacle'])}")
     for row in run.tables["repeated"].to_dicts():
         last = row["first_iteration"] + row["iterations"] - 1
         error = (
@@ -185,14 +185,14 @@ def _print_skipped(run: Run) -> None:
             else f"within {row['deviation']:.1e} of an iteration each, {row['drift_bound']:.1e} in all"
         )
         out.print(
-            f"{escape(row['job'])}: iterations {row['first_iteration']:,} to {last:,} repeat those before "
+            f"{escape(row['job'])}: iterations {row['first_iteration']:,} to {last:,} repeat earlier ones "
             f"instead of being simulated, {error}"
         )
     out.print()
 
 
 def _simulated(seconds: float) -> str:
-    """How far a run got: in milliseconds below a second.
+    """Simulated time as text, in milliseconds below a second.
 
     >>> _simulated(0.0123456), _simulated(385.9444)
     ('12.346 ms', '385.944 s')
@@ -201,7 +201,7 @@ def _simulated(seconds: float) -> str:
 
 
 def end_interrupted(run: Run) -> None:
-    """Ends the command if `run` was interrupted, and says how far it came."""
+    """Ends the command with its exit code if `run` was interrupted, and reports how far it got."""
     if run.interrupted:
         err.print(
             f"interrupted at {run.manifest['simulated_s']:.3f} s of simulated time; kept what was finished"

@@ -268,7 +268,8 @@ def _series(name: str, column: "_hocket._Column") -> pl.Series:
 def _array(column: "_hocket._Column") -> pa.Array:
     values = pa.array(np.frombuffer(column["buffer"], dtype=column["dtype"]), from_pandas=True)
     words = column["dictionary"]
-    return values if words is None else pa.array(words, pa.string()).take(values)
+    # As polars has text: rows are written alike, whether they come from an engine or from a frame.
+    return values if words is None else pa.array(words, pa.large_string()).take(values)
 
 
 def peak_rss_mb() -> float:

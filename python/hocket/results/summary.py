@@ -1,8 +1,7 @@
-"""What the tables of one run say in a few rows: by job, by collective, and of the network.
+"""Summaries of the tables of one run: by job, by collective, and of the network.
 
-What is printed of a run, what compares runs and what draws them all start from here. A table or a column that
-a run does not have, because its engine has no such thing or because the run ended before, is an empty frame
-or a null, never an error.
+Reports, comparisons and figures of runs all start from these. A table or column that a run lacks, because its
+engine does not record it or because the run ended early, becomes an empty frame or null, never an error.
 """
 
 from typing import Any
@@ -66,12 +65,12 @@ NETWORK_COLUMNS = pl.Schema(
 )
 """The columns of `network_summary`."""
 
-_OF_RANKS = ("ranks", "slowest_rank", "imbalance")
+_RANK_COLUMNS = ("ranks", "slowest_rank", "imbalance")
 _TIMES = ("mean_iteration_s", "p50_iteration_s", "p99_iteration_s", "mean_communication_s", "mean_delayed_s")
 
 
 def columns_of(run: Run, table: str, *columns: str) -> pl.DataFrame | None:
-    """These columns of a table, or None if the run has no such table or the table lacks one of them."""
+    """These columns of a table; None if the run lacks the table or the table lacks one of them."""
     if table not in run.tables:
         return None
     frame = run.tables[table]
@@ -79,23 +78,27 @@ def columns_of(run: Run, table: str, *columns: str) -> pl.DataFrame | None:
 
 
 def job_summary(run: Run) -> pl.DataFrame:
-    """A row per job in the order of the plan, with the columns `JOB_COLUMNS`.
+    """A row per job, in the order of the plan, with the columns `JOB_COLUMNS`.
 
-    `training` says whether a job is a program of operations, and not a profile of Up phases; only such have
-    `ranks`. `compute_s` and `communication_s` are means and add up to `mean_iteration_s`; of a training job
-    the latter is exposed communication, of a profile the time in Up phases. In a cluster, iterations include
-    their wait for a slot, `delayed_s`, besides. Times are null where no iteration was finished.
-    `slowest_rank` is the one that computes the longest in the mean, as `RANK (HOST)`, and `imbalance` its
-    time ÷ the mean over ranks. `policy` is the congestion control of the packet engine, whose `policy_acted`
-    counts rate cuts, or the share of the flow engine, whose `policy_acted` counts how often weight or
-    priority decided on a full link; `marks` and `cnps` are of the job's messages on the packet engine, null
-    on the other.
+    - `training` tells whether the job is a program of operations and not a profile of Up phases. Only
+    training
+      jobs have `ranks`.
+    - `compute_s` and `communication_s` are means that add up to `mean_iteration_s`. The latter is exposed
+      communication of a training job, and the time in Up phases of a profile. In a cluster, iterations also
+      include the wait for a slot, `delayed_s`. Times are null if no iteration was finished.
+    - `slowest_rank` is the rank with the longest mean computation, as `RANK (HOST)`, and `imbalance` its
+      computation ÷ the mean over ranks.
+    - On the packet engine, `policy` is the congestion control, and `policy_acted` counts its rate cuts. On
+    the
+      flow engine, `policy` is the share, and `policy_acted` counts how often weight or priority decided on a
+      full link.
+    - `marks` and `cnps` count those of the job's messages on the packet engine; null on the flow engine.
     """
     jobs = columns_of(run, "jobs", "job", "iterations", *_TIMES)
     if jobs is None:
         return pl.DataFrame(schema=JOB_COLUMNS)
     acted = columns_of(run, "jobs", "policy_acted")
-    # In a cluster, where no policy acts on links, what a job waits for its slot is part of its iterations.
+    # Runs of a cluster have no `policy_acted`. There, the wait for a slot is part of the iterations.
     waits = pl.col("mean_delayed_s") if acted is None else 0.0
     names = jobs["job"].to_list()
     policies, training = policies_of(run), _training_jobs(run)
@@ -114,16 +117,16 @@ def job_summary(run: Run) -> pl.DataFrame:
         )
     )
     if run.manifest.get("engine") == "packet":
-        # A job all of whose messages stayed within their hosts, or that sent none, was never marked.
+        # A job that sent no messages, or only within hosts, has no row: none of them was marked.
         summary = summary.with_columns(pl.col("marks", "cnps").fill_null(0))
     return summary.select(*JOB_COLUMNS).cast(JOB_COLUMNS)
 
 
 def policies_of(run: Run) -> dict[str, str]:
-    """What governed each job: its congestion control on the packet engine, its share on the other."""
+    """The policy of each job: its congestion control on the packet engine, its share on the flow engine."""
     if run.manifest.get("engine") == "packet":
-        governed = run.manifest.get("parameters", {}).get("jobs", {})
-        return {job: str(parameters["policy"]["value"]) for job, parameters in governed.items()}
+        by_job = run.manifest.get("parameters", {}).get("jobs", {})
+        return {job: str(parameters["policy"]["value"]) for job, parameters in by_job.items()}
     jobs = run.manifest.get("plan", {}).get("jobs", [])
     return {job["name"]: _share(job) for job in jobs if "share" in job}
 
@@ -136,7 +139,7 @@ def _share(job: dict[str, Any]) -> str:
 
 
 def _training_jobs(run: Run) -> set[str]:
-    """Those that a plan gives as training, and those of which ranks were recorded."""
+    """The jobs with `training` in the plan, and those whose ranks were recorded."""
     planned = run.manifest.get("plan", {}).get("jobs", [])
     ranks = columns_of(run, "ranks", "job")
     recorded = [] if ranks is None else ranks["job"].unique().to_list()
@@ -146,12 +149,12 @@ def _training_jobs(run: Run) -> set[str]:
 def _ranks(run: Run) -> pl.DataFrame:
     ranks = columns_of(run, "ranks", "job", "rank", "host", "compute_s")
     if ranks is None:
-        return pl.DataFrame(schema={name: JOB_COLUMNS[name] for name in ("job", *_OF_RANKS)})
+        return pl.DataFrame(schema={name: JOB_COLUMNS[name] for name in ("job", *_RANK_COLUMNS)})
     compute = pl.col("compute_s")
     slowest = pl.format(
         "{} ({})", pl.col("rank").get(compute.arg_max()), pl.col("host").get(compute.arg_max())
     )
-    # Ranks that compute nothing are in balance.
+    # Ranks without computation count as balanced.
     imbalance = pl.when(compute.max() > 0).then(compute.max() / compute.mean())
     return (
         ranks.group_by("job", "rank", "host")
@@ -170,15 +173,15 @@ def _signals(run: Run) -> pl.DataFrame:
 
 
 def collective_summary(run: Run) -> pl.DataFrame:
-    """A row per job, kind, algorithm, number of ranks and bytes, in this order, with `COLLECTIVE_COLUMNS`.
+    """A row per job, kind, algorithm, number of ranks and bytes, sorted so, with `COLLECTIVE_COLUMNS`.
 
-    `count` collectives took `time_s` on average. Bandwidths are those of the mean time, as nccl-tests reports
-    them, and null where nothing took any time.
+    `count` collectives took `time_s` on average. Bandwidths are those at the mean time, as nccl-tests reports
+    them, and null if no collective took any time.
     """
     measured = columns_of(run, "collectives", *(c for c in COLLECTIVE_COLUMNS if c != "count"))
     if measured is None:
         return pl.DataFrame(schema=COLLECTIVE_COLUMNS)
-    # Bytes ÷ mean time is the mean bandwidth weighted by time.
+    # The bandwidth at the mean time is the mean of bandwidths weighted by time.
     moved = (pl.col("algbw_bps", "busbw_bps") * pl.col("time_s")).filter(pl.col("time_s") > 0).sum()
     bandwidth = pl.when(pl.col("time_s").sum() > 0).then(moved / pl.col("time_s").sum())
     key = ["job", "kind", "algorithm", "ranks", "bytes"]
@@ -192,11 +195,11 @@ def collective_summary(run: Run) -> pl.DataFrame:
 
 
 def network_summary(run: Run) -> pl.DataFrame:
-    """One row about what switches and hosts saw in all, with the columns `NETWORK_COLUMNS`.
+    """One row of totals over all switches and hosts, with the columns `NETWORK_COLUMNS`.
 
-    All of it is null for a run of the flow engine. `paused_s` adds up over links, `peak_bytes` is the longest
-    queue and `peak_link` the link that it fed. Flow completion times are of complete messages; the percentile
-    is by nearest rank.
+    All values are null for a run of the flow engine. `paused_s` is the sum over links, `peak_bytes` the
+    longest queue and `peak_link` the link that it feeds. Flow completion times are those of completed
+    messages; the percentile is by nearest rank.
     """
     counts = run.manifest.get("counts", {})
     row: dict[str, Any] = {name: counts.get(name) for name in NETWORK_COLUMNS if name in counts}

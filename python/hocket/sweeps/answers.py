@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from hocket.display import brief, counted, on_one_line
+from hocket.plan import Plan
 from hocket.results import RunWriter
 from hocket.sweeps.axes import Axis, written
 from hocket.sweeps.combinations import SEED, Combination, Refusal
@@ -31,6 +32,8 @@ class Sweep:
 
     table: pl.DataFrame
     manifest: dict[str, Any]
+    plans: tuple[Plan | None, ...]
+    """Of each combination; `None` of one that is no valid plan."""
 
     def __repr__(self) -> str:
         name = self.manifest["plan"].get("name")

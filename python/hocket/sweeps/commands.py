@@ -39,7 +39,11 @@ def sweep_command(
         bool, typer.Option("--keep-runs", help="With --out, also write all tables of each run, in DIR/runs.")
     ] = False,
     figure: Annotated[
-        Path | None, options.figure("Draw iteration times over the values of the first key.")
+        Path | None,
+        options.figure(
+            "Draw iteration times over the values of the first key and, for up to 6 combinations, who uses "
+            "the link when."
+        ),
     ] = None,
     as_json: options.AsJson = False,
     wide: options.Wide = False,
@@ -79,9 +83,12 @@ def sweep_command(
     print_warnings(swept.manifest["warnings"])
     if figure is not None:
         from hocket.figures.sweep import sweep_figure
+        from hocket.sweeps.link_use import uses_of_combinations
 
         title = swept.manifest["plan"].get("name") or plan.name
-        options.save_figure(sweep_figure(swept, title), figure)
+        # After Ctrl-C nothing is simulated again.
+        uses = {} if swept.interrupted else uses_of_combinations(swept)
+        options.save_figure(sweep_figure(swept, title, uses), figure)
     if swept.manifest["not_kept"] is not None:
         err.print(f"[yellow]warning:[/yellow] results were not cached: {escape(swept.manifest['not_kept'])}")
     if swept.interrupted:

@@ -124,7 +124,8 @@ def sweep(
             "warnings": list(_fixed_rates(chosen, valid[0].plan)),
             "plan": valid[0].plan.resolved(),
         }
-        swept = Sweep(found, manifest)
+        plans = tuple(each.plan if isinstance(each.plan, Plan) else None for each in combinations)
+        swept = Sweep(found, manifest, plans)
         if writer is not None:
             swept.write_with(writer)
     return swept

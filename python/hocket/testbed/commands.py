@@ -109,6 +109,10 @@ def run_command(
     python: Annotated[
         str | None, typer.Option("--python", metavar="FILE", help="A Python that has PyTorch.")
     ] = None,
+    figure: Annotated[
+        Path | None,
+        options.figure("Draw who used the link when, by the counters of NICs, and iteration times."),
+    ] = None,
     as_json: options.AsJson = False,
     wide: options.Wide = False,
 ) -> None:
@@ -151,6 +155,13 @@ def run_command(
     if run.manifest["status"] == "failed":
         err.print(f"[red]workers were lost:[/red] {escape(run.manifest['failure'])}; kept what was finished")
         raise typer.Exit(FAILED)
+    if figure is not None:
+        from hocket.figures.run import run_figure
+        from hocket.testbed.link_use import measured_use
+
+        with located(directory):
+            use = measured_use(planned.layout, run)
+        options.save_figure(run_figure(run, {"measured": use}, planned.plan.name or plan.name), figure)
 
 
 @app.command("down")

@@ -89,7 +89,9 @@ class Route:
 
 @dataclass(frozen=True)
 class Worker:
-    """Where a worker of a job runs: its host, that one's namespace, NIC and addresses."""
+    """Where a worker of a job runs: its host, that one's namespace, NIC and addresses, and over which links
+    it sends.
+    """
 
     host: str
     namespace: str
@@ -97,6 +99,8 @@ class Worker:
     address: str
     control: tuple[Port, Port]
     """The host's end and the other of its link to the control namespace, whose rates are not held."""
+    path: tuple[str, ...]
+    """The links to the next worker of the ring, by the names of their directions, its own first."""
 
 
 @dataclass(frozen=True)
@@ -345,13 +349,15 @@ def _workers(
     found: dict[str, Worker] = {}
     for each in hosts:
         for host, following in zip(each, (*each[1:], each[0]), strict=True):
-            nic = _leaving(links, ways[host, following][0])
+            way = ways[host, following]
+            nic = _leaving(links, way[0])
+            path = tuple(links[directed // 2].names[directed % 2] for directed in way)
             number = len(found)
             control_ports = (
                 Port(namespaces[host], CONTROL_INTERFACE, _address(_CONTROL, 2 * number), nic.rate_bps),
                 Port(control, f"h{number}", _address(_CONTROL, 2 * number + 1), nic.rate_bps),
             )
-            found[host] = Worker(host, namespaces[host], nic.interface, nic.address, control_ports)
+            found[host] = Worker(host, namespaces[host], nic.interface, nic.address, control_ports, path)
     return found
 
 

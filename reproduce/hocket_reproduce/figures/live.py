@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from hocket.figures.style import new_figure
-from hocket.figures.timeline import TimelinePanel, draw_timeline
+from hocket.figures.style import legend_above, new_figure
+from hocket.figures.timeline import TimelinePanel, draw_areas
 from hocket_reproduce.figures.cdf import CdfPanel, draw_cdf
 
 
@@ -39,6 +39,7 @@ def live_figure(plans: Sequence[LivePanels], capacity_bps: int, title: str) -> F
         for offset, stretch in enumerate(plan.links, start=1):
             for column, timeline in enumerate(stretch.values()):
                 axes = figure.add_subplot(rows, columns, (row + offset) * columns + column + 1)
-                draw_timeline(axes, timeline, capacity_bps)
+                draw_areas(axes, timeline, capacity_bps)
+                legend_above(axes)
         row += 1 + len(plan.links)
     return figure

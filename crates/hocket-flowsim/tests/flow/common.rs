@@ -1,7 +1,5 @@
 //! Jobs and links that several test files use.
 
-use std::ops::ControlFlow;
-
 use hocket_des::{Duration, Rate};
 use hocket_flowsim::{FlowOptions, FlowOutcome, run};
 use hocket_scenario::{
@@ -38,7 +36,7 @@ pub(crate) fn on_one_link(jobs: Vec<Job>, priority_queues: u8, iterations: u64) 
 
 /// Runs a scenario to its end.
 pub(crate) fn run_all(scenario: &Scenario, options: &FlowOptions) -> FlowOutcome {
-    run(scenario, options, |_| ControlFlow::Continue(())).expect("the run ends")
+    run(scenario, options).expect("the run ends")
 }
 
 /// Runs [`on_one_link`] with default options.

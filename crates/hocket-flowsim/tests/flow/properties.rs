@@ -1,7 +1,6 @@
 //! What holds for every scenario: bytes, determinism, and that names and order mean nothing.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 
 use hocket_des::{Duration, Rate, Time};
 use hocket_flowsim::{FlowError, FlowOptions, FlowOutcome, run};
@@ -147,7 +146,7 @@ proptest! {
     fn a_run_ends_with_its_last_iteration(jobs in any_jobs()) {
         let outcome = simulate(jobs);
         let last_ps = column_ps(&outcome.tables.iterations, "end_s").last().copied();
-        prop_assert_eq!(Some(outcome.ended.as_ps()), last_ps);
+        prop_assert_eq!(Some(outcome.end.ended.as_ps()), last_ps);
     }
 
     #[test]
@@ -193,7 +192,7 @@ proptest! {
         let fabric = Fabric::one_link(rate, Duration::ZERO).expect("the rate is above zero");
         let stop = Stop { iterations: Some(3), until: None };
         if let Ok(scenario) = Scenario::new(fabric, named(jobs), 1, 3, stop) {
-            match run(&scenario, &FlowOptions::default(), |_| ControlFlow::Continue(())) {
+            match run(&scenario, &FlowOptions::default()) {
                 Ok(outcome) => prop_assert!(outcome.tables.iterations.rows() >= 3),
                 Err(error) => prop_assert!(matches!(
                     error,

@@ -1,13 +1,15 @@
 //! How runs end, what they report, and what their tables look like.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::ops::ControlFlow;
 
 use hocket_des::{Duration, Rate, Time};
-use hocket_flowsim::{FlowOptions, FlowStatus, run};
+use hocket_flowsim::{FlowOptions, FlowStatus, run, run_observed};
+use hocket_scenario::observer::BATCH;
 use hocket_scenario::{
-    Cable, Crossing, Fabric, Job, LinkId, Node, NodeId, NodeKind, Routing, Scenario, Share, Stop,
-    Table, Weight, ring_crossings,
+    Cable, Column, Crossing, Fabric, Job, LinkId, Node, NodeId, NodeKind, Observer, Progress,
+    Routing, Scenario, Share, Stop, Table, Weight, ring_crossings,
 };
 
 use crate::common::{
@@ -15,26 +17,111 @@ use crate::common::{
     run_on_one_link, up,
 };
 
+/// Keeps the rows of each table, and stops the run once so many iterations are done.
+struct Watching {
+    enough: u64,
+    tables: BTreeMap<&'static str, Vec<Table>>,
+    seen: Vec<Progress>,
+    /// At each progress: rows that were handed over by then.
+    rows: Vec<usize>,
+}
+
+impl Watching {
+    fn until(enough: u64) -> Self {
+        Self { enough, tables: BTreeMap::new(), seen: Vec::new(), rows: Vec::new() }
+    }
+
+    fn handed_over(&self) -> usize {
+        self.tables.values().flatten().map(Table::rows).sum()
+    }
+
+    /// All rows of this table, as [`lines`].
+    fn rows_of(&self, table: &str) -> String {
+        self.tables.get(table).map_or_else(String::new, |parts| parts.iter().map(lines).collect())
+    }
+}
+
+impl Observer for Watching {
+    fn on_table(&mut self, rows: Table) {
+        self.tables.entry(rows.name).or_default().push(rows);
+    }
+
+    fn on_progress(&mut self, at: &Progress) -> ControlFlow<()> {
+        self.seen.push(*at);
+        self.rows.push(self.handed_over());
+        if at.done >= self.enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+/// A line for each row.
+fn lines(table: &Table) -> String {
+    let line = |row: usize| {
+        let values = table.columns.iter().map(|(name, column)| match column {
+            Column::U64(values) => format!("{name}={}", values[row]),
+            Column::U32(values) => format!("{name}={}", values[row]),
+            Column::F64(values) => format!("{name}={:?}", values[row]),
+            Column::MaybeF64(values) => format!("{name}={:?}", values[row]),
+            Column::Time(values) => format!("{name}={}", values[row]),
+            Column::Str { codes, dictionary } => {
+                format!("{name}={}", dictionary[codes[row] as usize])
+            }
+            other => panic!("no table of the flow engine has a column like {other:?}"),
+        });
+        values.collect::<Vec<_>>().join(" ") + "\n"
+    };
+    (0..table.rows()).map(line).collect()
+}
+
 #[test]
 fn a_stopped_run_keeps_what_was_finished() {
     let scenario = on_one_link(vec![job("a"), job("b")], 1, 100);
     let every = NonZeroU64::new(1).unwrap();
     let options = FlowOptions { progress_every: every, ..FlowOptions::default() };
-    let mut seen = Vec::new();
-    let outcome = run(&scenario, &options, |progress| {
-        seen.push(*progress);
-        if progress.iterations_done >= 6 {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    })
-    .unwrap();
-    assert_eq!(outcome.status, FlowStatus::Interrupted);
-    assert_eq!(outcome.tables.iterations.rows(), 6);
-    assert_eq!(outcome.ended, Time::ZERO + Duration::from_ms(3 * 312));
+    let mut watching = Watching::until(6);
+    let end = run_observed(&scenario, &options, &mut watching).unwrap();
+    assert_eq!(end.status, FlowStatus::Interrupted);
+    assert_eq!(watching.rows_of("iterations").lines().count(), 6);
+    assert_eq!(column_u64(&watching.tables["jobs"][0], "iterations"), [3, 3]);
+    assert_eq!(end.ended, Time::ZERO + Duration::from_ms(3 * 312));
+    let seen = watching.seen;
     assert!(seen.windows(2).all(|pair| pair[0].time < pair[1].time));
-    assert!(seen.iter().all(|progress| progress.iterations_total == Some(200)));
+    assert!(seen.iter().all(|progress| progress.total == Some(200)));
+}
+
+#[test]
+fn rows_come_while_the_run_goes_on_and_are_those_of_a_run_that_keeps_them() {
+    let jobs = ["a", "b"].map(|name| Job { jitter: 0.1, ..job(name) });
+    let scenario = on_one_link(jobs.to_vec(), 1, 60_000);
+    let options = FlowOptions {
+        rates_until: Time::ZERO + Duration::from_secs(3_000),
+        sample_every: Some(Duration::from_secs(1)),
+        ..FlowOptions::default()
+    };
+    let kept = run_all(&scenario, &options);
+    let mut watching = Watching::until(u64::MAX);
+    let end = run_observed(&scenario, &options, &mut watching).unwrap();
+    assert_eq!(end, kept.end);
+    for table in kept.tables.all().into_iter().chain(&kept.utilisation) {
+        assert!(watching.rows_of(table.name) == lines(table), "{} differs", table.name);
+    }
+    assert!(watching.tables["iterations"].len() > 2, "they came in parts");
+    // An iteration has a row of its own and one of its phase; within 4,096 events fewer than 2,048 of them end.
+    for (progress, rows) in watching.seen.iter().zip(watching.rows) {
+        assert!(2 * progress.done < (rows + BATCH + 4_096) as u64, "{progress:?}, {rows} rows");
+    }
+}
+
+#[test]
+fn a_run_whose_rows_are_samples_hands_them_over_too() {
+    let scenario = on_one_link(vec![job("a")], 1, 200);
+    let options =
+        FlowOptions { sample_every: Some(Duration::from_us(240)), ..FlowOptions::default() };
+    let mut watching = Watching::until(u64::MAX);
+    run_observed(&scenario, &options, &mut watching).unwrap();
+    let parts: Vec<_> = watching.tables["utilisation"].iter().map(Table::rows).collect();
+    // 500 samples in each of 200 Up phases; 130 phases and their iterations come first, and are rows as well.
+    let first = BATCH - 2 * 130;
+    assert_eq!(parts, [first, 200 * 500 - first]);
 }
 
 #[test]
@@ -43,8 +130,8 @@ fn a_run_with_an_end_stops_in_the_middle_of_a_phase_and_counts_its_bytes() {
     let stop = Stop { iterations: None, until: Some(Time::ZERO + Duration::from_secs(1)) };
     let scenario = Scenario::new(fabric, vec![job("a"), job("b")], 1, 1, stop).unwrap();
     let outcome = run_all(&scenario, &FlowOptions::default());
-    assert_eq!(outcome.status, FlowStatus::Complete);
-    assert_eq!(outcome.ended, Time::ZERO + Duration::from_secs(1));
+    assert_eq!(outcome.end.status, FlowStatus::Complete);
+    assert_eq!(outcome.end.ended, Time::ZERO + Duration::from_secs(1));
     // Three iterations of 312 ms and 600 MB each, and 64 ms at 25 Gbps.
     assert_eq!(column_u64(&outcome.tables.jobs, "iterations"), [3, 3]);
     assert_eq!(column_u64(&outcome.tables.links, "bytes"), [2_000_000_000, 2_000_000_000]);
@@ -61,7 +148,7 @@ fn an_arrival_after_the_end_of_the_run_is_no_event() {
     let late = Job { arrival: Time::ZERO + Duration::from_secs(2), ..job("late") };
     let scenario = Scenario::new(fabric, vec![late], 1, 1, stop).unwrap();
     let outcome = run_all(&scenario, &FlowOptions::default());
-    assert_eq!(outcome.counters.events, 0);
+    assert_eq!(outcome.end.counters.events, 0);
     assert!(column_f64(&outcome.tables.jobs, "mean_iteration_s").is_empty(), "there is none");
 }
 
@@ -70,7 +157,7 @@ fn a_job_that_can_never_finish_is_named_with_its_link() {
     let fabric = Fabric::one_link(Rate::from_bps(1), Duration::ZERO).unwrap();
     let stop = Stop { iterations: Some(1), until: None };
     let scenario = Scenario::new(fabric, vec![job("a"), job("b")], 1, 1, stop).unwrap();
-    let error = run(&scenario, &FlowOptions::default(), |_| ControlFlow::Continue(())).unwrap_err();
+    let error = run(&scenario, &FlowOptions::default()).unwrap_err();
     assert_eq!(
         error.to_string(),
         "job \"a\" moves at 0 bps on link \"link\" at 0 ps and would never finish"
@@ -81,7 +168,7 @@ fn a_job_that_can_never_finish_is_named_with_its_link() {
 fn a_run_past_the_end_of_time_is_an_error_and_no_panic() {
     let outlasts = Job { arrival: Time::from_ps(u64::MAX - 1), ..job("outlasts") };
     let scenario = on_one_link(vec![outlasts], 1, 1);
-    let error = run(&scenario, &FlowOptions::default(), |_| ControlFlow::Continue(())).unwrap_err();
+    let error = run(&scenario, &FlowOptions::default()).unwrap_err();
     assert!(error.to_string().starts_with("job \"outlasts\" "), "{error}");
 }
 
@@ -153,7 +240,7 @@ fn sharing_anew_looks_only_at_jobs_that_meet() {
     let stop = Stop { iterations: Some(10), until: None };
     let outcome =
         run_all(&Scenario::new(fabric, jobs, 1, 1, stop).unwrap(), &FlowOptions::default());
-    assert_eq!(outcome.counters.rates, 6 * 10);
+    assert_eq!(outcome.end.counters.rates, 6 * 10);
 }
 
 #[test]

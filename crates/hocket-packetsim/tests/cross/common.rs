@@ -1,13 +1,12 @@
 //! A fabric of two racks, jobs on it, and both engines' tables of one scenario.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 
 use hocket_des::{Duration, Rate, Time};
-use hocket_packetsim::{LinkChange, Model, Observer, PacketOptions, PacketOutcome, run_scenario};
+use hocket_packetsim::{LinkChange, Model, PacketOptions, PacketOutcome, run_scenario};
 use hocket_scenario::{
-    Cable, Column, Fabric, Job, JobFlow, Node, NodeId, NodeKind, Phase, Profile, Routing, Scenario,
-    Stop, Table, Tables, flow_crossings,
+    Cable, Column, Fabric, Job, JobFlow, Node, NodeId, NodeKind, Observer, Phase, Profile, Routing,
+    Scenario, Stop, Table, Tables, flow_crossings,
 };
 
 pub(crate) const LINE: Rate = Rate::from_gbps(50);
@@ -85,7 +84,7 @@ pub(crate) fn flows(jobs: Vec<Job>, queues: u8, iterations: u64) -> Tables {
     let goodput = Rate::from_bps(LINE.as_bps() * 1_000 / 1_082);
     let scenario = scenario(racks(1, goodput), jobs, queues, iterations);
     let options = hocket_flowsim::FlowOptions::default();
-    let outcome = hocket_flowsim::run(&scenario, &options, |_| ControlFlow::Continue(()));
+    let outcome = hocket_flowsim::run(&scenario, &options);
     outcome.expect("the run passes its checks").tables
 }
 

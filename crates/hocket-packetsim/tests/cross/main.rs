@@ -8,8 +8,6 @@ mod programs;
 mod random;
 mod training;
 
-use std::ops::ControlFlow;
-
 use hocket_des::{Bytes, Duration, Rate};
 use hocket_packetsim::{Change, LinkChange, PacketStatus};
 use hocket_scenario::{
@@ -201,10 +199,7 @@ fn a_transfer_counts_for_the_job_that_it_is_given_to() {
     // 500,000 bytes of the phase, and the transfer.
     assert_close(&packets.values("links", "bytes"), &[577_000.0; 4], 0.0);
     assert_close(&packets.values("phases", "bytes"), &[500_000.0], 0.0);
-    let error =
-        hocket_flowsim::run(&with_transfer, &hocket_flowsim::FlowOptions::default(), |_| {
-            ControlFlow::Continue(())
-        });
+    let error = hocket_flowsim::run(&with_transfer, &hocket_flowsim::FlowOptions::default());
     assert_eq!(
         error.unwrap_err().to_string(),
         "the number of transfers is 1; the flow engine runs periodic jobs alone, so it must be 0"

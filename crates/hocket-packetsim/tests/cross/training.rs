@@ -1,7 +1,5 @@
 //! Training jobs on both engines: collectives of every kind, inside servers and between them.
 
-use std::ops::ControlFlow;
-
 use hocket_des::{Bytes, Duration, Rate};
 use hocket_packetsim::Model;
 use hocket_scenario::workload::{Exchange, Operation, OperationKind, Rank, Workload};
@@ -103,7 +101,7 @@ pub(crate) fn both(fabric: Fabric, jobs: Vec<Job>, iterations: u64) -> (Collecte
     let scenario = Scenario::new(fabric, jobs, 1, 1, stop).expect("the jobs are valid");
     let (packets, _) = packets_with(&scenario, &Model::default(), &[]);
     let options = hocket_flowsim::FlowOptions::default();
-    let outcome = hocket_flowsim::run(&scenario, &options, |_| ControlFlow::Continue(()));
+    let outcome = hocket_flowsim::run(&scenario, &options);
     (packets, outcome.expect("the run passes its checks").tables)
 }
 

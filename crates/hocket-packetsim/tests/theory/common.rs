@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use hocket_des::{Bytes, Duration, Rate, Time};
 use hocket_packetsim::model::{Frames, Headroom, Notification, Scheduling, Switching};
 use hocket_packetsim::{
-    FlowSpec, LinkChange, MessageSpec, Model, Observer, PacketOptions, PacketOutcome,
-    PacketRunError, PacketWorkload, PathChoice, Reference, Setup, WindowRule, run,
+    FlowSpec, LinkChange, MessageSpec, Model, PacketOptions, PacketOutcome, PacketRunError,
+    PacketWorkload, PathChoice, Reference, Setup, WindowRule, run,
 };
-use hocket_scenario::{Cable, Column, Fabric, Node, NodeId, NodeKind, Table};
+use hocket_scenario::{Cable, Column, Fabric, Node, NodeId, NodeKind, Observer, Table};
 use hocket_transport::Policy;
 
 pub(crate) const LINE: Rate = Rate::from_gbps(100);

@@ -7,10 +7,9 @@ use std::ops::ControlFlow;
 use hocket_des::{Bytes, Duration, Time};
 use hocket_packetsim::model::{Headroom, Marking, Notification};
 use hocket_packetsim::{
-    Change, FlowSpec, LinkChange, MessageSpec, Observer, PacketProgress, PacketRunError,
-    PacketStatus, PathChoice,
+    Change, FlowSpec, LinkChange, MessageSpec, PacketRunError, PacketStatus, PathChoice,
 };
-use hocket_scenario::{Fabric, LinkId, Node, NodeKind, Table};
+use hocket_scenario::{Fabric, LinkId, Node, NodeKind, Observer, Progress, Table};
 use hocket_transport::Policy;
 use hocket_transport::congestion::{dcqcn, dctcp, hpcc, timely};
 use proptest::prelude::*;
@@ -229,7 +228,7 @@ fn what_happens_at_the_given_end_still_happens_and_nothing_after() {
 struct Impatient {
     enough: u64,
     tables: Vec<Table>,
-    seen: Vec<PacketProgress>,
+    seen: Vec<Progress>,
 }
 
 impl Observer for Impatient {
@@ -237,7 +236,7 @@ impl Observer for Impatient {
         self.tables.push(rows);
     }
 
-    fn on_progress(&mut self, at: &PacketProgress) -> ControlFlow<()> {
+    fn on_progress(&mut self, at: &Progress) -> ControlFlow<()> {
         self.seen.push(*at);
         if at.done >= self.enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }

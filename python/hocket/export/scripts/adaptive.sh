@@ -1,10 +1,10 @@
-# Follows what one NIC sends and writes R_AI and R_HAI x (1 + sent / total), until it is ended; then they are
-# as they were. port_xmit_data counts octets / 4.
+# Follows the traffic of one NIC and writes R_AI and R_HAI x (1 + sent / total). When stopped, it restores both.
+# port_xmit_data counts octets / 4.
 root=${HOCKET_MLX5:-/sys/kernel/debug/mlx5}
 devices=${HOCKET_PCI:-/sys/bus/pci/devices}
 
 if [ $# -ne 1 ]; then
-    echo "usage: $0 PCI_ADDRESS; here are: $(ls "$root" 2>/dev/null | tr '\n' ' ')" >&2
+    echo "usage: $0 PCI_ADDRESS; NICs of this host: $(ls "$root" 2>/dev/null | tr '\n' ' ')" >&2
     exit 2
 fi
 params=$root/$1/cc_params

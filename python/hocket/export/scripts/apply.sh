@@ -1,9 +1,9 @@
-# Each NIC's old values are kept before the first write, and every write is read back.
+# Saves the old values of each NIC before the first write, and reads back every write.
 root=${HOCKET_MLX5:-/sys/kernel/debug/mlx5}
 kept=${HOCKET_KEPT:-/var/lib/hocket/cc_params}
 
 if [ $# -eq 0 ]; then
-    echo "usage: $0 PCI_ADDRESS...; here are: $(ls "$root" 2>/dev/null | tr '\n' ' ')" >&2
+    echo "usage: $0 PCI_ADDRESS...; NICs of this host: $(ls "$root" 2>/dev/null | tr '\n' ' ')" >&2
     exit 2
 fi
 for nic in "$@"; do
@@ -24,7 +24,7 @@ for nic in "$@"; do
         file=$root/$nic/cc_params/$name
         echo "$value" > "$file" || true
         if [ "$(cat "$file")" != "$value" ]; then
-            echo "$file: holds $(cat "$file") and not $value: the NIC refused it; undo.sh restores what was" >&2
+            echo "$file: is $(cat "$file") and not $value: the NIC refused it; undo.sh restores the old values" >&2
             exit 1
         fi
     done

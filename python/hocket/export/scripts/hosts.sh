@@ -1,4 +1,4 @@
-# A NIC that trusts DSCP takes the class of what it sends and receives from it. What it trusted is kept.
+# A NIC that trusts DSCP takes the class of packets from it, both sent and received. The old trust is saved.
 kept=${HOCKET_KEPT:-/var/lib/hocket/qos}
 verb=${1:-}
 if [ $# -lt 2 ] || { [ "$verb" != apply ] && [ "$verb" != undo ]; }; then
@@ -16,7 +16,7 @@ for interface in "$@"; do
         for pair in $pairs; do mlnx_qos -i "$interface" --dscp2prio="set,$pair"; done
     else
         if [ ! -e "$kept/$interface" ]; then
-            echo "$kept/$interface: nothing was kept of this interface: nothing to undo" >&2
+            echo "$kept/$interface: no such file: nothing to undo for this interface" >&2
             exit 2
         fi
         for pair in $pairs; do mlnx_qos -i "$interface" --dscp2prio="del,$pair"; done

@@ -1,8 +1,7 @@
-"""From the profiler traces that jobs leave to their profiles: a format becomes a `Timeline`, the timeline a
-profile.
+"""Profiles of jobs from profiler traces: each format is read into a `Timeline`, and the timeline is profiled.
 
-Iterations are found in the sequence of communication operations first and in their times second; annotated
-steps check what was found.
+Iterations are found first in the sequence of communication operations, then in their times. Annotated steps
+only confirm or contradict the result.
 """
 
 from hocket.profiling.timelines.assemble import profile_timeline

@@ -1,4 +1,4 @@
-"""A timeline and its iterations as the profile of a job: phases with rates, collectives, what is exposed."""
+"""Makes a profile from a timeline: phases with rates, collectives and exposed communication."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ from hocket.profiling.timelines.timeline import IntArray, Operation, Timeline, c
 from hocket.profiling.timelines.wire import sent_bytes, stays_inside
 from hocket.units import parse_rate
 
-# A plan's job has few phases: gaps below this share of the period part none, nor do the shortest of many.
+# A plan's job has few phases. Gaps below this share of the period do not separate phases; if there are still
+# too many, neither do the shortest of the others.
 SHORTEST_GAP = 0.01
 MOST_PHASES = 12
-# What a plan's times can say.
+# Jobs are written with times in whole microseconds.
 SHORTEST_PHASE_S = 1e-6
-# An iteration lasts until the next one begins, but no longer than so many periods: then there was a pause.
+# An iteration lasts until the next one begins. If that takes more periods than this, there was a pause.
 LATEST_NEXT = 1.5
-# What profilers append to a file's name.
+# Suffixes that profilers append to a file's name.
 _SUFFIXES = (".gz", ".json", ".sqlite", ".trace", ".pt")
 
 
-class Folded(NamedTuple):
-    """An operation at its usual place in the iteration: from `begin_s` to `end_s`, `wire_bytes` each time."""
+class FoldedOperation(NamedTuple):
+    """An operation at its usual time in the iteration, `begin_s` to `end_s`, and its mean `wire_bytes`."""
 
     begin_s: float
     end_s: float
@@ -45,19 +46,19 @@ def profile_timeline(
     rate: str | None = None,
     gpus_per_server: int | None = None,
 ) -> JobProfile:
-    """Profile the job of which `timeline` shows one rank.
+    """Profiles the job of which `timeline` shows one rank.
 
-    The phases are when it communicates; their rates are the bytes that the rank puts on the network in them
-    (nccl-tests' busbw), waits for slower ranks included. `rate`, such as "50 Gbps", is that of operations of
-    which the profiler trace does not say the size. With `gpus_per_server`, collectives among consecutive
-    ranks of one server are not on the network, and a note says how many these are and of how many the
-    profiler trace does not say the ranks; otherwise all are. `name` is the job's, by default the source's.
+    Phases are the times of communication. Their rates are the bytes that the rank sends over the network
+    (nccl-tests' busbw) divided by the duration, which includes waits for slower ranks. `rate`, such as "50
+    Gbps", is the rate of operations of unknown size. With `gpus_per_server`, collectives among consecutive
+    ranks of one server do not use the network, and a note counts these and the operations of unknown ranks;
+    without it, all operations use the network. `name` is the job's name, by default that of the source.
 
-    A profiler trace in which nothing repeats comes out as one iteration with a confidence of 0. Takes O(n²)
-    for n operations up to some ten thousand, and O(n log n) beyond.
+    If nothing repeats, the result is a single iteration with a confidence of 0. Takes O(n²) for n operations
+    up to some ten thousand, and O(n log n) beyond.
 
     Raises:
-        InputError: `rate` is no rate, or there are fewer than 1 GPUs per server.
+        InputError: `rate` is not a rate, or `gpus_per_server` is below 1.
 
     >>> all_reduce = Operation("all-reduce", size_bytes=10**9, group_size=2)
     >>> starts = [0.0, 0.3, 1.0, 1.3, 2.0, 2.3, 3.0, 3.3, 4.0, 4.3, 5.0, 5.3]
@@ -79,9 +80,9 @@ def profile_iterations(
     rate: str | None = None,
     gpus_per_server: int | None = None,
 ) -> JobProfile:
-    """As `profile_timeline`, with the iterations that are given."""
+    """Like `profile_timeline`, with given iterations."""
     if gpus_per_server is not None and gpus_per_server < 1:
-        raise InputError(f"{timeline.source}: {gpus_per_server} GPUs per server; at least 1")
+        raise InputError(f"{timeline.source}: {gpus_per_server} GPUs per server; there must be at least 1")
     rate_bps = None if rate is None else parse_rate(rate)
     folded = fold(timeline, found, rate_bps, gpus_per_server)
     communication = merged(np.column_stack([timeline.start_s, timeline.end_s]))
@@ -108,14 +109,14 @@ def profile_iterations(
             *(inside_servers(timeline, gpus_per_server) if gpus_per_server else ()),
         ),
         collectives=collective_uses(folded),
-        compute_s=usual_cover(timeline.compute_s, windows) if computes else None,
-        communication_s=usual_cover(communication, windows),
+        compute_s=median_cover(timeline.compute_s, windows) if computes else None,
+        communication_s=median_cover(communication, windows),
         exposed_s=exposed_s(timeline, communication, windows) if computes else None,
     )
 
 
 def job_name(source: str) -> str:
-    """The name of the file without what profilers append to it.
+    """The name of the file without the suffixes that profilers append.
 
     >>> job_name("runs/worker0.pt.trace.json.gz")
     'worker0'
@@ -127,19 +128,19 @@ def job_name(source: str) -> str:
 
 
 def iteration_windows(found: TimelineIterations) -> FloatArray:
-    """From when to when each iteration (n, 2) lasts, in seconds."""
+    """Start and end of each iteration (n, 2), in seconds."""
     follows_s = np.append(found.begin_s[1:], math.inf)
     near = follows_s - found.begin_s <= LATEST_NEXT * found.period_s
     return np.column_stack([found.begin_s, np.where(near, follows_s, found.begin_s + found.period_s)])
 
 
-def usual_cover(intervals_s: FloatArray, windows_s: FloatArray) -> float:
-    """The median over windows (n, 2) of how much of each the merged intervals (m, 2) cover."""
+def median_cover(intervals_s: FloatArray, windows_s: FloatArray) -> float:
+    """Seconds of a window that the merged intervals (m, 2) cover: the median over the windows (n, 2)."""
     return float(np.median(np.diff(covered_until(intervals_s, windows_s), axis=1)))
 
 
 def exposed_s(timeline: Timeline, communication: FloatArray, windows_s: FloatArray) -> float:
-    """How long an iteration communicates while nothing is computed."""
+    """Exposed communication of an iteration: seconds of communication without computation, the median."""
     either = merged(np.vstack([communication, timeline.compute_s]))
     exposed = np.diff(covered_until(either, windows_s) - covered_until(timeline.compute_s, windows_s), axis=1)
     return float(np.median(exposed))
@@ -147,10 +148,11 @@ def exposed_s(timeline: Timeline, communication: FloatArray, windows_s: FloatArr
 
 def fold(
     timeline: Timeline, found: TimelineIterations, rate_bps: int | None, gpus_per_server: int | None
-) -> list[Folded]:
-    """The operations of an iteration at their usual places, in order of their start.
+) -> list[FoldedOperation]:
+    """The operations of an iteration at their usual times, in order of their start.
 
-    Lane by lane, and in each as many as most iterations have; of those, the medians. The bytes are the mean.
+    Each lane contributes as many operations as it has in most iterations. Times are the medians over those
+    iterations, bytes the means.
     """
     sent = np.array([sent_bytes(each, gpus_per_server) for each in timeline.operations])[timeline.which]
     folded = []
@@ -161,13 +163,13 @@ def fold(
             begin_s = float(np.median(start_s[:, place]))
             end_s = begin_s + float(np.median(length_s[:, place]))
             operation = timeline.operations[timeline.which[rows[0, place]]]
-            folded.append(Folded(begin_s, end_s, float(sent[rows[:, place]].mean()), operation))
+            folded.append(FoldedOperation(begin_s, end_s, float(sent[rows[:, place]].mean()), operation))
     folded.sort(key=lambda each: (each.begin_s, each.end_s))
     return folded if rate_bps is None else at_rate(folded, rate_bps)
 
 
-def at_rate(folded: Sequence[Folded], rate_bps: int) -> list[Folded]:
-    """The operations in order of their start, those of unknown size sending at `rate_bps` together."""
+def at_rate(folded: Sequence[FoldedOperation], rate_bps: int) -> list[FoldedOperation]:
+    """The operations, those of unknown size with bytes sent at `rate_bps`, which overlapping ones share."""
     reached_s = 0.0
     rated = []
     for each in folded:
@@ -180,11 +182,12 @@ def at_rate(folded: Sequence[Folded], rate_bps: int) -> list[Folded]:
 
 
 def lanes(timeline: Timeline, found: TimelineIterations) -> list[tuple[IntArray, FloatArray]]:
-    """Of each lane the numbers of its operations (r, c) in the r iterations that have as many as most, c, and
-    when those iterations begin (r).
+    """For each lane, the numbers of its operations (r, c) in the r iterations with the most common count c,
+    and when those iterations begin (r).
     """
     windows = iteration_windows(found)
-    # Iterations begin after the longest quiet: one that is followed by none ends somewhere in it.
+    # Iterations begin after the longest quiet time. One without a successor ends at an unknown point of that
+    # time: take its middle.
     begins = np.searchsorted(timeline.start_s, found.begin_s)
     windows[:, 1] -= 0.5 * np.minimum(quiet_before(timeline)[begins], found.period_s)
     inside = np.searchsorted(windows[:, 0], timeline.start_s, side="right") - 1
@@ -205,10 +208,10 @@ def lanes(timeline: Timeline, found: TimelineIterations) -> list[tuple[IntArray,
     return found_lanes
 
 
-def up_phases(folded: Sequence[Folded], period_s: float) -> tuple[UpPhase, ...]:
-    """Stretches of the iteration in which something is sent, and their mean rates.
+def up_phases(folded: Sequence[FoldedOperation], period_s: float) -> tuple[UpPhase, ...]:
+    """The stretches of the iteration in which the job sends, with their mean rates.
 
-    Of more than `MOST_PHASES`, those with the shortest gaps between them are one.
+    If there are more than `MOST_PHASES`, those with the shortest gaps between them are joined.
     """
     sending = [each for each in folded if each.wire_bytes != 0 and each.begin_s < period_s]
     if not sending:
@@ -228,9 +231,9 @@ def up_phases(folded: Sequence[Folded], period_s: float) -> tuple[UpPhase, ...]:
     )
 
 
-def collective_uses(folded: Sequence[Folded]) -> tuple[CollectiveUse, ...]:
+def collective_uses(folded: Sequence[FoldedOperation]) -> tuple[CollectiveUse, ...]:
     """The operations of an iteration by kind, in order of their first start."""
-    by_kind: dict[str, list[Folded]] = {}
+    by_kind: dict[str, list[FoldedOperation]] = {}
     for each in folded:
         by_kind.setdefault(each.operation.kind, []).append(each)
     return tuple(
@@ -245,7 +248,7 @@ def collective_uses(folded: Sequence[Folded]) -> tuple[CollectiveUse, ...]:
 
 
 def inside_servers(timeline: Timeline, gpus_per_server: int) -> list[str]:
-    """Notes on which operations stay inside servers of so many GPUs, so that nothing of them is sent."""
+    """Notes on the operations that stay inside servers of `gpus_per_server` GPUs and thus send nothing."""
     operations = [timeline.operations[number] for number in timeline.which.tolist()]
     inside = sum(stays_inside(each, gpus_per_server) for each in operations)
     unknown = sum(not each.ranks for each in operations)
@@ -253,7 +256,7 @@ def inside_servers(timeline: Timeline, gpus_per_server: int) -> list[str]:
     notes = []
     if unknown:
         notes.append(
-            f"the profiler trace does not say the ranks of {unknown:,} {of_all}: they count as if they left "
+            f"the profiler trace lacks the ranks of {unknown:,} {of_all}: they count as if they left "
             "their server"
         )
     if inside:
@@ -264,13 +267,13 @@ def inside_servers(timeline: Timeline, gpus_per_server: int) -> list[str]:
 
 
 def unknown_sizes(timeline: Timeline, rate: str | None, gpus_per_server: int | None) -> list[str]:
-    """A note where sizes of what is sent are missing."""
+    """A note on the operations of unknown size, if there are any."""
     sizes = [sent_bytes(each, gpus_per_server) for each in timeline.operations]
     missing = np.isnan(sizes)[timeline.which]
     if not missing.any():
         return []
-    instead = f"they count as {rate}" if rate is not None else "their rate is not known"
+    instead = f"they are assumed to send at {rate}" if rate is not None else "their rate is unknown"
     return [
-        f"the profiler trace does not say the size of {int(missing.sum()):,} of {missing.size:,} operations: "
-        f"{instead}"
+        f"the profiler trace lacks the size of {int(missing.sum()):,} of {missing.size:,} "
+        f"operations: {instead}"
     ]

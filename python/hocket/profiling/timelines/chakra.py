@@ -1,7 +1,7 @@
-"""One rank's Chakra trace as an iteration: its operations, run as they wait for each other.
+"""A rank's Chakra trace as one iteration, found by executing its operations in the order of dependencies.
 
-A Chakra trace says what depends on what and how long it took, not when it was. Reading it is left to
-`hocket.training.chakra`, as are its communicators.
+A Chakra trace has dependencies and durations, but no times. `hocket.training.chakra` reads the file and its
+communicators.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from hocket.units import parse_rate
 PS_PER_S = 10**12
 
 _ONE_ITERATION = (
-    "a Chakra trace has durations and dependencies but no times: it was run once and taken for one "
-    "iteration, as a plan's training jobs take it"
+    "a Chakra trace has durations and dependencies but no times: it was executed once and taken for one "
+    "iteration, as in a plan's training jobs"
 )
 _NAME = re.compile(r"(?P<name>.*)\.(?P<rank>0|[1-9][0-9]{0,8})\.et", re.DOTALL)
 
@@ -40,13 +40,14 @@ _NAME = re.compile(r"(?P<name>.*)\.(?P<rank>0|[1-9][0-9]{0,8})\.et", re.DOTALL)
 def profile_chakra(
     path: str | Path, *, name: str | None = None, rate: str | None = None, gpus_per_server: int | None = None
 ) -> JobProfile:
-    """Profile the job of which one rank left the Chakra trace `path`, `NAME.RANK.et` beside those of others.
+    """Profiles a job from the Chakra trace of one rank: `NAME.RANK.et`, beside those of the other ranks.
 
-    The Chakra trace is one iteration, whatever repeats in it, with a confidence of 0: nothing in it says so.
-    Communication without a duration takes its bytes on the wire at `rate`, such as "50 Gbps". Otherwise as
-    `profile_timeline`.
+    The trace counts as one iteration, whatever repeats in it, with a confidence of 0: nothing in it confirms
+    that. Communication without a duration sends its bytes on the wire at `rate`, such as "50 Gbps". Otherwise
+    like `profile_timeline`.
 
-    Raises `InputError` for what is no Chakra trace, or communication without a duration and without a rate.
+    Raises `InputError` if the file is not a Chakra trace, or if communication has no duration and `rate` is
+    not given.
     """
     path = Path(path)
     timeline, period_s = read_iteration(path, rate)
@@ -57,18 +58,18 @@ def profile_chakra(
 
 
 def read_iteration(path: Path, rate: str | None) -> tuple[Timeline, float]:
-    """The timeline of a Chakra trace, from its communication after the longest quiet on, and how long it is.
+    """The timeline of a Chakra trace, from the end of its longest quiet time on, and its length (s).
 
-    Iterations follow each other: what was before that is what comes after the end.
+    Iterations follow each other, so operations before that point belong to the end of the iteration.
     """
     program, groups = read_program(path)
-    described = [described_as(operation, program, groups) for operation in program.operations]
+    described = [timeline_operation(operation, program, groups) for operation in program.operations]
     start_ps, end_ps = execute(program.operations, durations(program, described, rate))
     times_s = np.column_stack([start_ps, end_ps]) / PS_PER_S
     period_s = float(times_s[:, 1].max())
     computes = np.array([operation.kind == "compute" for operation in program.operations], dtype=np.bool_)
     if computes.all():
-        raise InputError(f"{path}: no communication operation in it")
+        raise InputError(f"{path}: contains no communication operation")
     begin_s = after_longest_quiet(times_s[~computes], period_s)
     communication_s = times_s[~computes] + period_s * (times_s[~computes, :1] < begin_s)
     timeline = Timeline.of(
@@ -76,13 +77,13 @@ def read_iteration(path: Path, rate: str | None) -> tuple[Timeline, float]:
         communication_s[:, 0],
         communication_s[:, 1],
         [each for each, compute in zip(described, computes, strict=True) if not compute],
-        computes_s=turned(times_s[computes], begin_s, period_s),
+        computes_s=rotated(times_s[computes], begin_s, period_s),
     )
     return timeline, period_s
 
 
 def durations(program: RankProgram, described: Sequence[Operation], rate: str | None) -> Callable[[int], int]:
-    """How long the operation at a place of the program lasts (ps)."""
+    """A function for the duration (ps) of the operation at a place of the program."""
     rate_bps = None if rate is None else parse_rate(rate)
 
     def lasts_ps(place: int) -> int:
@@ -92,8 +93,8 @@ def durations(program: RankProgram, described: Sequence[Operation], rate: str | 
         if node.duration_us > 0:
             return node.duration_us * MICROSECOND_PS
         if rate_bps is None:
-            raise node.error("has no duration; the rate at which the job sends (--rate) would give it one")
-        # A receive lasts as long as the message, though it is another rank that sends it.
+            raise node.error("has no duration; give the rate at which the job sends (--rate)")
+        # A receive lasts as long as the message takes, although another rank sends it.
         octets = operation.bytes if operation.kind == "recv" else wire_bytes(described[place])
         return round(octets * 8 * PS_PER_S / rate_bps)
 
@@ -101,22 +102,22 @@ def durations(program: RankProgram, described: Sequence[Operation], rate: str | 
 
 
 def after_longest_quiet(communication_s: FloatArray, period_s: float) -> float:
-    """When communication (n, 2) begins after the longest time without, one iteration after the other."""
+    """When communication (n, 2) starts after the longest time without, if iterations follow each other."""
     busy_s = merged(communication_s)
     quiet_s = busy_s[:, 0] - np.roll(busy_s[:, 1], 1)
     quiet_s[0] += period_s
     return float(busy_s[int(np.argmax(quiet_s)), 0])
 
 
-def turned(intervals_s: FloatArray, begin_s: float, period_s: float) -> FloatArray:
-    """Intervals (n, 2) of an iteration as one that begins at `begin_s` has them; those across it are two."""
+def rotated(intervals_s: FloatArray, begin_s: float, period_s: float) -> FloatArray:
+    """Intervals (n, 2), for an iteration that begins at `begin_s`; those that contain it are split."""
     before, after = np.minimum(intervals_s, begin_s) + period_s, np.maximum(intervals_s, begin_s)
     both = np.vstack([before, after])
     return both[both[:, 1] > both[:, 0]]
 
 
 def read_program(path: Path) -> tuple[RankProgram, list[tuple[int, ...]]]:
-    """What the rank of a Chakra trace does, and the groups that its communicators are."""
+    """The program of the rank of a Chakra trace, and the ranks of each of its communicators."""
     match = _NAME.fullmatch(path.name)
     rank = int(match["rank"]) if match else 0
     ranks = max([rank, *(other for other in ranks_beside(path, match["name"]) if match)]) + 1 if match else 1
@@ -125,20 +126,20 @@ def read_program(path: Path) -> tuple[RankProgram, list[tuple[int, ...]]]:
     communicators = Communicators(ranks, read_groups(beside, ranks) if beside.is_file() else {}, None)
     program = program_of(nodes, rank, communicators, named_in_trace(nodes, ranks), None)
     if not program.operations:
-        raise InputError(f"{path}: no node of the Chakra trace takes any time on a GPU or communicates")
+        raise InputError(f"{path}: no node of the Chakra trace communicates or takes any time on a GPU")
     return program, [communicators.groups[group] for group in program.groups]
 
 
 def ranks_beside(path: Path, name: str) -> list[int]:
-    """The ranks whose Chakra traces of the same job lie beside `path`."""
+    """The ranks with a Chakra trace of the same job in the folder of `path`."""
     matches = (_NAME.fullmatch(other.name) for other in path.parent.glob("*.et"))
     return [int(match["rank"]) for match in matches if match and match["name"] == name]
 
 
-def described_as(
+def timeline_operation(
     operation: workload.Operation, program: RankProgram, groups: Sequence[tuple[int, ...]]
 ) -> Operation:
-    """An operation of a rank's program as timelines have it; computes have no size."""
+    """An operation of a rank's program in the form of timelines; computation has no size."""
     if operation.kind == "compute":
         return Operation("compute")
     members = groups[operation.communicator]
@@ -149,8 +150,9 @@ def described_as(
 def execute(
     operations: Sequence[workload.Operation], lasts_ps: Callable[[int], int]
 ) -> tuple[list[int], list[int]]:
-    """When operations (n) start and end (ps) on a rank that no other keeps waiting; `lasts_ps` says how long
-    each takes, by its place.
+    """Start and end (ps) of each operation (n) on a rank that never waits for another rank.
+
+    `lasts_ps` gives the duration of the operation at a place.
     """
     start_ps, end_ps = [0] * len(operations), [0] * len(operations)
     rank = _Rank(operations)
@@ -168,9 +170,10 @@ def execute(
 
 
 class _Rank:
-    """What a rank may start, as the engines let it: one compute at a time, of those ready the first in its
-    program; collectives of a communicator one by one, in the order of the program; messages once they are
-    ready.
+    """The operations that a rank may start next, by the rules of the engines.
+
+    Computation runs one operation at a time, of those ready the first in the program. Collectives of a
+    communicator run one at a time, in the order of the program. Messages start once they are ready.
     """
 
     def __init__(self, operations: Sequence[workload.Operation]) -> None:
@@ -180,7 +183,7 @@ class _Rank:
         self._computes: list[int] = []
         self._messages: list[int] = []
         self._computing = False
-        # By communicator, its collectives that have not ended, in order; and which of all these are ready.
+        # The collectives of each communicator that have not ended, in order, and those of all that are ready.
         self._turns: dict[int, deque[int]] = {}
         self._ready: set[int] = set()
         for place, operation in enumerate(operations):
@@ -192,7 +195,7 @@ class _Rank:
                 self._release(place)
 
     def starts(self) -> list[int]:
-        """The places of the operations that start now."""
+        """Starts all operations that may start now, and returns their places."""
         starting, self._messages = self._messages, []
         if self._computes and not self._computing:
             self._computing = True
@@ -204,7 +207,7 @@ class _Rank:
         return starting
 
     def end(self, place: int) -> None:
-        """The operation at `place` has ended."""
+        """Ends the operation at `place`."""
         operation = self._operations[place]
         if operation.kind == "compute":
             self._computing = False
@@ -216,7 +219,7 @@ class _Rank:
                 self._release(after)
 
     def _release(self, place: int) -> None:
-        """The operation at `place` waits for no other."""
+        """Makes the operation at `place` ready: all that it depends on has ended."""
         match self._operations[place].kind:
             case "compute":
                 heapq.heappush(self._computes, place)

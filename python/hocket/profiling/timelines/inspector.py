@@ -1,7 +1,7 @@
-"""NCCL Inspector's JSON lines as a timeline: when collectives of one process ran, as far as it recorded that.
+"""NCCL Inspector's JSON lines as a timeline: when the collectives of one process ran, as far as recorded.
 
-The format is that of NCCL's `plugins/profiler/inspector` (before: `ext-profiler/inspector`), versions 4.0 to
-4.3 of its output: `inspector_json.cc` writes it, its README explains it.
+The format is the output of NCCL's `plugins/profiler/inspector` (formerly `ext-profiler/inspector`), versions
+4.0 to 4.3: `inspector_json.cc` writes it, its README explains it.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ MAX_FILE_BYTES = 2_000_000_000
 # interval in the plugin's README is 500 µs.
 _SAME_DUMP_US = 100
 _FEWEST_DUMPS = 3
-# As for counters, an iteration is resolved if so many readings, here dumps, fit into it.
+# As with readings of counters, an iteration is resolved if it contains this many dumps.
 _RESOLVED_DUMPS = 12.0
 
 _NOT_RECORDED = "NCCL Inspector records neither computation nor messages below its least size, 8 KiB"
 
-# Of these NCCL counts what one rank puts in or gets out for one peer, and nccl-tests what all do.
+# For these, NCCL counts the bytes of one rank, and nccl-tests those of all ranks together.
 _COUNTED_BY_RANK = ("all-gather", "reduce-scatter", "all-to-all")
 
 _Whole = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -118,7 +118,7 @@ class Dump:
 
 @dataclass(frozen=True)
 class Record:
-    """An operation that had ended by its dump; `start_us` is None unless the log is verbose."""
+    """An operation that ended before its dump; `start_us` is None unless the log is verbose."""
 
     dump: Dump
     operation: Operation
@@ -128,7 +128,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Log:
-    """The records of a file in its order, and how many more the plugin dropped before it wrote them."""
+    """The records of a file, in order, and the number of records that the plugin dropped."""
 
     records: tuple[Record, ...]
     dropped: int
@@ -137,12 +137,12 @@ class Log:
 def profile_inspector(
     path: str | Path, *, name: str | None = None, rate: str | None = None, gpus_per_server: int | None = None
 ) -> JobProfile:
-    """Profile the job whose rank wrote the log at `path`; otherwise as `profile_timeline`.
+    """Profiles the job whose rank wrote the log at `path`; otherwise like `profile_timeline`.
 
-    A log that is not verbose has the times of dumps, not of operations: the confidence is lowered unless
-    twelve dumps fit into an iteration.
+    A log that is not verbose has the times of dumps, not of operations. The confidence is then lowered unless
+    an iteration contains twelve dumps.
 
-    Raises `InputError` for what is no log of one process, or one that says nothing of when operations ran.
+    Raises `InputError` if the file is not the log of one process, or does not show when operations ran.
     """
     timeline, resolution_s = read_inspector(path)
     profile = profile_timeline(
@@ -161,16 +161,16 @@ def profile_inspector(
 
 
 def read_inspector(path: str | Path) -> tuple[Timeline, float]:
-    """The timeline of a log, and within how many seconds it knows when an operation ended (0: exactly).
+    """The timeline of a log, and the uncertainty (s) of the ends of operations (0: exact).
 
-    Raises `InputError` as `profile_inspector`.
+    Raises `InputError` like `profile_inspector`.
     """
     log = read_log(Path(path))
     starts_us = [record.start_us for record in log.records if record.start_us is not None]
     resolution_s = 0.0
     if len(starts_us) < len(log.records):
         starts_us, resolution_s = estimated_starts(log.records, str(path))
-    # Subtracted first: microseconds since 1970 leave a float of seconds no room for parts of one.
+    # Subtracted before the conversion: a float of seconds since 1970 cannot resolve parts of a microsecond.
     first_us = min(starts_us)
     start_s = [(start_us - first_us) / 1e6 for start_us in starts_us]
     timeline = Timeline.of(
@@ -187,38 +187,40 @@ def read_inspector(path: str | Path) -> tuple[Timeline, float]:
 def read_log(path: Path) -> Log:
     """The operations in a log of one process.
 
-    A last line that is cut short is left out: the job may still run, or was killed.
+    An incomplete last line is skipped: the job may still be running, or was killed.
     """
     records: list[Record] = []
     dropped = 0
-    dump, marked = None, False
+    dump, has_stats = None, False
     for number, line in read_lines(path):
         where = f"{path}: line {number}"
         stats = line.dump_stats
-        # Version 4.2 writes a header with each record of a dump that began with its statistics.
-        goes_on = (
-            marked and stats is None and (line.header and line.header.id) == (dump and dump.communicator)
+        # Version 4.2 writes a header with each record, although the dump began with its statistics.
+        same_dump = (
+            has_stats and stats is None and (line.header and line.header.id) == (dump and dump.communicator)
         )
-        if line.header is not None and not goes_on:
-            dump, marked = next_dump(line, dump, where), stats is not None
+        if line.header is not None and not same_dump:
+            dump, has_stats = next_dump(line, dump, where), stats is not None
         if stats is not None:
             dropped += stats.coll_dropped_since_last_dump + stats.p2p_dropped_since_last_dump
         performed = line.coll_perf or line.p2p_perf
         if performed is None:
             continue
         if dump is None:
-            raise InputError(f"{where}: an operation without a header, and no dump_stats before it")
+            raise InputError(f"{where}: an operation has neither a header nor dump_stats before it")
         records.append(record_of(performed, dump, where))
     if not records:
-        raise InputError(f"{path}: no coll_perf or p2p_perf in it: NCCL Inspector recorded no operation")
+        raise InputError(f"{path}: contains no coll_perf or p2p_perf: NCCL Inspector recorded no operation")
     processes = sorted({record.dump.process for record in records})
     if len(processes) > 1:
-        raise InputError(f"{path}: is of several processes, {listed(processes)}; profile the file of one")
+        raise InputError(
+            f"{path}: has several processes, {listed(processes)}; profile the log of one process"
+        )
     return Log(tuple(records), dropped)
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, _Line]]:
-    """Each line that is not empty, with its number from 1."""
+    """Each non-empty line, with its number from 1."""
     decoder = msgspec.json.Decoder(_Line)
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
@@ -233,16 +235,16 @@ def read_lines(path: Path) -> Iterator[tuple[int, _Line]]:
         try:
             yield number, decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            # A whole line ends with a newline, so that the last part of such a file is empty.
+            # A complete last line ends with a newline, so the last element is then empty. This one is not.
             if number == len(lines) and number > 1 and not isinstance(error, msgspec.ValidationError):
                 return
-            raise InputError(f"{path}: line {number}: is no record of NCCL Inspector: {error}") from None
+            raise InputError(f"{path}: line {number}: is not a record of NCCL Inspector: {error}") from None
 
 
 def next_dump(line: _Line, before: Dump | None, where: str) -> Dump:
-    """The dump that a line with a header belongs to: the one `before`, or a new one."""
+    """The dump of a line with a header: `before`, or a new one."""
     if line.header is None or line.metadata is None:
-        raise InputError(f"{where}: a header without metadata")
+        raise InputError(f"{where}: the header has no metadata")
     header, metadata = line.header, line.metadata
     process = f"{metadata.hostname}:{metadata.pid}"
     dump = Dump(header.id, header.n_ranks, metadata.dump_timestamp_us, process)
@@ -255,7 +257,7 @@ def next_dump(line: _Line, before: Dump | None, where: str) -> Dump:
 
 def record_of(performed: _Collective | _Exchange, dump: Dump, where: str) -> Record:
     """An operation of a dump."""
-    # AllGatherV gathers blocks of several sizes.
+    # AllGatherV is an all-gather of blocks of different sizes.
     kind = collective_kind(performed.kind.removesuffix("V"))
     if kind is None:
         raise InputError(f"{where}: unknown operation {shown(performed.kind)}")
@@ -268,11 +270,10 @@ def record_of(performed: _Collective | _Exchange, dump: Dump, where: str) -> Rec
 
 
 def estimated_starts(records: Sequence[Record], where: str) -> tuple[list[int], float]:
-    """When operations (n) started (n, µs) if all that is known is in which dump each was, and within how many
-    seconds that holds.
+    """Estimated starts (n, µs) of operations (n) of which only the dump is known, and the uncertainty in s.
 
-    Those of a dump follow each other and the last one ended when it was written: it ended after the dump
-    before, which is one interval of the dumping thread away or more.
+    The operations of a dump are assumed to follow each other, the last one ending when the dump is written.
+    It really ended after the previous dump, so the uncertainty is the interval of the dumping thread.
     """
     dumps = [(dump, list(its)) for dump, its in groupby(records, key=lambda record: record.dump)]
     times_us: dict[str, list[int]] = {}
@@ -281,18 +282,19 @@ def estimated_starts(records: Sequence[Record], where: str) -> tuple[list[int], 
     gaps_us = [gap for its in times_us.values() for gap in np.diff(its).tolist() if gap > 0]
     if len(gaps_us) < _FEWEST_DUMPS - 1:
         raise InputError(
-            f"{where}: its {len(records)} operations were written in {len(dumps)} dumps, which do not say "
+            f"{where}: its {len(records)} operations were written in {len(dumps)} dumps, which do not show "
             "when they ran; set NCCL_INSPECTOR_DUMP_VERBOSE=1, or "
             "NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=500"
         )
     starts_us: list[int] = []
     for dump, its in dumps:
         starts_us += packed(dump.time_us, [record.length_us for record in its])
+    # The short gaps: intervals without operations leave no record, so that longer gaps span several.
     return starts_us, float(np.quantile(gaps_us, 0.05)) / 1e6
 
 
 def packed(end_us: int, lengths_us: Iterable[float]) -> list[int]:
-    """When operations start that follow each other until `end_us`.
+    """Starts of operations that follow each other and end at `end_us`.
 
     >>> packed(100, [10, 20, 30])
     [40, 50, 70]

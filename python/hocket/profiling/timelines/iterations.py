@@ -1,7 +1,8 @@
-"""The iterations of a job in a timeline: how long they are, where each one begins, and how sure that is.
+"""The iterations of a job in a timeline: how long they are, where they begin, and the confidence in that.
 
-The smallest repeat of the sequence of operations decides first, their times second, and where the sequence
-says nothing, the autocorrelation of when something was sent. Annotated steps check what was found.
+They follow from the smallest repeat of the sequence of operations, refined by their times. If the sequence
+does not repeat, they follow from the autocorrelation of communication over time. Annotated steps confirm or
+contradict the result.
 """
 
 from __future__ import annotations
@@ -32,35 +33,37 @@ from hocket.profiling.timelines.sequence import (
 from hocket.profiling.timelines.timeline import IntArray, Timeline, covered_until, merged
 from hocket.profiling.timelines.views import Repeat, View, best_repeat
 
-# In so much of a pause something has to be done for it to be a part of the iteration.
+# A pause belongs to the iteration if the job computes or communicates in at least this share of it.
 BUSY_PAUSE = 0.5
-# The factor of one interruption that is none of it.
+# Factor on the confidence for each interruption that is not part of the iteration.
 INTERRUPTION = 0.9
-# Layers in micro-batches in iterations: so many levels of times are looked for.
+# Iterations may contain micro-batches, and these layers: the times are searched for this many levels.
 MOST_LEVELS = 4
-# Readings of the busy signal in a period, and in all.
+# Readings of the busy signal per period, and in total.
 READINGS_PER_PERIOD = 100
 MOST_READINGS = 12_000
-# Two ways to find the period agree to within this share. Annotated steps are the CPU's, which runs ahead:
-# they contradict a period only beyond a larger one.
+# Two estimates of the period agree if they differ by less than this share. Annotated steps are those of the
+# CPU, which runs ahead of the GPU: they contradict a period only beyond a larger share.
 SAME_PERIOD = 0.02
 SAME_STEP = 0.1
-# Iterations of the busy signal that explain less of each other than this are none.
+# Iterations of the busy signal must explain at least this share of each other.
 LEAST_EXPLAINED = 0.3
-# A profiler trace may be silent at its ends for so many times what its iterations are.
+# A profiler trace may be silent at its ends for this many times the longest quiet time of an iteration.
 LONG_SILENCE = 1.2
-# Where operations are alike. The autocorrelation often finds a part of the period, which proves little.
-OTHER_OPINION = 0.7
-NO_OPINION = 0.8
+# Factors on the confidence if all operations are alike and the autocorrelation finds another period or none.
+# It often finds a part of the period, so that another one proves little.
+OTHER_AUTOCORRELATION = 0.7
+NO_AUTOCORRELATION = 0.8
+# Factor for silence before the first operation.
 WARM_UP = 0.8
-# Of operations that overtake each other only one stream repeats.
+# Factor if only one stream repeats, since operations of different streams overtake each other.
 OTHER_LANES = 0.85
-# A single doubt of this size makes a profile a guess.
+# A single doubt with this factor makes the profile a guess: the confidence is then below 0.5.
 GUESS = 0.45
 
 
 class Doubt(NamedTuple):
-    """Something that speaks against a period: the confidence is multiplied by `factor`."""
+    """A reason `why` the period may be wrong; it multiplies the confidence by `factor`."""
 
     factor: float
     why: str
@@ -70,9 +73,9 @@ class Doubt(NamedTuple):
 class TimelineIterations:
     """The iterations of a timeline.
 
-    `begin_s` (n) is where those that are complete begin, with the first operation after the longest quiet;
-    `period_s` is their mean length, stalls left out, and `spread_s` the standard deviation of their lengths.
-    `doubts` are what speaks against it, `notes` what it rests on.
+    `begin_s` (n) are the starts of the complete ones, at the first operation after the longest quiet time.
+    `period_s` is their mean length, without stalls, and `spread_s` the standard deviation of their lengths.
+    `doubts` are reasons against the period, and `notes` are sentences for the user on how it was found.
     """
 
     begin_s: FloatArray
@@ -83,13 +86,15 @@ class TimelineIterations:
 
     @property
     def confidence(self) -> float:
-        """The product of all doubts, in [0, 1]."""
+        """The product of the factors of all doubts, in [0, 1]."""
         return float(np.clip(math.prod(doubt.factor for doubt in self.doubts), 0.0, 1.0))
 
 
 class Part(NamedTuple):
-    """What happens every few repeats of a part of an iteration: whether it is a `pause`, and in which share
-    of that something is done, `busy`, nan where the profiler trace does not say.
+    """What interrupts the repeats of a part of an iteration.
+
+    `pause` tells whether it is a pause, and `busy` in which share of that the job computes or communicates;
+    nan if the profiler trace does not show it.
     """
 
     pause: bool
@@ -97,8 +102,10 @@ class Part(NamedTuple):
 
 
 class Stretches(NamedTuple):
-    """From each operation (n) of a view to the one `lag` later (n - lag): seconds, seconds in which something
-    was computed or communicated, and kernels that were started; None where the profiler trace does not say.
+    """What passes from each operation of a view (n) to the one `lag` later (n - lag).
+
+    These are seconds, seconds in which the job computed or communicated, and started kernels; None if the
+    profiler trace does not show them.
     """
 
     time_s: FloatArray
@@ -106,14 +113,14 @@ class Stretches(NamedTuple):
     kernels: FloatArray | None
 
     def after(self, first: int) -> Stretches:
-        """Those from the operation `first` on."""
+        """The stretches that begin with the operation `first` or a later one."""
         busy_s = None if self.busy_s is None else self.busy_s[first:]
         return Stretches(self.time_s[first:], busy_s, None if self.kernels is None else self.kernels[first:])
 
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """What has passed until each operation of a view (n) starts: see `Stretches`."""
+    """What has passed until each operation of a view (n) starts; see `Stretches`."""
 
     view: View
     time_s: FloatArray
@@ -139,22 +146,22 @@ def progress(timeline: Timeline, view: View) -> Progress:
 
 
 def timeline_iterations(timeline: Timeline) -> TimelineIterations:
-    """The iterations of the job; where nothing repeats, all of it as one, with a confidence of 0.
+    """Finds the iterations of the job; if nothing repeats, a single one with a confidence of 0.
 
-    Takes O(n²) for n operations, of which no more than `MOST_OPERATIONS` from the middle are searched.
+    Takes O(n²) for n operations; no more than `MOST_OPERATIONS`, from the middle, are searched.
     """
     found = None
     if len(timeline.operations) < timeline.which.size:
         repeat = best_repeat(timeline)
         found = by_sequence(timeline, repeat) if repeat is not None else None
         found = found or by_autocorrelation(timeline)
-    return checked(timeline, found or single(timeline))
+    return with_checks(timeline, found or single_iteration(timeline))
 
 
 def by_sequence(timeline: Timeline, repeat: Repeat) -> TimelineIterations | None:
-    """Iterations of as many operations as the sequence and its times repeat after; None if there are none."""
+    """Iterations from the repeats of the sequence and of its times; None if there are none."""
     view = repeat.view
-    length, doubts = settled_length(timeline, repeat)
+    length, doubts = iteration_length(timeline, repeat)
     places, linked = occurrences(view.symbols, quiet_before(timeline)[view.index], length)
     if places.size == 0:
         return None
@@ -167,28 +174,34 @@ def by_sequence(timeline: Timeline, repeat: Repeat) -> TimelineIterations | None
     kinds = int(np.unique(view.symbols[places[0] : places[0] + length]).size)
     recurring = float(np.mean(matched(view.symbols, length)))
     repeats = view.symbols.size / length
-    # Where the end of an iteration does not show, as many may be micro-batches of one.
+    # Without kernels, the end of an iteration does not show, and several repeats may be its micro-batches.
     certain = 1.3 if timeline.kernels_s.size > 0 else 2.6
     doubts += [
-        Doubt(1.0 - certain / repeats, f"{repeats:.3g} repeats are seen"),
-        Doubt((recurring - 0.5) / 0.4, f"{1 - recurring:.0%} of the operations are not part of it"),
-        Doubt(1.0 - 2 * deviation(lengths_s) / period_s, "iterations are of unlike length"),
-        Doubt(well_known(lengths_s, period_s), "so few iterations of unlike length do not give a mean"),
+        Doubt(1.0 - certain / repeats, f"only {repeats:.3g} repeats were seen"),
+        Doubt((recurring - 0.5) / 0.4, f"{1 - recurring:.0%} of the operations are not part of the repeats"),
+        Doubt(1.0 - 2 * deviation(lengths_s) / period_s, "iterations differ in length"),
+        Doubt(
+            confidence_in_mean(lengths_s, period_s),
+            "there are too few iterations for a reliable mean of their lengths",
+        ),
     ]
     if view.symbols.size < min(timeline.which.size, MOST_OPERATIONS):
-        doubts.append(Doubt(OTHER_LANES, "other streams do not repeat"))
+        doubts.append(Doubt(OTHER_LANES, "operations of other streams do not repeat"))
     if length == 1:
         doubts.append(
-            Doubt(GUESS, "all operations are alike and evenly apart: iterations, or layers of one iteration")
+            Doubt(
+                GUESS,
+                "all operations are alike and evenly spaced: each may be an iteration or a layer of one",
+            )
         )
     elif kinds == 1:
-        doubts.append(second_opinion(timeline, period_s))
+        doubts.append(autocorrelation_doubt(timeline, period_s))
     note = f"the sequence repeats after {count_of(length, 'operation')} of {count_of(kinds, 'kind')}"
     return TimelineIterations(starts_s[places], period_s, deviation(lengths_s), tuple(doubts), (note,))
 
 
 def count_of(number: int, what: str) -> str:
-    """`number` things.
+    """A number with its noun, in the singular or plural.
 
     >>> count_of(1, "kind"), count_of(2, "kind")
     ('1 kind', '2 kinds')
@@ -196,41 +209,43 @@ def count_of(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def well_known(lengths_s: FloatArray, period_s: float) -> float:
-    """How well the mean of the lengths is known: 1 if two standard errors are within `SAME_PERIOD`."""
+def confidence_in_mean(lengths_s: FloatArray, period_s: float) -> float:
+    """Confidence in the mean of the lengths: 1 if two standard errors are within `SAME_PERIOD`."""
     error_s = 2 * deviation(lengths_s) / math.sqrt(lengths_s.size)
     return min(1.0, SAME_PERIOD * period_s / max(error_s, 1e-300))
 
 
-def settled_length(timeline: Timeline, repeat: Repeat) -> tuple[int, list[Doubt]]:
-    """The operations of an iteration, by the sequence and by the times, and the doubts about that."""
+def iteration_length(timeline: Timeline, repeat: Repeat) -> tuple[int, list[Doubt]]:
+    """The number of operations in an iteration, by sequence and times, and the doubts about it."""
     length = repeat.length
     until = progress(timeline, repeat.view)
     for _ in range(MOST_LEVELS):
-        times = lengthened(until.over(length), length)
+        times = stretches_per_iteration(until.over(length), length)
         length *= times
         if times == 1:
             break
-    length, doubts = divided(until, quiet_before(timeline)[repeat.view.index], length)
-    return length, [*doubts, *interrupted(timeline, until, length)]
+    length, doubts = part_or_whole(until, quiet_before(timeline)[repeat.view.index], length)
+    return length, [*doubts, *interruption_doubts(timeline, until, length)]
 
 
-def divided(until: Progress, quiet_s: FloatArray, length: int) -> tuple[int, list[Doubt]]:
-    """`length`, or a part of it that is the iteration where something else happens every few of them."""
+def part_or_whole(until: Progress, quiet_s: FloatArray, length: int) -> tuple[int, list[Doubt]]:
+    """`length`, or a part of it if that is the iteration and something else interrupts it regularly."""
     symbols = until.view.symbols
     places, linked = occurrences(symbols, quiet_s, length)
     whole = places[:-1][linked]
     template = symbols[(whole if whole.size else places)[0] :][:length]
     verdict: tuple[int, list[Doubt]] = (length, [])
-    # The smallest part last: where that explains all, larger ones with an operation too many need not.
+    # The smallest part comes last: if it is certainly the iteration, doubts about larger parts do not count.
     for short in repeats_within(template):
         rows = (whole[:, None] + np.arange(length))[whole + length + short <= symbols.size]
         if rows.shape[0] < 2:
-            return length, [Doubt(GUESS, "it repeats within, and too few are seen to tell which is which")]
+            return length, [
+                Doubt(GUESS, "iterations contain repeats, and too few are seen to tell them from their parts")
+            ]
         part = part_of(template, rows, until.over(short), short)
         if part is None:
             continue
-        chosen = between(short, length, part)
+        chosen = choose_length(short, length, part)
         if short == 1 and not chosen[1]:
             return chosen
         verdict = verdict if verdict[1] else chosen
@@ -238,39 +253,41 @@ def divided(until: Progress, quiet_s: FloatArray, length: int) -> tuple[int, lis
 
 
 def part_of(template: IntArray, rows: IntArray, passed: Stretches, short: int) -> Part | None:
-    """What else happens in an iteration of the operations `template` (n), if it is made of parts of `short`
-    operations that are alike; None if they are not. `rows` (r, n) are the numbers of its operations.
+    """What interrupts the parts of an iteration with the operations `template` (n).
+
+    Its parts have `short` operations each; None if they are not alike. `rows` (r, n) are the numbers of the
+    operations of r iterations.
     """
     time_s = passed.time_s[rows]
     ordinary = ordinary_places(template, time_s, short)
-    # An operation too many may be like one of the others, and so be taken for it.
+    # An extra operation may equal one of the others and so be taken for it.
     odd = template.size % short
     if not alike(time_s, ordinary, spare=odd):
         return None
     excess_s = excess_elsewhere(time_s, ordinary)
     if excess_s <= pause_s(time_s[:, ordinary]) or (odd > 0 and np.unique(template).size == 1):
-        # Where an operation too many is like all others, it cannot be told where a pause is.
+        # If an extra operation equals all others, the place of a pause cannot be determined.
         return Part(pause=False, busy=math.nan)
     if passed.busy_s is None:
         return Part(pause=True, busy=math.nan)
     return Part(pause=True, busy=excess_elsewhere(passed.busy_s[rows], ordinary) / excess_s)
 
 
-def between(short: int, long: int, part: Part) -> tuple[int, list[Doubt]]:
-    """Whether an iteration has `short` operations, and something happens every few of them, or `long`."""
+def choose_length(short: int, long: int, part: Part) -> tuple[int, list[Doubt]]:
+    """Whether an iteration has `short` operations, with interruptions, or `long`; and the doubts about it."""
     every = f"every {long // short} repeats of {short} operations"
     if not part.pause:
-        return short, [Doubt(GUESS, f"{every} there is another one, and no pause")]
+        return short, [Doubt(GUESS, f"{every} there is an extra operation, and no pause")]
     if math.isnan(part.busy):
-        unknown = "the profiler trace does not say what is computed"
+        unknown = "the profiler trace does not show computation"
         return long, [Doubt(GUESS, f"{every} there is a pause; {unknown}")]
     if part.busy < BUSY_PAUSE:
-        return short, [Doubt(GUESS, f"{every} there is a pause in which nothing is done")]
+        return short, [Doubt(GUESS, f"{every} there is a pause in which the job is idle")]
     return long, []
 
 
-def lengthened(passed: Stretches, lag: int) -> int:
-    """How many stretches make an iteration, by their lengths or else by their kernels."""
+def stretches_per_iteration(passed: Stretches, lag: int) -> int:
+    """Number of stretches in an iteration, by their lengths or else by their kernels."""
     by_time = pattern_length(passed.time_s, lag)
     if by_time > 1 or passed.kernels is None:
         return by_time
@@ -278,14 +295,14 @@ def lengthened(passed: Stretches, lag: int) -> int:
 
 
 def pause_s(passed_s: FloatArray) -> float:
-    """The shortest pause that is none of the jitter of these stretches."""
+    """The shortest pause (s) that exceeds the jitter of these stretches."""
     return float(max(PAUSE_DEVIATIONS * deviation(passed_s.ravel()), PAUSE_SHARE * np.median(passed_s)))
 
 
-def interrupted(timeline: Timeline, until: Progress, lag: int) -> Iterator[Doubt]:
-    """The doubts that interruptions of the repeating sequence leave.
+def interruption_doubts(timeline: Timeline, until: Progress, lag: int) -> Iterator[Doubt]:
+    """The doubts that follow from interruptions of the repeating sequence.
 
-    A pause in which something is done may be the end of an iteration of which what repeats is a part.
+    A pause in which the job is busy may be the end of a longer iteration, of which each repeat is a part.
     """
     symbols = until.view.symbols
     first = warm_up(symbols, lag)
@@ -297,36 +314,38 @@ def interrupted(timeline: Timeline, until: Progress, lag: int) -> Iterator[Doubt
     breaks = find_breaks(passed.time_s, passed.busy_s, odd, lasted_s)
     pauses = (breaks.excess_s > pause_s(passed.time_s)) & ~(breaks.busy < BUSY_PAUSE)
     if (pauses | (breaks.odd_s > PAUSE_SHARE * float(np.median(passed.time_s)))).any():
-        yield Doubt(GUESS, "a pause interrupts what repeats: it may be the end of a longer iteration")
+        yield Doubt(GUESS, "a pause interrupts the repeats: it may be the end of a longer iteration")
     elif breaks.excess_s.size > 0:
-        yield Doubt(INTERRUPTION ** min(breaks.excess_s.size, 5), "something else interrupts what repeats")
+        yield Doubt(INTERRUPTION ** min(breaks.excess_s.size, 5), "something else interrupts the repeats")
 
 
 def warm_up(symbols: IntArray, lag: int) -> int:
-    """How many operations there are at the start that do not come back `lag` later, nor ever."""
+    """Number of operations at the start that never occur in the repeats."""
     again = np.isin(symbols, symbols[lag:][symbols[lag:] == symbols[:-lag]])
     return int(np.argmax(again)) if again.any() else 0
 
 
 def quiet_before(timeline: Timeline) -> FloatArray:
-    """Seconds before the start of each operation (n) in which no other one ran; 0 for the first one."""
+    """Seconds before the start of each operation (n) in which none ran; 0 for the first."""
     reached = np.maximum.accumulate(timeline.end_s)
     return np.append(0.0, np.maximum(timeline.start_s[1:] - reached[:-1], 0.0))
 
 
-def second_opinion(timeline: Timeline, period_s: float) -> Doubt:
-    """Whether the autocorrelation finds the same period, where all operations of an iteration are alike."""
+def autocorrelation_doubt(timeline: Timeline, period_s: float) -> Doubt:
+    """The doubt, if all operations are alike, from comparing the period with the autocorrelation's."""
     other_s = autocorrelated_period(timeline, period_s)
     if other_s is None:
-        return Doubt(NO_OPINION, "all operations are alike, and there are too few iterations to correlate")
+        return Doubt(
+            NO_AUTOCORRELATION, "all operations are alike, and there are too few iterations to correlate"
+        )
     if abs(other_s - period_s) > SAME_PERIOD * period_s:
         why = f"all operations are alike, and the autocorrelation's period is {other_s * 1e3:.4g} ms"
-        return Doubt(OTHER_OPINION, why)
+        return Doubt(OTHER_AUTOCORRELATION, why)
     return Doubt(1.0, "the autocorrelation agrees")
 
 
 def autocorrelated_period(timeline: Timeline, period_s: float) -> float | None:
-    """The period of the busy signal, read often enough to see `period_s`; None if it has none."""
+    """The period of the busy signal, read often enough to resolve `period_s`; None if there is none."""
     interval_s = max(period_s / READINGS_PER_PERIOD, timeline.length_s / MOST_READINGS)
     try:
         return find_iterations(busy_series(timeline, interval_s)).period_s
@@ -335,7 +354,7 @@ def autocorrelated_period(timeline: Timeline, period_s: float) -> float | None:
 
 
 def busy_series(timeline: Timeline, interval_s: float) -> CounterSeries:
-    """How long something has been sent until then, read every `interval_s`, as a counter."""
+    """The communication time so far as a counter, read every `interval_s`."""
     time_s = np.arange(math.ceil(timeline.end_s.max() / interval_s) + 1) * interval_s
     busy = merged(np.column_stack([timeline.start_s, timeline.end_s]))
     known = np.ones(time_s.size - 1, dtype=bool)
@@ -343,7 +362,7 @@ def busy_series(timeline: Timeline, interval_s: float) -> CounterSeries:
 
 
 def by_autocorrelation(timeline: Timeline) -> TimelineIterations | None:
-    """Iterations of the busy signal, a guess: its autocorrelation often picks a part of the period."""
+    """Iterations of the busy signal, a guess: its autocorrelation often finds a part of the period."""
     length_s = float(timeline.end_s.max())
     if not length_s > 0:
         return None
@@ -352,8 +371,8 @@ def by_autocorrelation(timeline: Timeline) -> TimelineIterations | None:
     except InputError:
         return None
     doubts = (
-        Doubt(GUESS, "the sequence of operations does not repeat; the period is the autocorrelation's"),
-        Doubt(found.explained, "iterations explain little of each other"),
+        Doubt(GUESS, "the sequence of operations does not repeat; the period comes from the autocorrelation"),
+        Doubt(found.explained, "iterations predict each other poorly"),
     )
     if found.explained < LEAST_EXPLAINED:
         return None
@@ -361,29 +380,29 @@ def by_autocorrelation(timeline: Timeline) -> TimelineIterations | None:
     return TimelineIterations(seen_s, found.period_s, found.spread_s, doubts, ())
 
 
-def single(timeline: Timeline) -> TimelineIterations:
-    """All of it as one iteration."""
+def single_iteration(timeline: Timeline) -> TimelineIterations:
+    """The whole timeline as one iteration."""
     begin_s = float(timeline.start_s[0])
     period_s = max(timeline.length_s - begin_s, float(np.finfo(np.float64).tiny))
     doubts = (Doubt(0.0, "nothing repeats: the profiler trace is taken for a single iteration"),)
     return TimelineIterations(np.array([begin_s]), period_s, 0.0, doubts, ())
 
 
-def checked(timeline: Timeline, found: TimelineIterations) -> TimelineIterations:
-    """With the doubts that the ends of the profiler trace and annotated steps raise, or take away by half."""
-    doubts = [*found.doubts, *outside(timeline, found)]
+def with_checks(timeline: Timeline, found: TimelineIterations) -> TimelineIterations:
+    """Adds the doubts from annotated steps and the ends of the trace; steps that agree halve all doubts."""
+    doubts = [*found.doubts, *silence_doubts(timeline, found)]
     notes = list(found.notes)
     steps_s = np.diff(timeline.steps_s)
     if steps_s.size > 0:
         step_s = float(steps_s.mean())
         if abs(found.period_s - step_s) <= SAME_PERIOD * step_s:
-            # What else could be true was written down by the job itself: half of each doubt is gone.
+            # The job itself recorded its steps: where they agree, every doubt counts half.
             doubts = [Doubt(0.5 + 0.5 * max(doubt.factor, 0.0), doubt.why) for doubt in doubts]
-            notes.append(f"annotated steps of {step_s * 1e3:.4g} ms agree")
+            notes.append(f"annotated steps of {step_s * 1e3:.4g} ms confirm the period")
         elif abs(found.period_s - step_s) > SAME_STEP * step_s:
-            doubts.append(Doubt(0.4, f"annotated steps are {step_s * 1e3:.4g} ms long"))
+            doubts.append(Doubt(0.4, f"annotated steps of {step_s * 1e3:.4g} ms contradict the period"))
     elif timeline.steps_s.size == 1 and found.begin_s.size > 2:
-        doubts.append(Doubt(0.4, "the profiler trace has a single annotated step"))
+        doubts.append(Doubt(0.4, "the profiler trace has only one annotated step"))
     if timeline.caveat is not None:
         doubts.append(Doubt(timeline.trust, timeline.caveat))
     doubts = [Doubt(min(max(doubt.factor, 0.0), 1.0), doubt.why) for doubt in doubts]
@@ -391,18 +410,22 @@ def checked(timeline: Timeline, found: TimelineIterations) -> TimelineIterations
     return TimelineIterations(found.begin_s, found.period_s, found.spread_s, tuple(doubts), tuple(notes))
 
 
-def outside(timeline: Timeline, found: TimelineIterations) -> Iterator[Doubt]:
-    """Doubts where a profiler trace is silent at its ends for longer than iterations are."""
+def silence_doubts(timeline: Timeline, found: TimelineIterations) -> Iterator[Doubt]:
+    """Doubts if the profiler trace is silent at its ends for longer than between iterations."""
     quiet_s = quiet_before(timeline)
     inside = np.searchsorted(timeline.start_s, found.begin_s)
     longest_s = np.maximum.reduceat(quiet_s, inside) if found.begin_s.size > 0 else quiet_s.max(keepdims=True)
     usual_s = float(np.median(longest_s)) + SAME_PERIOD * found.period_s
     before_s = float(timeline.start_s[0])
     after_s = timeline.length_s - float(timeline.end_s.max())
-    # Before it repeats, a job may have warmed up; after that it does not stop.
+    # A job may warm up before its iterations, but it does not stop after them while it is traced: silence at
+    # the end means that iterations may be longer.
     for factor, silent_s, where in (
         (WARM_UP, before_s, "before the first"),
         (GUESS, after_s, "after the last"),
     ):
         if silent_s > LONG_SILENCE * usual_s:
-            yield Doubt(factor, f"{silent_s * 1e3:.4g} ms {where} operation are longer than any quiet of it")
+            yield Doubt(
+                factor,
+                f"the {silent_s * 1e3:.4g} ms {where} operation exceed the quiet times of iterations",
+            )

@@ -1,7 +1,7 @@
 """Profiler traces of PyTorch (Kineto): Chrome JSON, plain or compressed, of one rank.
 
-On GPUs communication is the kernels of NCCL (or RCCL), on CPUs the operations of Gloo. What older profilers
-do not write beside a kernel is looked up at the call that launched it.
+On GPUs, communication is done by kernels of NCCL (or RCCL), on CPUs by operations of Gloo. Older profilers
+record the arguments of a collective not with its kernel but with the call that launched it.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _GZIP = b"\x1f\x8b"
 _STEP = "ProfilerStep#"
 _S_PER_US = 1e-6
 _MOST_ELEMENTS = 2**62
-# The largest training jobs that are known have some hundred thousand.
+# The largest known training jobs have some hundred thousand ranks.
 _MOST_RANKS = 2**20
 
 
 class Event(msgspec.Struct, gc=False):
-    """An event of Chrome's Trace Event Format; the arguments are decoded where they are needed."""
+    """An event of Chrome's Trace Event Format; its arguments are decoded only when needed."""
 
     ph: str = ""
     cat: str | None = None
@@ -49,21 +49,21 @@ class Event(msgspec.Struct, gc=False):
 
 
 class Distributed(msgspec.Struct, gc=False):
-    """What Kineto knows of the job."""
+    """Kineto's information about the job."""
 
     rank: int | None = None
     world_size: int | None = None
 
 
 class KinetoFile(msgspec.Struct, gc=False):
-    """The file: Chrome's JSON Object Format."""
+    """The file, in Chrome's JSON Object Format."""
 
     traceEvents: list[Event]  # noqa: N815, Chrome's name
     distributedInfo: Distributed | None = None  # noqa: N815, Kineto's name
 
 
 class Call(NamedTuple):
-    """A call on the CPU: when, in µs, and its arguments, its name as "Collective name" among them."""
+    """A call on the CPU: its times in µs, and its arguments, with its name as "Collective name"."""
 
     start_us: float
     end_us: float
@@ -71,19 +71,18 @@ class Call(NamedTuple):
 
 
 def read_kineto(path: str | Path) -> Timeline:
-    """The timeline of the rank whose profiler trace the file at `path` is.
+    """Reads the timeline of a rank from its profiler trace at `path`.
 
-    Of a profiler trace with several GPUs, that of the one with most communication.
+    If the trace has several GPUs, the timeline is that of the one with the most communication.
 
     Raises:
-        InputError: The file cannot be read, is no profiler trace of PyTorch, or there is no communication in
-        it.
+        InputError: The file cannot be read, is not a profiler trace of PyTorch, or contains no communication.
     """
     return kineto_timeline(str(path), read_bytes(Path(path)))
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of the file, decompressed if it begins as gzip does, whatever its name."""
+    """The content of the file, decompressed if it begins like gzip, whatever its name."""
     try:
         with path.open("rb") as file:
             compressed = file.read(len(_GZIP)) == _GZIP
@@ -101,10 +100,10 @@ def read_bytes(path: Path) -> bytes:
 
 
 def kineto_timeline(source: str, content: bytes) -> Timeline:
-    """The timeline in the JSON text `content`; `source` names it in errors.
+    """The timeline of the profiler trace in the JSON text `content`; `source` names it in errors.
 
     Raises:
-        InputError: It is no profiler trace of PyTorch, or there is no communication in it.
+        InputError: The text is not a profiler trace of PyTorch, or contains no communication.
     """
     try:
         return timeline_in(source, decode(content))
@@ -113,7 +112,7 @@ def kineto_timeline(source: str, content: bytes) -> Timeline:
 
 
 def timeline_in(source: str, file: KinetoFile) -> Timeline:
-    """The timeline of one GPU or, if there is none, of the rank's CPUs."""
+    """The timeline of one GPU or, if the trace has none, of the rank's CPU."""
     info = file.distributedInfo or Distributed()
     events = [event for event in file.traceEvents if event.ph == "X" and isinstance(event.name, str)]
     kernels = [event for event in events if (event.cat or "").lower() == "kernel"]
@@ -136,12 +135,12 @@ def decode(content: bytes) -> KinetoFile:
 
 
 def is_nccl(event: Event) -> bool:
-    """Whether a kernel is one of NCCL's; RCCL's have the same names."""
+    """Whether a kernel is one of NCCL, or of RCCL, whose kernels have the same names."""
     return "nccl" in str(event.name).lower()
 
 
 def of_gpu(source: str, events: Sequence[Event], kernels: Sequence[Event], info: Distributed) -> Timeline:
-    """The timeline of the GPU with most communication."""
+    """The timeline of the GPU with the most communication."""
     gpus = Counter(str(event.pid) for event in kernels if is_nccl(event))
     gpu, _ = gpus.most_common(1)[0]
     own = [event for event in kernels if str(event.pid) == gpu]
@@ -158,8 +157,8 @@ def of_gpu(source: str, events: Sequence[Event], kernels: Sequence[Event], info:
 
 
 def of_cpu(source: str, events: Sequence[Event], gloo: Sequence[Event], info: Distributed) -> Timeline:
-    """The timeline of a rank that trains on CPUs: ATen's operations are its computation."""
-    operations = [described(event, arguments(event), {}, info.world_size, "") for event in gloo]
+    """The timeline of a rank that trains on a CPU, where ATen's operations are computation."""
+    operations = [operation_of(event, arguments(event), {}, info.world_size, "") for event in gloo]
     computes = [event for event in events if str(event.name).startswith("aten::")]
     return timeline_of(source, gloo, operations, computes, events)
 
@@ -171,10 +170,10 @@ def timeline_of(
     computes: Sequence[Event],
     events: Iterable[Event],
 ) -> Timeline:
-    """The timeline of events, their times checked."""
+    """The timeline of these events, after a check of their times."""
     spans_us = times_us(source, communication)
     computes_us = times_us(source, computes) if computes else NO_INTERVALS
-    # Seconds of a clock that began in 1970 would have no digits left for fractions of microseconds.
+    # Subtracted before the conversion: a float of seconds since 1970 cannot resolve parts of a microsecond.
     first_us = float(spans_us[:, 0].min())
     steps = [event for event in events if str(event.name).startswith(_STEP)]
     on_gpu = [event for event in steps if event.cat == "gpu_user_annotation"]
@@ -194,12 +193,12 @@ def times_us(source: str, events: Sequence[Event]) -> FloatArray:
     """Start and end of each event (n, 2), in µs.
 
     Raises:
-        InputError: A time is missing or is no number.
+        InputError: A time is missing or not a number.
     """
     times = np.empty((len(events), 2))
     for row, event in enumerate(events):
         try:
-            start_us, length_us = float(event.ts), float(event.dur)  # type: ignore[arg-type]  # what is no number raises
+            start_us, length_us = float(event.ts), float(event.dur)  # type: ignore[arg-type]  # anything but a number raises
         except (TypeError, ValueError):
             raise InputError(
                 f"{source}: event {shown(event.name)}: ts {shown(event.ts)} and dur {shown(event.dur)} "
@@ -215,13 +214,13 @@ def times_us(source: str, events: Sequence[Event]) -> FloatArray:
 
 
 def arguments(event: Event) -> dict[str, Any]:
-    """The arguments of an event; none if they are no object."""
+    """The arguments of an event; empty if they are not a JSON object."""
     args = msgspec.json.decode(event.args)
     return args if isinstance(args, dict) else {}
 
 
 class Calls:
-    """The calls on the CPU that launched kernels of NCCL, by the threads that made them."""
+    """The calls on the CPU that launched kernels of NCCL, by thread."""
 
     def __init__(self, events: Sequence[Event]) -> None:
         self._events = events
@@ -229,7 +228,7 @@ class Calls:
         self._calls: dict[str, list[Call]] = {}
 
     def of(self, kernel: dict[str, Any]) -> dict[str, Any]:
-        """What is written beside the call from which the kernel with these arguments was launched."""
+        """The arguments of the call that launched the kernel with the arguments `kernel`."""
         if self._launches is None:
             self._launches = dict(launches(self._events))
             self._calls = calls_by_thread(self._events)
@@ -238,20 +237,20 @@ class Calls:
             return {}
         calls, at_us = self._calls.get(str(launch.tid), []), number(launch.ts)
         place = bisect_right(calls, at_us, key=lambda call: call.start_us)
-        # The innermost calls are among the few that began last; the best one knows the kind and the size.
+        # Calls are nested: the innermost are among the last that began. The best one has kind and size.
         around = [call.args for call in reversed(calls[max(0, place - 4) : place]) if at_us <= call.end_us]
-        return max(around, key=known_of, default={})
+        return max(around, key=has_size_and_kind, default={})
 
 
-def known_of(args: dict[str, Any]) -> tuple[bool, bool]:
-    """Whether the arguments of a call say the size and the kind of what it asks for."""
+def has_size_and_kind(args: dict[str, Any]) -> tuple[bool, bool]:
+    """Whether the arguments of a call contain the size, and the kind, of the collective."""
     return message_bytes(args, "", None) is not None, collective_kind(
         str(args["Collective name"])
     ) is not None
 
 
 def launches(events: Iterable[Event]) -> Iterator[tuple[int, Event]]:
-    """The calls of the CUDA runtime or driver that launched kernels, by their correlation numbers."""
+    """The calls of the CUDA runtime or driver that launch kernels, with their correlation numbers."""
     for event in events:
         if event.cat in ("cuda_runtime", "cuda_driver") and "Launch" in str(event.name):
             correlation = arguments(event).get("correlation")
@@ -260,7 +259,7 @@ def launches(events: Iterable[Event]) -> Iterator[tuple[int, Event]]:
 
 
 def calls_by_thread(events: Iterable[Event]) -> dict[str, list[Call]]:
-    """The calls that ask for communication, in order of their start."""
+    """The calls that request communication, by thread, in order of their start."""
     calls: defaultdict[str, list[Call]] = defaultdict(list)
     for event in events:
         name = str(event.name)
@@ -276,23 +275,25 @@ def calls_by_thread(events: Iterable[Event]) -> dict[str, list[Call]]:
 
 
 def number(value: object) -> float:
-    """`value` as a number, nan if it is none."""
+    """`value` as a number; nan if it is not one."""
     try:
-        return float(value)  # type: ignore[arg-type]  # what is no number raises
+        return float(value)  # type: ignore[arg-type]  # anything but a number raises
     except (TypeError, ValueError):
         return math.nan
 
 
 def gpu_operation(kernel: Event, calls: Calls, world_size: int | None) -> Operation:
-    """What a kernel of NCCL does, by its own arguments or else by those of the call that launched it."""
+    """The operation of a kernel of NCCL, by its own arguments or those of the call that launched it."""
     args = arguments(kernel)
     call = {} if "In msg nelems" in args else calls.of(args)
-    # The grid tells messages of unlike size apart where nothing else does.
+    # Without sizes, the grid still distinguishes messages of different size.
     detail = f"{str(kernel.name).partition('(')[0]} {args.get('grid')} {args.get('block')}"
-    return described(kernel, args, call, world_size, detail, lane=f"stream {args.get('stream', kernel.tid)}")
+    return operation_of(
+        kernel, args, call, world_size, detail, lane=f"stream {args.get('stream', kernel.tid)}"
+    )
 
 
-def described(
+def operation_of(
     event: Event,
     args: dict[str, Any],
     call: dict[str, Any],
@@ -300,7 +301,7 @@ def described(
     detail: str,
     lane: str = "",
 ) -> Operation:
-    """The operation with these arguments, which lie beside the event or beside its `call`."""
+    """The operation of an event, by its arguments `args` and those of the `call` that launched it."""
     known = {**call, **args}
     name = known.get("Collective name")
     kind = collective_kind(name) if isinstance(name, str) else None
@@ -313,17 +314,17 @@ def described(
         kind,
         message_bytes(known, kind, group_size),
         group_size,
-        ranks_of(known.get("Process Group Ranks")) or everyone(group_size, world_size),
+        ranks_of(known.get("Process Group Ranks")) or all_ranks(group_size, world_size),
         f"{detail} {known.get('dtype', '')} {group}".strip(),
         lane,
     )
 
 
 def message_bytes(args: dict[str, Any], kind: str, group_size: int | None) -> int | None:
-    """The size of a message as nccl-tests counts it: of an all-gather what comes out, of the others what goes
-    in; None if the arguments do not say.
+    """Bytes of a message as nccl-tests counts them: the output of an all-gather, the input of other
+    collectives; None if the arguments do not give them.
 
-    Newer profilers count elements; older ones, asked to record shapes, write the shapes that went in.
+    Newer profilers record numbers of elements. Older ones record the shapes of inputs if asked to.
     """
     going_in, coming_out = args.get("In msg nelems"), args.get("Out msg nelems")
     element = dtype_bytes(str(args.get("dtype", "")))
@@ -337,7 +338,7 @@ def message_bytes(args: dict[str, Any], kind: str, group_size: int | None) -> in
 
 
 def shapes_bytes(shapes: object, types: object) -> int | None:
-    """Bytes of tensors of these shapes and types; None if a type is unknown or there is no tensor."""
+    """Bytes of tensors of these shapes and types; None if no tensor has a known type."""
     if not (isinstance(shapes, list) and isinstance(types, list)):
         return None
     total = 0
@@ -351,10 +352,10 @@ def shapes_bytes(shapes: object, types: object) -> int | None:
     return total if 0 < total < _MOST_ELEMENTS else None
 
 
-def everyone(group_size: int | None, world_size: int | None) -> tuple[int, ...]:
-    """The ranks of a group that is as large as the job; of a smaller one nobody knows which they are.
+def all_ranks(group_size: int | None, world_size: int | None) -> tuple[int, ...]:
+    """The ranks of a group if it is as large as the job; () otherwise, since they are then unknown.
 
-    >>> everyone(2, 2), everyone(2, 8)
+    >>> all_ranks(2, 2), all_ranks(2, 8)
     ((0, 1), ())
     """
     if world_size is None or group_size != world_size or world_size > _MOST_RANKS:
@@ -363,7 +364,7 @@ def everyone(group_size: int | None, world_size: int | None) -> tuple[int, ...]:
 
 
 def ranks_of(text: object) -> tuple[int, ...]:
-    """The ranks in a text such as "[0, 1]"; none if the profiler has cut it short.
+    """The ranks in a text such as "[0, 1]"; () if the profiler has truncated it.
 
     >>> ranks_of("[0, 8]"), ranks_of("[0, 1, ...]")
     ((0, 8), ())

@@ -1,4 +1,4 @@
-"""How profiler traces spell what NCCL does: kinds of collectives, and how large their data types are."""
+"""Names in profiler traces: kinds of collectives, and the sizes of data types."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _KINDS: Mapping[str, str] = {
     "recvanysource": "recv",
     "barrier": "barrier",
 }
-# Longer names first: "ReduceScatter" is no "Reduce".
+# Longer names first, since "ReduceScatter" contains "Reduce".
 _IN_KERNELS = tuple(sorted(_KINDS, key=len, reverse=True))
 
-# Of ATen's scalar types (PyTorch `c10/core/ScalarType.h`) and of NCCL's data types (`nccl.h`).
+# ATen's scalar types (PyTorch `c10/core/ScalarType.h`), NCCL's data types (`nccl.h`) and their names in C++.
 _DTYPE_BYTES: Mapping[str, int] = {
     **dict.fromkeys(("byte", "char", "bool", "int8", "uint8", "i8", "u8"), 1),
     **dict.fromkeys(("unsigned char", "signed char"), 1),
@@ -52,7 +52,7 @@ _DTYPE_BYTES: Mapping[str, int] = {
 
 
 def collective_kind(name: str) -> str | None:
-    """The kind of collective that PyTorch calls `name`; None if that is none of them.
+    """The kind of the collective that PyTorch calls `name`; None if it is not a collective.
 
     >>> collective_kind("_allgather_base"), collective_kind("nccl:all_reduce"), collective_kind("wait")
     ('all-gather', 'all-reduce', None)
@@ -62,7 +62,7 @@ def collective_kind(name: str) -> str | None:
 
 
 def kernel_kind(name: str) -> str:
-    """The kind of collective that NCCL's kernel `name` does; "collective" if its name does not say.
+    """The kind of the collective that NCCL's kernel `name` performs; "collective" if the name does not tell.
 
     >>> kernel_kind("ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)")
     'reduce-scatter'
@@ -74,7 +74,7 @@ def kernel_kind(name: str) -> str:
 
 
 def dtype_bytes(name: str) -> int | None:
-    """Bytes of an element of the data type `name`, as PyTorch, C++ or NCCL spell it; None if it is unknown.
+    """Bytes per element of the data type `name`, as spelled by PyTorch, C++ or NCCL; None if unknown.
 
     >>> dtype_bytes("c10::BFloat16"), dtype_bytes("Float"), dtype_bytes("ncclFloat64"), dtype_bytes("text")
     (2, 4, 8, None)

@@ -1,7 +1,7 @@
-"""Databases that `nsys export --type sqlite` makes of reports of Nsight Systems, of one rank or of a server.
+"""Databases that `nsys export --type sqlite` makes from reports of Nsight Systems, of one rank or one server.
 
-Tables are as in NVIDIA's "SQLite Export Schema Reference". Sizes of messages are not read: NCCL's payloads
-are in a binary form that the reference does not describe.
+NVIDIA's "SQLite Export Schema Reference" describes the tables. Sizes of messages are not read: NCCL's
+payloads have a binary format that the reference does not describe.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from hocket.units import shown
 _KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 _STRINGS = "StringIds"
 _RANGES = "NVTX_EVENTS"
-# Tables and columns are made only where there is something to put in them; these are in every version.
+# Tables and columns exist only if they have content. These are needed, and every version writes them.
 _NEEDED = {_KERNELS: ("start", "end", "deviceId", "streamId"), _STRINGS: ("id", "value")}
 _NAMES = ("demangledName", "shortName")
 _PROCESS = "globalPid"
 _GRID = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
 _S_PER_NS = 1e-9
-# What training loops call a range of an iteration: "step 12", "iteration_7", "ProfilerStep#3".
+# Names that training loops give to the range of an iteration: "step 12", "iteration_7", "ProfilerStep#3".
 _STEP = re.compile(r"(step|iter|iteration)\W*_*\d+", re.IGNORECASE)
 
 
 def read_nsight(path: str | Path) -> Timeline:
-    """The timeline of the GPU with most communication in the database at `path`.
+    """Reads the timeline of the GPU with the most communication from the database at `path`.
 
     Raises:
-        InputError: The file cannot be read, is no such database, or there is no kernel of NCCL in it.
+        InputError: The file cannot be read, is not such a database, or contains no kernel of NCCL.
     """
     path = Path(path)
     if not path.is_file():
         raise InputError(f"{path}: no such file")
     try:
-        # Nobody writes to an exported database: without locks it can be read from a folder that is read-only.
+        # An exported database does not change. Without locks, it can be read even in a read-only folder.
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
             return timeline_in(str(path), database)
     except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
@@ -52,7 +52,7 @@ def read_nsight(path: str | Path) -> Timeline:
 
 
 def timeline_in(source: str, database: sqlite3.Connection) -> Timeline:
-    """The timeline of one GPU; `source` names the database in errors."""
+    """The timeline of the GPU with the most communication; `source` names the database in errors."""
     name_column, process_column, grid = checked_columns(source, database)
     strings = database.execute(f"SELECT id, value FROM {_STRINGS} WHERE value LIKE '%nccl%'")
     names = {key: name for key, name in strings if isinstance(key, int) and isinstance(name, str)}
@@ -62,6 +62,7 @@ def timeline_in(source: str, database: sqlite3.Connection) -> Timeline:
     if not is_nccl.any():
         raise InputError(f"{source}: none of the {rows.shape[0]:,} kernels in {_KERNELS} is one of NCCL")
     gpus = Counter(map(tuple, rows[is_nccl][:, 2:4].tolist()))
+    # Sorted, so that a tie does not depend on the order of rows.
     gpu = max(sorted(gpus), key=lambda each: gpus[each])
     own = (rows[:, 2] == gpu[0]) & (rows[:, 3] == gpu[1])
     first_ns = int(rows[own & is_nccl, 0].min())
@@ -78,9 +79,9 @@ def timeline_in(source: str, database: sqlite3.Connection) -> Timeline:
 
 
 def checked_columns(source: str, database: sqlite3.Connection) -> tuple[str, str, Sequence[str]]:
-    """The columns of a kernel's name, of its process (0 if there is none), and of its grid.
+    """The columns with a kernel's name, its process ("0" if there is none) and its grid.
 
-    Raises `InputError` that names the table or column that is missing.
+    Raises `InputError` that names the missing table or column.
     """
     for table, needed in _NEEDED.items():
         columns = columns_of(database, table)
@@ -101,30 +102,32 @@ def checked_columns(source: str, database: sqlite3.Connection) -> tuple[str, str
 
 
 def columns_of(database: sqlite3.Connection, table: str) -> set[str]:
-    """The columns of a table, none if there is no such table."""
+    """The columns of a table; none if it does not exist."""
     return {str(row[1]) for row in database.execute(f"PRAGMA table_info({table})")}
 
 
 def integers(source: str, database: sqlite3.Connection, query: str, width: int) -> IntArray:
-    """The rows of a query (n, `width`), all integers."""
+    """The rows of a query (n, `width`), checked to be integers of 64 bits."""
     rows = database.execute(query).fetchall()
     try:
         if not all(type(value) is int for row in rows for value in row):
             wrong = next(row for row in rows if not all(type(value) is int for value in row))
-            raise InputError(f"{source}: {_KERNELS} has a row {shown(wrong)}: all of it must be integers")
+            raise InputError(
+                f"{source}: {_KERNELS} has a row {shown(wrong)}: all its values must be integers"
+            )
         return np.array(rows, dtype=np.int64).reshape(-1, width)
     except OverflowError:
         raise InputError(f"{source}: {_KERNELS} has a number beyond 64 bits") from None
 
 
 def operation(name: str, stream: int, grid: Sequence[int]) -> Operation:
-    """What a kernel of NCCL does; its grid tells messages of unlike size apart."""
+    """The operation of a kernel of NCCL; its grid distinguishes messages of different size."""
     plain = name.partition("(")[0]
     return Operation(kernel_kind(name), detail=f"{plain} {list(grid)}", lane=f"stream {stream}")
 
 
 def step_starts_s(database: sqlite3.Connection, first_ns: int) -> FloatArray:
-    """When NVTX ranges of iterations start, if the training loop has any."""
+    """Starts of the NVTX ranges of iterations; empty if the training loop has none."""
     columns = columns_of(database, _RANGES)
     if not {"start", "text"} <= columns:
         return NO_TIMES

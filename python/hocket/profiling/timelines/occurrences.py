@@ -1,4 +1,4 @@
-"""Where the iterations of a sequence begin, once it is known how many operations one has."""
+"""Places where the iterations of a sequence begin, given the number of operations in one."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy as np
 from hocket.profiling.counters import BoolArray, FloatArray
 from hocket.profiling.timelines.timeline import IntArray
 
-# An operation too many, or times that jitter, may move where an iteration begins by so many operations.
+# An extra operation, or jitter in the times, may move the start of an iteration by this many operations.
 MOST_MOVED = 8
 MOVED_HANDICAP = 0.02
-# Operations of an iteration that have to be as in the others.
+# Share of the operations of an iteration that must equal those of the template.
 LEAST_LIKENESS = 0.9
 
 
 def occurrences(symbols: IntArray, quiet_s: FloatArray, length: int) -> tuple[IntArray, BoolArray]:
-    """Where complete iterations of `length` operations begin (n), and whether the next one follows (n - 1).
+    """Starts of complete iterations of `length` operations (n), and whether the next one follows (n - 1).
 
-    They begin after the longest quiet, `quiet_s` being that before each operation, and are counted on from
-    the stretch of the sequence that repeats best, so that a warm-up is no template.
+    Iterations begin after the longest quiet time; `quiet_s` is that before each operation. The search starts
+    from the stretch of the sequence that repeats best, so that a warm-up does not become the template.
     """
     anchor = best_anchor(symbols, quiet_s, length)
     template = symbols[anchor : anchor + length]
@@ -49,20 +49,21 @@ def occurrences(symbols: IntArray, quiet_s: FloatArray, length: int) -> tuple[In
 
 
 def best_anchor(symbols: IntArray, quiet_s: FloatArray, length: int) -> int:
-    """Where the iteration begins that the others are compared with: after the longest quiet of those that
-    most others are like.
+    """The start of the iteration that serves as the template.
+
+    It is one that most others equal, and begins after the longest quiet time.
     """
     same = np.concatenate([[0], np.cumsum(symbols[length:] == symbols[:-length])])
     whole = same[length:] - same[:-length] if same.size > length else same[-1:]
     likest = np.flatnonzero(whole >= whole.max())
-    # Any place of the iteration is among `length` places in a row.
+    # Every place of an iteration is among `length` consecutive places.
     first = likest[likest.size // 2 // length * length :][:length]
     typical = [float(np.median(quiet_s[place % length :: length])) for place in first.tolist()]
     return int(first[int(np.argmax(typical))])
 
 
 def walk(anchor: int, step: int, size: int, best_near: Callable[[int], int | None]) -> list[int]:
-    """Places from `anchor` on, each about `step` from the last, or else the next one that there is."""
+    """Places from `anchor` on, each about `step` from the one before, or else at the next match."""
     places, expected = [anchor], anchor + step
     while 0 <= expected < size:
         place = best_near(expected)

@@ -1,4 +1,4 @@
-"""After how many operations a sequence of them repeats, by what they are and by how far apart they start."""
+"""The number of operations after which a sequence repeats, by their kinds and by the times between them."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from hocket.profiling.timelines.timeline import IntArray
 
 # The longest sequence that is searched, from the middle of a timeline: the search takes O(n²).
 MOST_OPERATIONS = 20_000
-# Of two lags the smaller one is right unless the larger one leaves this much less unexplained.
+# The smaller of two lags is right unless the larger one leaves less unexplained by this factor.
 EQUAL_RATIO = 1.15
-# Times vary from one place of an iteration to another if they differ by this share of their mean spread.
+# Times vary between the places of an iteration if their squared differences reach this share of the mean.
 RISEN = 0.7
-# Of the distances at which times repeat, the first one that is as good as the best to within this share of
-# what is usual: a longer pattern is found among its repeats.
+# Multiples of a pattern repeat as well. The pattern is the first distance at which times repeat that is as
+# good as the best to within this share of the mean squared difference.
 AS_GOOD = 0.25
-# Lengths that differ by less than this share are alike: floats and clocks have patterns of their own.
+# Lengths that differ by less than this share are equal: rounding of floats and clocks makes patterns too.
 NO_DIFFERENCE = 1e-4
-# A pattern of times has to be seen as often as this.
+# A pattern of times must be seen at least this often.
 FEWEST_PATTERNS = 2.5
-# Longer than the others by so many deviations and by this share of itself, a stretch holds a pause.
+# A stretch contains a pause if it is longer than the others by this many deviations and by this share.
 PAUSE_DEVIATIONS = 4.0
 PAUSE_SHARE = 0.05
-# Copies differ from each other if they do by so many standard errors and by this share of their length.
+# Copies differ if they do by this many standard errors plus this share of their length.
 UNLIKE_ERRORS = 3.0
 UNLIKE_SHARE = 0.02
 
 
 class Breaks(NamedTuple):
-    """Where a sequence that repeats is interrupted.
+    """The interruptions (b) of a sequence that repeats.
 
-    `excess_s` (b) is how much longer than the others the interrupted stretches are, `busy` (b) the share of
-    that in which something was computed or communicated, nan where the profiler trace does not say. `odd_s`
-    (b) is how long the longest operation lasts that should not be there, 0 where there is none.
+    `excess_s` (b) tells how much longer than the others an interrupted stretch is, and `busy` (b) in which
+    share of that the job computed or communicated, nan if the profiler trace does not show it. `odd_s` (b) is
+    the duration of the longest operation that is not part of the repeats, 0 if there is none.
     """
 
     excess_s: FloatArray
@@ -46,7 +46,7 @@ class Breaks(NamedTuple):
 
 
 def recurrence(symbols: IntArray) -> FloatArray:
-    """Share of the operations (n) that are the same as the one so many later, for lags 1 … n // 2.
+    """Share of the operations (n) that equal the one `lag` later, for lags 1 … n // 2.
 
     >>> recurrence(np.array([0, 1, 2, 0, 1, 2])).tolist()
     [0.0, 0.0, 1.0]
@@ -57,8 +57,9 @@ def recurrence(symbols: IntArray) -> FloatArray:
 
 
 def smallest_repeat(symbols: IntArray) -> tuple[int, float]:
-    """The smallest lag after which as many operations repeat as after any other, and their share; 0 if there
-    are fewer than two operations.
+    """The smallest lag after which as many operations repeat as after any other, and their share.
+
+    Both are 0 if there are fewer than two operations.
 
     >>> smallest_repeat(np.array([0, 0, 1, 0, 0, 1, 0, 0]))
     (3, 1.0)
@@ -67,14 +68,14 @@ def smallest_repeat(symbols: IntArray) -> tuple[int, float]:
     if shares.size == 0:
         return 0, 0.0
     pairs = symbols.size - np.arange(1, shares.size + 1)
-    # A difference of less than one operation is none.
+    # Half an operation of tolerance: shares that differ by less than one operation are equal.
     enough = (1.0 - shares) <= EQUAL_RATIO * float(1.0 - shares.max()) + 0.5 / pairs
     lag = int(np.argmax(enough)) + 1
     return lag, float(shares[lag - 1])
 
 
 def matched(symbols: IntArray, lag: int) -> BoolArray:
-    """Of each operation (n), whether the one `lag` later or the one `lag` earlier is the same."""
+    """Whether each operation (n) equals the one `lag` later or the one `lag` earlier."""
     same = symbols[lag:] == symbols[:-lag]
     none = np.zeros(lag, dtype=bool)
     either: BoolArray = np.concatenate([same, none]) | np.concatenate([none, same])
@@ -82,12 +83,11 @@ def matched(symbols: IntArray, lag: int) -> BoolArray:
 
 
 def pattern_length(stretches: FloatArray, lag: int) -> int:
-    """After how many stretches their lengths repeat, 1 if they are all alike or vary at random.
+    """The number of stretches after which their lengths repeat; 1 if all are alike or vary at random.
 
-    `stretches` (n) are what passes from each operation to the one `lag` later: seconds, or kernels. Their
-    mean squared differences show a pattern if those at some distance are far smaller than chance makes
-    them: the quantile of χ² by Wilson and Hilferty (PNAS 17, 1931), at the level of a tenth of a false
-    pattern.
+    `stretches` (n) are the seconds or kernels from each operation to the one `lag` later. They have a pattern
+    if their mean squared differences at some distance are far smaller than by chance. The threshold is the
+    quantile of χ² by Wilson and Hilferty (PNAS 17, 1931), at a level of 0.1 false patterns.
     """
     most = int((stretches.size + lag) / lag / FEWEST_PATTERNS)
     if most < 2:
@@ -100,7 +100,7 @@ def pattern_length(stretches: FloatArray, lag: int) -> int:
     pairs = np.maximum(stretches.size / lag - np.arange(1, most + 1), 1.0)
     unlikely = math.sqrt(2 * math.log(10 * most))
     ceiling = usual * np.maximum(1 - 2 / (9 * pairs) - unlikely * np.sqrt(2 / (9 * pairs)), 0.0) ** 3
-    # Neighbours are alike also where lengths only change slowly: they have to differ before they repeat.
+    # Neighbours are also alike if lengths only change slowly, so lengths must differ before they repeat.
     risen = np.maximum.accumulate(differences) >= RISEN * usual
     risen = np.append(False, risen[:-1])
     around = np.concatenate([[math.inf], differences, [math.inf]])
@@ -113,7 +113,7 @@ def pattern_length(stretches: FloatArray, lag: int) -> int:
 
 
 def ordinary_lengths(stretches: FloatArray, lag: int) -> FloatArray:
-    """The stretches, those of what happens no more than twice as long as the longest ordinary one."""
+    """The stretches, the longest cut to an ordinary length: what happens at most twice is no pattern."""
     rare = 2 * lag
     if stretches.size <= rare:
         return stretches
@@ -122,25 +122,25 @@ def ordinary_lengths(stretches: FloatArray, lag: int) -> FloatArray:
 
 
 def spread(stretches: FloatArray, distance: int) -> float:
-    """Mean squared difference of stretches that begin so many operations apart."""
+    """Mean squared difference of stretches that begin `distance` operations apart."""
     apart = stretches[distance:] - stretches[: stretches.size - distance]
     return float(np.mean(apart**2)) if apart.size > 0 else math.inf
 
 
 def long_stretches(stretches: FloatArray) -> BoolArray:
-    """Which stretches are so much longer than the others that they hold a pause."""
+    """Which stretches are so much longer than the others that they contain a pause."""
     usual = float(np.median(stretches))
     long: BoolArray = stretches > usual + max(PAUSE_DEVIATIONS * deviation(stretches), PAUSE_SHARE * usual)
     return long
 
 
 def ordinary_places(template: IntArray, rows: FloatArray, lag: int) -> IntArray:
-    """The places of an iteration at which stretches of `lag` operations are ordinary, if they are so at all
-    but one place.
+    """The places of an iteration at which stretches of `lag` operations are ordinary.
 
-    `template` (n) are the operations of an iteration, `rows` (r, n) the stretches from each of them in r
-    iterations. A place is in as many stretches as they have operations. Where an operation too many tells it,
-    ordinary are those without it, and otherwise the neighbours in a circle that differ least.
+    At most one place is assumed to be unusual, which affects `lag` stretches. `template` (n) are the
+    operations of an iteration, `rows` (r, n) the stretches from each of them in r iterations. If an extra
+    operation marks that place, the ordinary stretches are those without it; otherwise, they are the
+    neighbours in a circle that differ least.
     """
     length = template.size
     same = template == np.roll(template, -lag)
@@ -151,16 +151,16 @@ def ordinary_places(template: IntArray, rows: FloatArray, lag: int) -> IntArray:
     windows = np.lib.stride_tricks.sliding_window_view(np.concatenate([usual, usual]), length - lag)[:length]
     begin = int(np.argmin(windows.std(axis=1)))
     if length == 2 * lag and np.median(windows[begin]) > np.median(windows[begin - lag]):
-        # Half of the stretches hold a pause: the others are the shorter ones.
+        # Half of the stretches contain the pause: the ordinary ones are the shorter half.
         begin += lag
     return np.arange(begin, begin + length - lag) % length
 
 
 def alike(rows: FloatArray, places: IntArray, spare: int) -> bool:
-    """Whether stretches differ no more between these places of an iteration than between iterations, `spare`
-    of the places left out.
+    """Whether stretches differ no more between these places of an iteration than between iterations.
 
-    `rows` (r, n) are the stretches from each of n places in r iterations.
+    `rows` (r, n) are the stretches from each of n places in r iterations. The `spare` places that differ most
+    are left out.
     """
     usual = np.median(rows, axis=0)
     residual = (rows - usual) * math.sqrt(rows.shape[0] / max(rows.shape[0] - 1, 1))
@@ -171,7 +171,7 @@ def alike(rows: FloatArray, places: IntArray, spare: int) -> bool:
 
 
 def excess_elsewhere(rows: FloatArray, places: IntArray) -> float:
-    """How much longer the longest stretch of an iteration is than those at the `places`; see `alike`."""
+    """How much longer the longest stretch of an iteration is than those at `places`; see `alike`."""
     usual = np.median(rows, axis=0)
     return float(usual.max() - np.median(usual[places]))
 
@@ -179,9 +179,10 @@ def excess_elsewhere(rows: FloatArray, places: IntArray) -> float:
 def find_breaks(
     stretches_s: FloatArray, busy_s: FloatArray | None, odd: BoolArray, own_s: FloatArray
 ) -> Breaks:
-    """The places where stretches hold a pause, or end with an `odd` (n) operation, which lasts `own_s` (n).
+    """The interruptions: stretches that contain a pause or end with an operation that is `odd` (n).
 
-    `stretches_s` (n) are their lengths, `busy_s` (n) how long something was computed or communicated in them.
+    `stretches_s` (n) are the lengths of stretches, `busy_s` (n) the seconds of computation or communication
+    in them, and `own_s` (n) the durations of the operations at their ends.
     """
     exceptional = odd | long_stretches(stretches_s)
     begins = np.flatnonzero(exceptional & ~np.append(False, exceptional[:-1]))
@@ -198,13 +199,14 @@ def find_breaks(
 
 
 def excess(values: FloatArray, begin: int, end: int) -> float:
-    """By how much the largest of the values from `begin` to `end` is above the median of all."""
+    """How far the largest of the values from `begin` to `end` exceeds the median of all."""
     return max(0.0, float(values[begin:end].max() - np.median(values)))
 
 
 def repeats_within(template: IntArray) -> list[int]:
-    """The lags, largest first, after which a sequence that repeats as a whole repeats itself within: whole
-    copies one after the other, and less than a copy of something else.
+    """The lags, largest first, of repeats within a sequence that repeats as a whole.
+
+    Such a sequence consists of consecutive copies and less than one copy of something else.
 
     >>> repeats_within(np.array([0, 1, 0, 1, 0, 1, 2]))
     [2]
@@ -218,7 +220,7 @@ def repeats_within(template: IntArray) -> list[int]:
 
 
 def longest_run(true: BoolArray) -> tuple[int, int]:
-    """Where most neighbours in a circle are true: the first of them, and how many they are.
+    """The longest run of true values in a circle: its first index and its length.
 
     >>> longest_run(np.array([True, False, True, True]))
     (2, 3)

@@ -1,6 +1,6 @@
-"""What a profiler trace says of one rank, whatever wrote it: its communication, and when it computed.
+"""The communication and computation of one rank, from a profiler trace of any format.
 
-Reading a format is left to its own module, finding iterations to `hocket.profiling.timelines.iterations`.
+Each format has its own module to read it; `hocket.profiling.timelines.iterations` finds the iterations.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ IntArray = NDArray[np.int64]
 
 NO_TIMES: FloatArray = np.empty(0)
 NO_INTERVALS: FloatArray = np.empty((0, 2))
-# What lies further apart than some months is no profiler trace of one run, but a wrong time in it.
+# No profiler trace lasts for months: events this far apart mean that a time is wrong.
 LONGEST_S = 1e7
 
 
 class Operation(NamedTuple):
-    """What makes two communication operations the same one, an iteration apart.
+    """The identity of a communication operation: equal values recur in each iteration.
 
-    `kind` is as nccl-tests names it ("all-reduce", "all-to-all", "send", …), `size_bytes` the message as
-    nccl-tests counts it and `group_size` the number of ranks in it; None where the profiler trace does not
-    say. `ranks` are the members of the group, () where the profiler trace does not say. `detail` is whatever
-    else tells operations apart: data type, communicator, kernel, its grid. `lane` is where operations wait
-    for each other, such as a stream; those of others may overtake them.
+    `kind` is the name in nccl-tests ("all-reduce", "all-to-all", "send", …), `size_bytes` the message as
+    nccl-tests counts it, and `group_size` the number of ranks; None if the profiler trace does not give them.
+    `ranks` are the members of the group, () if unknown. `detail` is anything else that distinguishes
+    operations: data type, communicator, kernel and its grid. `lane` is a queue, such as a stream, in which
+    operations wait for each other; operations of different lanes may overtake each other.
     """
 
     kind: str
@@ -43,17 +43,17 @@ class Operation(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """What one rank did, in seconds from the first event of its profiler trace; made by `Timeline.of`.
+    """What one rank did, in seconds from the first event of its profiler trace; built by `Timeline.of`.
 
-    The rank's n communication operations come in order of their start: `start_s` and `end_s` (n), and
-    `which` (n), the place of each in `operations`, the distinct ones in order of appearance.
+    The n communication operations are in order of their start: `start_s` and `end_s` (n), and `which` (n),
+    the index of each in `operations`, the distinct ones in order of appearance.
 
-    `compute_s` (m, 2) are the merged intervals in which the GPU (or the CPU that trains) computed, and
-    `kernels_s` (k) the starts of all its kernels; empty where the profiler trace does not say. `steps_s` are
-    the starts of annotated steps, which only check what is found; `length_s` is how long the profiler trace
-    records.
+    `compute_s` (m, 2) are the merged intervals in which the GPU (or the CPU, if it trains) computed, and
+    `kernels_s` (k) the starts of all its kernels; empty if the profiler trace does not show them. `steps_s`
+    are the starts of annotated steps, which only confirm or contradict the result, and `length_s` is the
+    length of the trace.
 
-    `trust`, in (0, 1], lowers the confidence of a profile where `caveat` says what the source leaves open.
+    `trust`, in (0, 1], lowers the confidence of the profile; `caveat` is the reason.
     """
 
     source: str
@@ -82,10 +82,11 @@ class Timeline:
         caveat: str | None = None,
     ) -> Timeline:
         """A timeline of `operations` (n) that ran from `start_s` (n) to `end_s` (n), in any order and on any
-        clock, while `computes_s` (k, 2) computed. Takes O((n + k) log (n + k)).
+        clock, with computation in the intervals `computes_s` (k, 2). Takes O((n + k) log (n + k)).
 
         Raises:
-            InputError: There is no operation, one ends before it starts, or a time is no number or too long.
+            InputError: There is no operation, one ends before it starts, a time is not finite, or the times
+                are more than `LONGEST_S` apart.
 
         >>> all_reduce = Operation("all-reduce", size_bytes=1_000_000, group_size=2)
         >>> Timeline.of("a", [7.5, 7.0], [7.6, 7.1], [all_reduce, all_reduce]).start_s.tolist()
@@ -94,9 +95,10 @@ class Timeline:
         starts = np.asarray(list(start_s), dtype=np.float64)
         ends = np.asarray(list(end_s), dtype=np.float64)
         if starts.size == 0:
-            raise InputError(f"{source}: no communication operation in it")
+            raise InputError(f"{source}: contains no communication operation")
         check_intervals(source, np.column_stack([starts, ends]))
         check_intervals(source, computes_s)
+        # Ties are ordered by end, so that the result does not depend on the order of the input.
         order = np.lexsort((ends, starts))
         distinct: dict[Operation, int] = {}
         which = [distinct.setdefault(operations[index], len(distinct)) for index in order.tolist()]
@@ -104,7 +106,7 @@ class Timeline:
         last_s = max(float(ends.max()), float(computes_s[:, 1].max(initial=-np.inf)))
         if not last_s - first_s <= LONGEST_S:
             raise InputError(
-                f"{source}: its events are {last_s - first_s:.3g} s apart; at most {LONGEST_S:g} s are read"
+                f"{source}: its events are {last_s - first_s:.3g} s apart; the limit is {LONGEST_S:g} s"
             )
         steps = np.sort(steps_s[np.isfinite(steps_s)]) - first_s
         return cls(
@@ -134,7 +136,7 @@ def check_intervals(source: str, intervals_s: FloatArray) -> None:
 
 
 def merged(intervals_s: FloatArray) -> FloatArray:
-    """The union of intervals (n, 2) as intervals (m, 2) that are apart and in order.
+    """The union of intervals (n, 2) as disjoint intervals (m, 2) in order.
 
     >>> merged(np.array([[2.0, 3.0], [0.0, 1.0], [0.5, 1.5]])).tolist()
     [[0.0, 1.5], [2.0, 3.0]]

@@ -1,4 +1,4 @@
-"""Ways to look at the operations of a timeline, and the one in which they repeat most."""
+"""Views of the operations of a timeline, and the view in which they repeat most."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import numpy as np
 from hocket.profiling.timelines.sequence import MOST_OPERATIONS, smallest_repeat
 from hocket.profiling.timelines.timeline import IntArray, Operation, Timeline
 
-# Below this share of operations that repeat, the sequence says nothing.
+# If a smaller share of the operations repeats, the sequence does not show iterations.
 LEAST_RECURRENCE = 0.6
-# A view of the operations with this share is as good as any.
+# A view in which this share repeats is good enough; further ones are not tried.
 FULL_RECURRENCE = 0.85
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Some operations of a timeline in order: their numbers `index` (n) in it, and what tells them apart,
-    `symbols` (n).
+    """Some operations of a timeline, in order: their indices `index` (n), and `symbols` (n), which are equal
+    for operations that the view does not distinguish.
     """
 
     index: IntArray
@@ -28,7 +28,7 @@ class View:
 
 
 class Repeat(NamedTuple):
-    """A view, after how many of its operations it repeats, and their share."""
+    """A view, the number of operations after which it repeats, and the share that does."""
 
     view: View
     length: int
@@ -36,20 +36,20 @@ class Repeat(NamedTuple):
 
 
 def best_repeat(timeline: Timeline) -> Repeat | None:
-    """The first view that explains nearly all of itself, or else the one that explains most."""
+    """The first view of which nearly all operations repeat, or else the one of which most do."""
     found: list[Repeat] = []
     for view in views(timeline):
         length, share = smallest_repeat(view.symbols)
         found.append(Repeat(view, length, share))
         if share >= FULL_RECURRENCE:
             break
-    # max takes the first of equals.
+    # Of equal shares, max returns the first: views come in the order of preference.
     best = max(found, key=lambda each: each.share)
     return best if best.share >= LEAST_RECURRENCE else None
 
 
 def views(timeline: Timeline) -> Iterator[View]:
-    """All operations told apart by everything, then without their sizes, then lane by lane."""
+    """All operations distinguished by everything, then without their sizes, then lane by lane."""
     first = max(0, (timeline.which.size - MOST_OPERATIONS) // 2)
     index = np.arange(first, min(timeline.which.size, first + MOST_OPERATIONS))
     unsized = coarse(timeline)
@@ -65,12 +65,12 @@ def views(timeline: Timeline) -> Iterator[View]:
 
 
 def coarse(timeline: Timeline) -> IntArray:
-    """The operations (n) without their sizes: those of an all-to-all between experts differ every time."""
+    """Symbols (n) without sizes: those of an all-to-all between experts differ every time."""
     return numbered(timeline, lambda each: (each.kind, each.group_size, each.ranks, each.lane))
 
 
 def numbered(timeline: Timeline, key: Callable[[Operation], object]) -> IntArray:
-    """A number for each operation (n): the same for those that `key` does not tell apart."""
+    """A number for each operation (n), equal for operations with the same `key`."""
     numbers: dict[object, int] = {}
     of_each = [numbers.setdefault(key(operation), len(numbers)) for operation in timeline.operations]
     return np.array(of_each, dtype=np.int64)[timeline.which]

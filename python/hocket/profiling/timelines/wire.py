@@ -1,4 +1,4 @@
-"""What a collective puts on the network, by nccl-tests' factors from algorithm to bus bandwidth."""
+"""Bytes that a collective sends over the network, by nccl-tests' factors from algorithm to bus bandwidth."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from hocket.profiling.timelines.timeline import Operation
 _TWICE = ("all-reduce",)
 _ONCE = ("all-gather", "reduce-scatter", "all-to-all", "gather", "scatter")
 _NOTHING = ("recv", "barrier")
-"""A barrier is an all-reduce of one element; what is received, another rank has sent."""
+"""A barrier is an all-reduce of one element; received messages count at the rank that sends them."""
 
 
 def wire_bytes(operation: Operation) -> float:
     """Bytes that a rank sends for `operation`: its message times the factor of busbw (nccl-tests
-    `doc/PERFORMANCE.md`). nan where the profiler trace does not say the size, or how many ranks share it.
+    `doc/PERFORMANCE.md`); nan if the profiler trace does not give the size or the number of ranks.
 
     >>> wire_bytes(Operation("all-reduce", size_bytes=8_000, group_size=4))
     12000.0
@@ -34,7 +34,7 @@ def wire_bytes(operation: Operation) -> float:
 
 
 def sent_bytes(operation: Operation, gpus_per_server: int | None) -> float:
-    """As `wire_bytes`, but nothing for what stays inside a server of so many GPUs, if their number is given.
+    """Like `wire_bytes`, but 0 for operations inside a server of `gpus_per_server` GPUs, if given.
 
     >>> within = Operation("all-reduce", size_bytes=8_000, group_size=2, ranks=(0, 1))
     >>> sent_bytes(within, 8), sent_bytes(within, None)
@@ -46,8 +46,7 @@ def sent_bytes(operation: Operation, gpus_per_server: int | None) -> float:
 
 
 def stays_inside(operation: Operation, gpus_per_server: int) -> bool:
-    """Whether all ranks of the group are GPUs of one server, where a server has consecutive ranks; not if the
-    profiler trace does not say which they are.
+    """Whether all ranks of the group are in one server, of consecutive ranks; False if they are unknown.
 
     >>> stays_inside(Operation("all-reduce", ranks=(8, 9, 15)), 8)
     True
