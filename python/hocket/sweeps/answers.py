@@ -33,7 +33,7 @@ class Sweep:
     table: pl.DataFrame
     manifest: dict[str, Any]
     plans: tuple[Plan | None, ...]
-    """Of each combination; `None` of one that is no valid plan."""
+    """The plan of each combination; `None` if it is not a valid one."""
 
     def __repr__(self) -> str:
         name = self.manifest["plan"].get("name")
