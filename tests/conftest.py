@@ -1,4 +1,4 @@
-"""Ways to run the command line from a test: in this process, which is quick, and as a user does."""
+"""Runs the command line from a test: in this process, which is quick, or in its own, as a user does."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def _ctrl_c_is_heeded() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class CommandResult:
-    """What a command left: its exit code and what it printed."""
+    """The result of a command: its exit code and output."""
 
     code: int
     out: str
@@ -120,7 +120,7 @@ def _training_run(
     status: str = "complete",
 ) -> Run:
     """A job `dlrm`: in each iteration every rank computes `forward` for 1 ms and then `backward` for 2 ms,
-    while an all-reduce of 100 MB, `gradients`, goes on beside `backward` for `all_reduce_ms`.
+    while an all-reduce of 100 MB, `gradients`, runs beside `backward` for `all_reduce_ms`.
     """
     ms = 1e-3
     length_ms = 1 + max(2, all_reduce_ms)
@@ -254,7 +254,7 @@ def _training_run(
                 "jobs": {"dlrm": {"policy": {"value": policy, "source": "plan"}}},
             },
         }
-    # As the engines count.
+    # Counted as the engines do.
     return Run(
         {name: table.cast({selectors.integer(): pl.UInt64}) for name, table in tables.items()}, manifest
     )

@@ -1,4 +1,4 @@
-"""The names at the top of the package: complete, imported when they are used, and what they forward to."""
+"""The public names of the package: complete, imported on first use, and what they forward to."""
 
 import ast
 import re
@@ -41,7 +41,7 @@ def test_every_public_name_is_there_and_listed() -> None:
         assert getattr(hocket, name).__name__ == name
 
 
-def test_type_checkers_see_the_names_that_are_imported_when_they_are_used() -> None:
+def test_type_checkers_see_the_names_that_are_imported_on_first_use() -> None:
     tree = ast.parse(Path(str(hocket.__file__)).read_text(encoding="utf-8"))
     imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
     seen = {each.name: node.module for node in imports for each in node.names}
@@ -50,13 +50,13 @@ def test_type_checkers_see_the_names_that_are_imported_when_they_are_used() -> N
     }
 
 
-def test_no_module_has_the_name_of_something_that_the_package_holds() -> None:
+def test_no_module_shares_its_name_with_a_public_name() -> None:
     package = Path(str(hocket.__file__)).parent
     modules = {path.stem for path in package.iterdir() if path.is_dir() or path.suffix == ".py"}
     assert modules & set(hocket.__all__) == set()
 
 
-def test_a_name_that_is_not_there_is_an_error_that_names_it() -> None:
+def test_an_unknown_name_is_an_error_that_names_it() -> None:
     with pytest.raises(AttributeError, match="no attribute 'simulate_all'"):
         hocket.simulate_all  # noqa: B018, reading it is the test
 
@@ -82,7 +82,7 @@ def test_a_scheduler_is_a_name_an_object_or_a_policy() -> None:
         simulate_cluster(ALONE, 3)  # type: ignore[call-overload]
 
 
-def test_several_schedulers_give_their_runs_by_name_each_in_a_directory_of_its_own(tmp_path: Path) -> None:
+def test_several_schedulers_give_runs_by_name_each_in_its_own_directory(tmp_path: Path) -> None:
     runs = simulate_cluster(ALONE, ["ideal", "themis+cassini"], directory=tmp_path)
     assert list(runs) == ["ideal", "themis+cassini"]
     for name, run in runs.items():
@@ -100,7 +100,9 @@ def test_a_target_is_reproduced_by_its_id() -> None:
         hocket.reproduce("h99")
 
 
-def test_without_its_distribution_reproduce_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_distribution_reproduce_explains_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "hocket_reproduce"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [NotInstalled(), *sys.meta_path])

@@ -1,4 +1,4 @@
-"""What a user gets wrong ends in one message that names the file, the key, the value and the limit, and in
+"""Every invalid input ends in one message that names the file, the key, the value and the limit, and in
 exit code 2; never in a traceback or a panic.
 """
 
@@ -73,19 +73,19 @@ BAD_PLANS = {
     ),
     "NaN as JSON's number": (plan(jitter=math.nan), "has the number NaN; only finite numbers are allowed"),
     "NaN with a unit": (plan(period="nan ms"), "jobs[0].period: a duration is a finite number and a unit"),
-    "a number above the largest": (plan(jitter=2), "jobs[0].jitter: 2 is above the largest, 1"),
+    "a number above the largest": (plan(jitter=2), "jobs[0].jitter: must be at most 1: got 2"),
     "more than 63 bits": (
         plan(period="9223372036854775808 ps"),
         "jobs[0].period: '9223372036854775808 ps' is above the largest value, 9,223,372 s",
     ),
     "a fraction of a picosecond": (
         plan(period="0.5 ps"),
-        "jobs[0].period: '0.5 ps' is not a whole number of ps, the finest that is kept",
+        "jobs[0].period: '0.5 ps' is not a whole number of ps, the finest resolution",
     ),
     "no jobs": ('{"link": {"capacity": "50 Gbps"}, "jobs": []}', "jobs: has too few entries: got 0"),
     "neither link nor fabric": (
         plan(link=None),
-        "a plan has either a [link] or a [fabric]: got neither",
+        "a plan needs either a [link] or a [fabric]: got neither",
     ),
     "an unknown workload": (
         '{"link": {"capacity": "50 Gbps"}, "jobs": '
@@ -115,16 +115,16 @@ BAD_PLANS = {
     ),
     "a single cycle to compare": (
         plan_with(run={"skip_ahead": {"cycles": 1}}),
-        "run.skip_ahead.cycles: 1 is below the smallest, 2",
+        "run.skip_ahead.cycles: must be at least 2: got 1",
     ),
     "an unknown congestion control": (
         plan(congestion="cubic"),
         "jobs[0].congestion: must be one of 'pfc-only', 'dcqcn', 'dctcp', 'timely', 'hpcc', 'hpcc-pint', "
-        "'static-window', 'receiver-driven', or a table from one to its parameters: got 'cubic'",
+        "'static-window', 'receiver-driven', or a table that maps one of them to its parameters: got 'cubic'",
     ),
     "two congestion controls": (
         plan(congestion={"dcqcn": {}, "hpcc": {}}),
-        "jobs[0].congestion: must name one congestion control, of pfc-only, dcqcn, ",
+        "jobs[0].congestion: must name exactly one congestion control, of pfc-only, dcqcn, ",
     ),
     "a parameter of no unit": (
         plan(congestion={"dcqcn": {"increase_timer": 125}}),
@@ -153,7 +153,7 @@ BAD_PLANS = {
     ),
     "a gain above 1": (
         plan(congestion={"dctcp": {"gain": 2}}),
-        "jobs[0].congestion.dctcp.gain: 2 is above the largest, 1",
+        "jobs[0].congestion.dctcp.gain: must be at most 1: got 2",
     ),
     "a window of nothing": (plan(window="0 B"), "jobs[0].window: must be above 0 B: got '0 B'"),
     "a window without a unit": (
@@ -170,7 +170,7 @@ BAD_PLANS = {
     ),
     "a path on one link": (
         plan(path=["link"]),
-        "jobs[0].path: names links of a [fabric]; on one [link] there is one way",
+        "jobs[0].path: names links of a [fabric]; on one shared [link] there is only one path",
     ),
     "a buffer below one packet": (
         plan_with(switch={"buffer": "100 B"}),
@@ -204,7 +204,7 @@ BAD_PLANS = {
                 "marking": [{"rate": "25 Gbps", "minimum": "1 kB", "maximum": "2 kB", "probability": 1.5}]
             }
         ),
-        "switch.marking[0].probability: 1.5 is above the largest, 1",
+        "switch.marking[0].probability: must be at most 1: got 1.5",
     ),
     "seven weights": (
         plan_with(switch={"scheduling": {"weighted": [1] * 7}}),
@@ -217,7 +217,7 @@ BAD_PLANS = {
     ),
     "a threshold's exponent too large": (
         plan_with(switch={"dynamic_threshold": 5}),
-        "switch.dynamic_threshold: 5 is above the largest, 4",
+        "switch.dynamic_threshold: must be at most 4: got 5",
     ),
     "a packet above the largest frame": (
         plan_with(host={"mtu": "10 kB"}),
@@ -225,11 +225,11 @@ BAD_PLANS = {
     ),
     "a priority of CNPs above 7": (
         plan_with(host={"cnp_priority": 8}),
-        "host.cnp_priority: 8 is above the largest, 7",
+        "host.cnp_priority: must be at most 7: got 8",
     ),
     "no packet per acknowledgement": (
         plan_with(host={"ack_every": 0}),
-        "host.ack_every: 0 is below the smallest, 1",
+        "host.ack_every: must be at least 1: got 0",
     ),
     "a change of an unknown link": (
         plan_with(changes=[{"at": "1 ms", "link": "lonk", "down": True}]),
@@ -237,7 +237,7 @@ BAD_PLANS = {
     ),
     "a change that changes nothing": (
         plan_with(changes=[{"at": "1 ms", "link": "link"}]),
-        "changes[0]: has either down = true or false, or a rate: got neither",
+        "changes[0]: needs either down = true or false, or a rate: got neither",
     ),
     "a change to more than a link's rate": (
         plan_with(changes=[{"at": "1 ms", "link": "link", "rate": "60 Gbps"}]),
@@ -250,7 +250,7 @@ BAD_PLANS = {
                 "jobs": [{"name": "a", "period": "180 ms", "up": [UP], "placement": ["s1", "s2"]}],
             }
         ),
-        "fabric.hosts[0]: 's3' is at the end of no link",
+        "fabric.hosts[0]: 's3' is not at the end of any link",
     ),
     "a list instead of a plan": ("[]", "must be a table of keys: got a list"),
     "an empty file": ("", "is empty; a plan has at least a [link] or [fabric] and one of [[jobs]]"),
@@ -260,15 +260,15 @@ BAD_PLANS = {
 }
 
 
-def assert_is_one_clear_error(outcome: Any, *said: object) -> None:
-    """Exit code 2, nothing printed as a result, and one message that says all of `said`."""
+def assert_is_one_clear_error(outcome: Any, *texts: object) -> None:
+    """Exit code 2, no result printed, and one message that contains all of `texts`."""
     assert outcome.code == 2, outcome
     assert outcome.out == ""
     message = " ".join(outcome.err.split())
     assert "Traceback" not in message
     assert "panicked" not in message
     assert len(outcome.err) < 2_000, "a message is read by a person"
-    for each in said:
+    for each in texts:
         assert " ".join(str(each).split()) in message
 
 
@@ -305,7 +305,7 @@ def test_a_bad_toml_plan_is_one_message_with_the_file(
 @pytest.mark.parametrize(
     "content", [bytes(range(256)) * 40, b"\x00" * 1000, b"\x89PNG\r\n\x1a\n\x00\x00", b""], ids=len
 )
-def test_binary_garbage_and_emptiness_are_refused_by_file(
+def test_binary_garbage_and_empty_files_are_refused_by_name(
     hocket: Command, tmp_path: Path, command: str, content: bytes
 ) -> None:
     path = tmp_path / "garbage"
@@ -317,7 +317,7 @@ def test_binary_garbage_and_emptiness_are_refused_by_file(
 def test_a_directory_a_missing_file_and_one_that_cannot_be_read_are_refused_by_file(
     hocket: Command, tmp_path: Path, command: str
 ) -> None:
-    # Reading one's own memory at address 0 fails for everyone, root too.
+    # Reading its own memory at address 0 fails for any process, even as root.
     for path in (tmp_path, tmp_path / "missing.toml", Path("/proc/self/mem")):
         assert_is_one_clear_error(hocket(command, path), path)
 
@@ -353,13 +353,11 @@ def test_a_precision_outside_its_limits_is_refused(
         ("dance",),
     ],
 )
-def test_arguments_that_are_not_understood_end_with_2(
-    hocket: Command, good: Path, arguments: list[str]
-) -> None:
+def test_invalid_arguments_exit_with_2(hocket: Command, good: Path, arguments: list[str]) -> None:
     assert_is_one_clear_error(hocket(*arguments), "Usage: hocket")
 
 
-def test_a_figure_of_an_unknown_kind_is_refused_before_the_work(hocket: Command, good: Path) -> None:
+def test_an_unknown_figure_format_is_refused_before_any_work(hocket: Command, good: Path) -> None:
     outcome = hocket("compat", good, "--figure", "circles.bmp")
     assert_is_one_clear_error(outcome, "circles.bmp: a figure is one of .svg, .png, .pdf: got '.bmp'")
 
@@ -378,7 +376,7 @@ def test_an_unknown_candidate_is_refused_by_name(hocket: Command, good: Path) ->
     assert_is_one_clear_error(outcome, good, "there is no candidate 'c1'; known: none")
 
 
-def test_what_only_the_engine_can_refuse_names_the_file_and_the_job(hocket: Command, tmp_path: Path) -> None:
+def test_errors_found_only_by_the_engine_name_the_file_and_the_job(hocket: Command, tmp_path: Path) -> None:
     longest = "9223372036854775807 ps"
     path = tmp_path / "for ever.json"
     path.write_text(plan(period=longest, up=[{**UP, "duration": longest}]), encoding="utf-8")
@@ -387,7 +385,7 @@ def test_what_only_the_engine_can_refuse_names_the_file_and_the_job(hocket: Comm
 
 
 @pytest.mark.parametrize(
-    ("changes", "tables", "said"),
+    ("changes", "tables", "texts"),
     [
         (
             {"congestion": {"dcqcn": {"min_rate": "60 Gbps"}}},
@@ -402,15 +400,15 @@ def test_what_only_the_engine_can_refuse_names_the_file_and_the_job(hocket: Comm
         ({}, {"switch": {"buffer": "20 kB"}}, ("buffer of switch", "20000 bytes")),
     ],
 )
-def test_what_only_the_packet_engine_can_refuse_names_the_file_and_the_limit(
-    hocket: Command, tmp_path: Path, changes: Tables, tables: Tables, said: tuple[str, ...]
+def test_errors_found_only_by_the_packet_engine_name_the_file_and_the_limit(
+    hocket: Command, tmp_path: Path, changes: Tables, tables: Tables, texts: tuple[str, ...]
 ) -> None:
     path = tmp_path / "packets.json"
     path.write_text(json.dumps({**json.loads(plan(**changes)), **tables}), encoding="utf-8")
-    assert_is_one_clear_error(hocket("run", path, "--engine", "packet"), path, *said)
+    assert_is_one_clear_error(hocket("run", path, "--engine", "packet"), path, *texts)
 
 
-def test_an_unknown_engine_and_one_for_a_study_are_refused(hocket: Command, good: Path) -> None:
+def test_an_unknown_engine_and_an_engine_for_a_study_are_refused(hocket: Command, good: Path) -> None:
     assert_is_one_clear_error(hocket("run", good, "--engine", "photon"), "'photon' is not one of")
     study = good.with_name("config.txt")
     study.write_text("CC_MODE 1\n", encoding="utf-8")

@@ -207,7 +207,7 @@ AT_THE_BOUNDARY: dict[str, tuple[Callable[[Any], object], str]] = {
 
 
 @pytest.mark.parametrize("choice", AT_THE_BOUNDARY)
-def test_the_compiled_module_refuses_a_name_that_is_no_choice(choice: str) -> None:
+def test_the_compiled_module_refuses_an_unknown_choice(choice: str) -> None:
     call, choices = AT_THE_BOUNDARY[choice]
     what = choice.partition(" of a ")[0]
     with pytest.raises(ValueError, match=f'^{what}.*"pakcet": must be {choices}$'):
@@ -256,14 +256,14 @@ IN_PYTHON: dict[str, tuple[Callable[[Any], object], str]] = {
 
 
 @pytest.mark.parametrize("function", IN_PYTHON)
-def test_a_public_function_refuses_a_name_that_is_no_choice(function: str) -> None:
+def test_a_public_function_refuses_an_unknown_choice(function: str) -> None:
     call, message = IN_PYTHON[function]
     with pytest.raises(InputError) as refused:
         call("pakcet")
     assert str(refused.value) == message
 
 
-def test_an_argument_is_refused_in_the_words_of_a_plan(tmp_path: Path) -> None:
+def test_an_argument_is_refused_with_the_message_of_a_plan(tmp_path: Path) -> None:
     with pytest.raises(InputError) as in_plan:
         hocket.parse_plan({**PLAN, "run": {"engine": "pakcet"}})
     with pytest.raises(InputError) as as_argument:

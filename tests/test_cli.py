@@ -1,4 +1,4 @@
-"""The commands as a user meets them: what they print, what they write, and how they end."""
+"""The commands as a user runs them: what they print, what they write, and how they end."""
 
 import json
 import os
@@ -40,7 +40,7 @@ def halves(tmp_path: Path) -> Path:
     return path
 
 
-def test_python_m_hocket_answers_what_the_library_answers(hocket_process: Command, halves: Path) -> None:
+def test_python_m_hocket_gives_the_answer_of_the_library(hocket_process: Command, halves: Path) -> None:
     outcome = hocket_process("compat", halves, "--json")
     assert (outcome.code, outcome.err) == (0, "")
     answer = outcome.json()
@@ -49,7 +49,7 @@ def test_python_m_hocket_answers_what_the_library_answers(hocket_process: Comman
     assert answer["rotations_deg"] == {"a": 0.0, "b": 180.0}
 
 
-def test_compat_says_score_shifts_proof_and_what_they_win(hocket: Command, halves: Path) -> None:
+def test_compat_prints_the_score_the_proof_the_shifts_and_the_speed_up(hocket: Command, halves: Path) -> None:
     outcome = hocket("compat", halves)
     assert (outcome.code, outcome.err) == (0, "")
     assert "\nshifting helps: speed-up 1.30 on average, 1.30 at p99\n" in outcome.out
@@ -60,7 +60,7 @@ def test_compat_says_score_shifts_proof_and_what_they_win(hocket: Command, halve
     assert ["b", "180.00", "180.00", "234.00", "234.00", "180.00", "180.00"] in lines
 
 
-def test_strict_and_precision_change_the_question(hocket: Command, halves: Path) -> None:
+def test_strict_and_precision_change_the_search(hocket: Command, halves: Path) -> None:
     assert hocket("compat", halves, "--json").json()["precision_deg"] == 0
     assert hocket("compat", halves, "--precision", "30", "--json").json()["precision_deg"] == 30
     assert "score 1.000" in hocket("compat", halves, "--strict").out
@@ -79,7 +79,7 @@ def test_no_line_is_cut_or_wrapped_in_a_pipe(hocket_process: Command, tmp_path: 
         assert "…" not in out
 
 
-def test_names_that_look_like_markup_are_printed_as_they_are(hocket: Command, tmp_path: Path) -> None:
+def test_names_that_look_like_markup_are_printed_literally(hocket: Command, tmp_path: Path) -> None:
     path = tmp_path / "[bold]plan.json"
     path.write_text(
         json.dumps({"link": {"capacity": "50 Gbps"}, "jobs": [half("[red]a[/red]"), half("[/b]")]}),
@@ -151,7 +151,7 @@ def test_a_profile_of_real_counters_is_a_job_that_compat_takes(
 
 
 def test_profile_warns_where_the_series_shows_no_clear_period(hocket: Command, tmp_path: Path) -> None:
-    # Bytes that follow a generator of pseudo-random numbers have no period within the series.
+    # Bytes from a pseudo-random number generator have no period within the series.
     state, count, lines = 1, 0, ["time_s,tx_bytes"]
     for index in range(600):
         state = state * 48271 % (2**31 - 1)
@@ -164,7 +164,7 @@ def test_profile_warns_where_the_series_shows_no_clear_period(hocket: Command, t
     assert "is below 0.5: the series does not show a clear period" in outcome.err
 
 
-def test_a_plan_runs_on_the_engine_that_is_asked_for_and_leaves_a_file_for_perfetto_if_it_says_so(
+def test_a_plan_runs_on_the_given_engine_and_writes_a_perfetto_file_on_request(
     hocket: Command, halves: Path, tmp_path: Path
 ) -> None:
     plan = json.loads(halves.read_text(encoding="utf-8"))
@@ -182,9 +182,7 @@ def test_a_plan_runs_on_the_engine_that_is_asked_for_and_leaves_a_file_for_perfe
     assert {"X", "M"} <= {event["ph"] for event in events}
 
 
-def test_a_run_takes_other_values_of_keys_than_those_in_the_file(
-    hocket: Command, halves: Path, tmp_path: Path
-) -> None:
+def test_set_overrides_keys_of_the_file(hocket: Command, halves: Path, tmp_path: Path) -> None:
     settings = ("--set", "run.iterations=3", "--set", "jobs.*.jitter=0")
     assert hocket("run", halves, *settings, "--out", tmp_path / "out").code == 0
     assert Run.read(tmp_path / "out").tables["jobs"]["iterations"].to_list() == [3, 3]
@@ -205,7 +203,7 @@ def test_help_names_every_command(hocket: Command) -> None:
         assert re.search(rf"^\s+{command}\s", outcome.out, re.MULTILINE)
 
 
-def test_a_reader_that_has_seen_enough_sees_no_traceback(halves: Path) -> None:
+def test_a_closed_pipe_causes_no_traceback(halves: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     command = [sys.executable, "-m", "hocket", "compat", str(halves), "--json"]
@@ -252,12 +250,12 @@ def test_ctrl_c_ends_a_run_with_130_and_keeps_what_was_finished(tmp_path: Path) 
 
 @pytest.fixture
 def interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C as soon as a run reports how far it is, which it does every 65,536 events."""
+    """Presses Ctrl-C at a run's first progress report, one of which comes every 65,536 events."""
     monkeypatch.setattr(Progress, "update", lambda *_, **__: signal.raise_signal(signal.SIGINT))
 
 
 @pytest.mark.usefixtures("interrupted")
-def test_ctrl_c_is_answered_before_what_was_finished_is_written(
+def test_ctrl_c_prints_a_message_before_finished_rows_are_written(
     hocket: Command, halves: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps: list[str] = []
@@ -275,7 +273,7 @@ def test_ctrl_c_is_answered_before_what_was_finished_is_written(
     assert outcome.code == 130
     word, written, *_ = steps
     assert word == "interrupted: writing what was finished; Ctrl-C again ends without it"
-    # Looked at every 65,536 events, of which an iteration has two and more.
+    # The run looks for Ctrl-C every 65,536 events; an iteration has at least two events.
     assert 0 < int(written.removesuffix(" iterations")) <= 65_536
 
 
@@ -294,7 +292,7 @@ def test_a_second_ctrl_c_ends_a_run_without_writing(
     assert not (tmp_path / "out" / "manifest.json").exists()
 
 
-def test_ctrl_c_in_compat_prints_the_best_found_with_its_bound(
+def test_ctrl_c_in_compat_prints_the_best_answer_found_with_its_bound(
     hocket: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = []
@@ -330,7 +328,7 @@ def failing(error: BaseException) -> Callable[..., Any]:
     return fails
 
 
-def test_what_only_a_bug_can_cause_says_where_it_is_and_how_to_report_it(
+def test_an_internal_error_names_its_place_and_how_to_report_it(
     hocket: Command, halves: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hocket.compat.answer.compatibility", failing(AssertionError("a plan has [jobs]")))
@@ -345,7 +343,7 @@ def test_what_only_a_bug_can_cause_says_where_it_is_and_how_to_report_it(
     assert "Traceback" in hocket("compat", halves).err
 
 
-def test_an_assertion_in_the_check_of_a_plan_is_our_defect_and_no_mistake_of_a_user(
+def test_a_failed_assertion_in_the_check_of_a_plan_is_an_internal_error(
     hocket: Command, halves: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hocket.plan.plan.plan_mistakes", failing(AssertionError("a checked plan has jobs")))

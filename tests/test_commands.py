@@ -1,4 +1,4 @@
-"""What all commands have in common: a table is also JSON, an option word means one thing, and a command is
+"""What all commands have in common: a table is also JSON, an option name has one meaning, and a command is
 imported when it is used.
 """
 
@@ -96,14 +96,14 @@ CASES: dict[str, tuple[str | Path, ...]] = {
     "reproduce": ("--list",),
     "validate": ("--reference", REFERENCE, "two2one/pfc"),
 }
-"""Of each command that prints a table, the arguments of a call."""
+"""The arguments of a call of each command that prints a table."""
 
 NEEDED = {
     "explain": [("cluster", "trace.json", "--scheduler", "themis")],
     "replay": [("cluster", "trace.json", "--scheduler", "themis")],
     "compare": [("run", "plan.json", "--out", name) for name in ("one", "two")],
 }
-"""What has to run before a command."""
+"""The commands that have to run before it."""
 
 SEVERAL_KINDS = {
     "--out": {"DIR", "FILE"},
@@ -130,7 +130,7 @@ def options_of(command: Any) -> dict[str, Any]:
     return {word: each for each in command.params for word in each.opts if word.startswith("--")}
 
 
-def test_a_command_prints_json_or_is_known_to_print_no_table() -> None:
+def test_every_command_that_prints_a_table_has_json() -> None:
     assert {name for name, command in commands() if "--json" not in options_of(command)} == NO_TABLE
     assert {name for name, _ in commands()} == NO_TABLE | PARSED_ELSEWHERE | set(CASES)
 
@@ -142,7 +142,7 @@ def test_a_command_that_prints_json_prints_wide_tables_too() -> None:
 
 @pytest.fixture
 def prepared(hocket: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Makes what a command of `CASES` reads."""
+    """Writes the files that a command of `CASES` reads."""
 
     def prepare(name: str) -> None:
         for file, tables in {"plan": PLAN, "fabric": FABRIC, "trace": TRACE}.items():
@@ -171,7 +171,7 @@ def test_no_table_is_wider_than_the_terminal(
     outcome = hocket(*name.split(), *CASES[name])
 
     assert outcome.code == 0, outcome.err
-    # Columns stand two spaces apart, words of a sentence one.
+    # Columns are two spaces apart, the words of a sentence one.
     tables = [line for line in outcome.out.splitlines() if "  " in line.strip()]
     assert max(map(len, tables), default=0) <= columns
 
@@ -183,7 +183,7 @@ def test_json_goes_to_stdout_alone(hocket: Command, prepared: Callable[[str], No
     outcome = hocket(*name.split(), *CASES[name], "--json")
 
     assert outcome.code == 0, outcome.err
-    # Strictly: other readers than Python's know no NaN.
+    # Strict JSON: parsers other than Python's do not accept NaN.
     assert isinstance(json.loads(outcome.out, parse_constant=pytest.fail), list | dict)
 
 
@@ -196,13 +196,13 @@ def test_an_option_word_takes_the_same_kind_of_value_everywhere() -> None:
     assert {word: several for word, several in kinds.items() if len(several) > 1} == SEVERAL_KINDS
 
 
-def test_every_command_is_listed_under_one_title() -> None:
+def test_every_command_is_listed_under_one_heading() -> None:
     ours = [name for names in cli.GROUPS.values() for name in names]
     assert sorted(ours) == sorted({*cli.COMMANDS, *extensions.DISTRIBUTIONS})
 
 
 @pytest.mark.parametrize("name", ["", "tcp", "testbed", "compat", "tcp load"])
-def test_help_is_whole_and_has_a_short_option(hocket: Command, name: str) -> None:
+def test_help_is_never_cut_and_has_a_short_option(hocket: Command, name: str) -> None:
     asked = hocket(*name.split(), "-h")
     assert asked.code == 0
     assert asked.out == hocket(*name.split(), "--help").out
@@ -218,14 +218,14 @@ def test_the_manual_page_has_every_command_and_every_option(hocket: Command) -> 
             assert (f"\\fB{word}" in page) or (f", {word}" in page), (name, word, option)
 
 
-def test_roff_takes_the_manual_page_without_a_warning(hocket: Command, tmp_path: Path) -> None:
+def test_the_manual_page_is_formatted_without_a_warning(hocket: Command, tmp_path: Path) -> None:
     if shutil.which("groff") is None:
         pytest.skip("groff is not installed")
     assert hocket("man", "--out", tmp_path).code == 0
     read = ["groff", "-man", "-Tutf8", "-ww", "-k", str(tmp_path / "hocket.1")]
     formatted = subprocess.run(read, capture_output=True, text=True, check=True)
     assert formatted.stderr == ""
-    # Bold letters are struck twice.
+    # man overstrikes bold letters.
     assert "hocket testbed up" in re.sub(".\b", "", formatted.stdout)
 
 
@@ -250,7 +250,7 @@ def test_a_mistyped_command_gets_the_closest(hocket: Command) -> None:
     assert "No such command 'cmpare'. Did you mean 'compare'" in outcome.err
 
 
-def test_the_seed_of_a_run_goes_before_that_of_its_plan(hocket: Command, tmp_path: Path) -> None:
+def test_the_seed_of_a_run_overrides_that_of_its_plan(hocket: Command, tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text(json.dumps({**PLAN, "seed": 2}), encoding="utf-8")
     assert hocket("run", "plan.json", "--json").json()["seed"] == 2
     assert hocket("run", "plan.json", "--seed", "3", "--force", "--json").json()["seed"] == 3

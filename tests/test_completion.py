@@ -1,4 +1,4 @@
-"""Completion in a shell: the script that `--show-completion` prints, and what it is answered."""
+"""Completion in a shell: the script that `--show-completion` prints, and the completions it gets."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ def typed_in_bash(line: str, home: Path) -> str:
     (programs / "hocket").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m hocket "$@"\n')
     (programs / "hocket").chmod(0o755)
     environment = {**os.environ, "HOME": str(home), "PATH": f"{programs}:{os.environ['PATH']}"}
-    # The shell is the process that Hocket's is started by, so bash must not replace itself with it.
+    # Hocket recognises the shell by its parent process, so bash must not replace itself with Hocket.
     done = subprocess.run(
         ["bash", "--norc", "-c", f"{line}\n:"], env=environment, capture_output=True, text=True, check=True
     )
@@ -25,7 +25,7 @@ def typed_in_bash(line: str, home: Path) -> str:
 
 
 def completed(words: list[str], home: Path) -> list[str]:
-    """What the shell is offered for the last of `words`, by the script that Hocket prints for bash."""
+    """The completions of the last of `words`, by the script that Hocket prints for bash."""
     line = " ".join(f"'{word}'" for word in words)
     asked = (
         "source <(hocket --show-completion bash)",
@@ -47,7 +47,7 @@ def completed(words: list[str], home: Path) -> list[str]:
     ],
     ids=" ".join,
 )
-def test_what_is_begun_is_completed(typed: list[str], offered: list[str], tmp_path: Path) -> None:
+def test_a_partial_word_is_completed(typed: list[str], offered: list[str], tmp_path: Path) -> None:
     assert completed(["hocket", *typed], tmp_path) == offered
 
 

@@ -54,7 +54,7 @@ def test_the_most_spare_columns_are_hidden_first_and_are_named() -> None:
     assert table(20, HEADER, ROW)[-1] == "2 columns hidden: p50, waited; --wide shows all"
 
 
-def test_a_row_becomes_a_list_where_not_even_the_necessary_columns_fit() -> None:
+def test_a_row_becomes_a_list_if_not_even_the_necessary_columns_fit() -> None:
     assert table(15, HEADER, ROW, ("", "1", "2", "")) == [
         "vgg19",
         "  p50        1,234.567",
@@ -76,7 +76,7 @@ def test_text_is_wrapped_between_words_before_a_column_is_hidden() -> None:
     ]
 
 
-def test_the_name_of_a_group_stands_once() -> None:
+def test_the_name_of_a_group_of_columns_is_printed_once() -> None:
     header = ("job", Column("alone\nmean"), Column("alone\np99"), Column("shared\nmean"))
     assert table(None, header, ("a", "1.0", "2.0", "3.0")) == [
         "     alone       shared",
@@ -102,7 +102,7 @@ def test_no_number_is_ever_cut(rows: list[list[str]], spare: list[int], room: in
         assert {cell for place, cell in enumerate(row) if place not in hidden} <= set(words)
 
 
-def test_wide_prints_on_a_narrow_terminal_what_a_file_gets(tmp_path: Path) -> None:
+def test_wide_prints_on_a_narrow_terminal_as_into_a_file(tmp_path: Path) -> None:
     assert terminal("init", columns=40, directory=tmp_path)[1].split() != ["two-jobs", *QUESTION.split()]
     assert terminal("init", "--wide", columns=40, directory=tmp_path)[1].split() == [
         "two-jobs",
@@ -121,7 +121,7 @@ def terminal(*arguments: str, columns: int, directory: Path) -> list[str]:
     with subprocess.Popen(command, stdout=theirs, stderr=theirs, cwd=directory, env=environment) as process:
         os.close(theirs)
         printed = b""
-        # The end of a terminal is an error of the reader's.
+        # At the end of a pseudo-terminal, reading raises an error.
         while (part := _read(ours)) != b"":
             printed += part
     os.close(ours)
@@ -163,14 +163,14 @@ def test_collectives_are_printed_as_nccl_tests_does(
     assert ["dlrm", "all-reduce", "ring", "100,000,000", "2", "4", "4,000.00", "25.00", "37.50"] in lines
 
 
-def test_what_governed_a_job_and_how_often_it_acted_is_printed_on_both_engines(
+def test_the_congestion_policy_and_how_often_it_acted_are_printed_on_both_engines(
     training_run: TrainingRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ["dlrm", "hpcc", "50", "9", "12"] in printed(training_run(policy="hpcc"), capsys)
     assert ["dlrm", "fair", "12"] in printed(training_run(engine="flow"), capsys)
 
 
-def test_jobs_that_are_profiles_stand_in_a_table_of_their_own(
+def test_periodic_jobs_have_a_table_of_their_own(
     training_run: TrainingRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = training_run(engine="flow")

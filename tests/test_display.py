@@ -1,4 +1,4 @@
-"""Results on one line, and as HTML for notebooks: small, whole, and with names that cannot be markup."""
+"""Results on one line and as HTML for notebooks: small, self-contained, and with names escaped."""
 
 import math
 import re
@@ -46,7 +46,7 @@ def swept(**tables: Any) -> Sweep:
 
 
 class Whole(HTMLParser):
-    """Fails on a tag that is not closed, and keeps what stands between tags and in `src` and `href`."""
+    """Fails on a tag that is not closed; collects the text between tags and the values of `src`, `href`."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -135,7 +135,7 @@ def test_names_of_any_length_and_kind_leave_it_one_line(
         assert (line[0], line[-1]) == ("<", ">")
 
 
-def test_a_run_that_is_read_says_what_it_is_without_reading_its_tables(tmp_path: Path) -> None:
+def test_the_repr_of_a_run_that_is_read_needs_none_of_its_tables(tmp_path: Path) -> None:
     run = Run.read(hocket.simulate(plan("a")).write(tmp_path))
     (tmp_path / "iterations.parquet").unlink()
     assert "1 job, 20 iterations" in repr(run)
@@ -171,7 +171,7 @@ def test_a_run_of_a_training_job_shows_what_its_ranks_did() -> None:
     assert "rank 3" in page.text
 
 
-def test_a_run_of_many_jobs_shows_some_of_them_and_says_how_many_there_are() -> None:
+def test_a_run_of_many_jobs_shows_the_first_and_counts_the_others() -> None:
     names = [f"job {number}" for number in range(30)]
     page = page_of(hocket.simulate(plan(*names)))
     assert "and 10 more" in page.text
@@ -202,7 +202,7 @@ def test_a_profile_from_a_profiler_trace_shows_its_collectives() -> None:
     assert "nan" not in re.findall(r"\w+", page.text)
 
 
-def test_a_picture_that_would_be_large_is_sent_as_pixels() -> None:
+def test_a_large_drawing_is_embedded_as_pixels() -> None:
     jobs = [f"job {number}" for number in range(24)]
     page = page_of(hocket.compatibility(plan(*jobs, link={"capacity": "400 Gbps"})))
     assert "img" in page.tags

@@ -1,4 +1,4 @@
-"""What the documents show is what the commands print: every `hocket` command of a console block is run, and
+"""The documentation shows what the commands print: every `hocket` command of a console block is run, and
 every program that a page asks its reader to write down.
 """
 
@@ -44,7 +44,7 @@ MEASURED = re.compile(
 
 @dataclass(frozen=True)
 class Shown:
-    """A command of a page, what the page says that it prints, the plan shown before it, and the runs that it
+    """A command of a page, the output that the page shows, the plan shown before it, and the runs that it
     reads: commands further up.
     """
 
@@ -72,7 +72,7 @@ def shown_commands() -> Iterator[Shown]:
 
 
 def own_modules(page: str) -> Iterator[tuple[str, str]]:
-    """Python files that a page asks its reader to write down: blocks that begin with a name."""
+    """The Python files that a page asks its reader to write: blocks that begin with a file name."""
     for block in BLOCK.finditer((ROOT / page).read_text(encoding="utf-8")):
         name = re.match(r"# (\w+\.py)\n", block["text"])
         if block["language"] == "python" and name is not None:
@@ -90,13 +90,13 @@ def without_measurements(text: str) -> list[str]:
     return [line.rstrip() for line in MEASURED.sub(r"\1 ...", text).strip().splitlines()]
 
 
-def test_the_pages_show_commands() -> None:
+def test_every_page_shows_commands() -> None:
     assert len(list(shown_commands())) > 5
 
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Shown], str]:
-    """What a command prints, run once, in the directory of its page, after those whose runs it reads."""
+    """The output of a command, run once in the directory of its page, after those whose runs it reads."""
     directories: dict[str, Path] = {}
 
     @cache
@@ -121,7 +121,7 @@ def test_a_command_prints_what_its_page_shows(shown: Shown, printed: Callable[[S
 
 
 def printed_by(shown: Shown, directory: Path) -> str:
-    # A plan that the page asks its reader to write down is the block before the command.
+    # A plan that the page asks its reader to write is in the block before the command.
     written = re.match(r"hocket (?:cluster|compat|export|fabric|run|trace) (\w+\.toml)", shown.command)
     if written is not None and shown.plan is not None:
         (directory / written[1]).write_text(shown.plan, encoding="utf-8")
@@ -146,7 +146,7 @@ def test_the_demo_ends_with_three_commands() -> None:
 
 
 @pytest.mark.parametrize("command", NEXT)
-def test_what_the_demo_says_to_try_next_works(command: str, tmp_path: Path) -> None:
+def test_the_commands_that_the_demo_suggests_work(command: str, tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     run = [sys.executable, "-m", *shlex.split(command)]
     done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -155,7 +155,7 @@ def test_what_the_demo_says_to_try_next_works(command: str, tmp_path: Path) -> N
 
 @cache
 def anchors(page: Path) -> frozenset[str]:
-    """What its headings are called in links, as GitHub derives it; of equal ones the later are numbered."""
+    """The anchors of its headings as GitHub derives them; repeated ones are numbered."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     found: Counter[str] = Counter()
     names = set()

@@ -1,4 +1,4 @@
-"""`hocket doctor`: what of the live parts a machine can do."""
+"""`hocket doctor`: the live features that a machine supports."""
 
 import shutil
 from collections.abc import Callable
@@ -26,16 +26,16 @@ def test_every_part_either_works_or_says_what_is_missing(hocket: Command) -> Non
         assert each["found"] or each["missing"]
 
 
-def test_people_read_the_same(hocket: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_text_lists_what_is_missing(hocket: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     lacking = doctor.Finding("testbed", "hocket testbed", (), ("iproute2 [Debian]",))
     monkeypatch.setattr(doctor, "findings", lambda: [lacking])
     outcome = hocket("doctor")
     assert outcome.code == 0
-    assert "testbed (hocket testbed): lacks something" in outcome.out
+    assert "testbed (hocket testbed): not available" in outcome.out
     assert "  missing: iproute2 [Debian]" in outcome.out
 
 
-def test_devices_are_those_that_linux_shows(tmp_path: Path) -> None:
+def test_devices_are_those_in_sysfs(tmp_path: Path) -> None:
     assert rdma_devices(tmp_path / "infiniband") == []
     for name in ("mlx5_1", "mlx5_0"):
         (tmp_path / "infiniband" / name).mkdir(parents=True)
@@ -51,13 +51,13 @@ def test_nics_are_those_with_parameters(tmp_path: Path) -> None:
         dcqcn_nics(tmp_path / "nowhere")
 
 
-def test_without_root_the_nics_part_says_that_it_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_root_the_nics_part_asks_for_root(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused() -> list[str]:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(doctor, "dcqcn_nics", refused)
     (nics,) = (each for each in findings() if each.command == "hocket export")
-    assert "needs root: Permission denied" in nics.missing[0]
+    assert "cannot be read: Permission denied; run as root" in nics.missing[0]
 
 
 def test_shaping_that_fails_says_why() -> None:
@@ -66,7 +66,7 @@ def test_shaping_that_fails_says_why() -> None:
     assert str(shaping_missing(("sh", "-c", "echo Unknown qdisc >&2; exit 2"))).endswith("Unknown qdisc")
 
 
-def test_a_namespace_that_was_tried_is_gone() -> None:
+def test_the_namespace_of_the_check_is_removed() -> None:
     namespaces = Path("/proc/self/ns/net").readlink()
     assert findings()
     assert Path("/proc/self/ns/net").readlink() == namespaces

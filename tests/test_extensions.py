@@ -1,4 +1,4 @@
-"""Commands of other distributions, as entry points name them: used where installed, known where not."""
+"""Commands of other distributions, found by entry points; known ones are listed even if not installed."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ Command = Callable[..., Any]
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., None]]:
-    """Installs nothing but these entry points, of a module that is there for the test."""
+    """Makes these entry points the only ones; they name functions of a module made for the test."""
     (tmp_path / "theirs.py").write_text(
         "import typer\n"
         "def greet(name: str, loud: bool = False) -> None:\n"
@@ -62,7 +62,7 @@ def test_a_group_of_commands_of_another_distribution_runs_and_is_listed(
 
 @pytest.mark.parametrize("command", ["reproduce", "validate"])
 @pytest.mark.parametrize("arguments", [[], ["--all", "--out", "x"], ["--help"], ["H4"]])
-def test_without_its_distribution_a_command_says_how_to_get_it(
+def test_without_its_distribution_a_command_explains_how_to_install_it(
     hocket: Command, installed: Callable[..., None], command: str, arguments: list[str]
 ) -> None:
     installed()
@@ -80,7 +80,7 @@ def test_help_names_commands_that_are_not_installed(hocket: Command, installed: 
 
 
 @pytest.mark.parametrize("target", ["broken:greet", "theirs:nothing", "nowhere:greet", "theirs:__name__"])
-def test_a_broken_distribution_spoils_its_own_command_and_no_other(
+def test_a_broken_distribution_breaks_only_its_own_command(
     hocket: Command, installed: Callable[..., None], target: str
 ) -> None:
     installed(greet=target)

@@ -1,4 +1,4 @@
-"""No file imports one that leads back to it; `make lint` checks the folders and their layers."""
+"""No module imports itself through others; `make lint` checks the folders and their layers."""
 
 from itertools import pairwise
 
@@ -7,7 +7,7 @@ import pytest
 
 
 def circles(graph: grimp.ImportGraph) -> list[str]:
-    """Each import that closes a circle, with the way round."""
+    """The cycles of imports, each as its path."""
     found = []
     for importer in sorted(graph.modules):
         for imported in sorted(graph.find_modules_directly_imported_by(importer)):
@@ -17,16 +17,16 @@ def circles(graph: grimp.ImportGraph) -> list[str]:
     return found
 
 
-def test_no_file_of_the_package_imports_itself_by_way_of_others() -> None:
+def test_no_module_imports_itself_through_others() -> None:
     graph = grimp.build_graph("hocket", "hocket_agent", "hocket_reproduce", cache_dir=None)
-    # What is imported from the root is the compiled module, which is no file of Python.
+    # An import from the root is that of the compiled module, which is not a Python file.
     for importer in graph.find_modules_that_directly_import("hocket"):
         graph.remove_import(importer=importer, imported="hocket")
     assert circles(graph) == []
 
 
 @pytest.mark.parametrize("length", [2, 3, 5])
-def test_a_circle_of_any_length_is_found(length: int) -> None:
+def test_a_cycle_of_any_length_is_found(length: int) -> None:
     graph = grimp.ImportGraph()
     ring = [f"file_{number}" for number in range(length)]
     for module in (*ring, "outside"):

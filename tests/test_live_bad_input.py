@@ -1,4 +1,4 @@
-"""What a user of the live commands gets wrong ends in one message that names the option or the file, the
+"""Every invalid input of the live commands ends in one message that names the option or the file, the
 value and the limit, and in exit code 2, on any machine: with root or without, and whatever it lacks.
 """
 
@@ -14,7 +14,7 @@ PLAN = {
     "jobs": [{"name": name, "period": "100 ms", "up": [UP]} for name in ("a", "b")],
 }
 SERIES = "time_s,tx_bytes\n0.0,1\n0.1,1\n"
-# Nothing listens there: port 1 is reserved for a service that nobody runs any more (RFC 1078).
+# Nothing listens on port 1: it is reserved for a service that is no longer used (RFC 1078).
 AWAY = "http://127.0.0.1:1"
 
 BAD_COMMANDS = [

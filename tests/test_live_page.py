@@ -1,4 +1,4 @@
-"""The way that docs/live.md shows, walked on loopback: its service, its plan, its training script."""
+"""The steps of docs/live.md on loopback: its service, its plan, its training script."""
 
 import json
 import os
@@ -14,7 +14,7 @@ import pytest
 
 PAGE = (Path(__file__).parents[1] / "docs" / "live.md").read_text(encoding="utf-8")
 EXPORT = (Path(__file__).parents[1] / "docs" / "export.md").read_text(encoding="utf-8")
-# Enough for a slot to be given and followed is not asked here: that they talk is.
+# This checks that agents and service communicate; following a slot would take more iterations.
 ITERATIONS = 10
 
 
@@ -53,7 +53,7 @@ def served(directory: Path) -> Iterator[str]:
 
 
 def trained(directory: Path, service: str, jobs: Sequence[str]) -> None:
-    """Runs the page's script as each of `jobs`, at once, until all have ended well."""
+    """Runs the page's script as each of `jobs` at the same time, until all have succeeded."""
     words = command("agent", "--service", service, "--log", "{job}.jsonl", "--job")
     running = [
         subprocess.Popen(
@@ -82,7 +82,7 @@ def test_two_jobs_register_report_and_leave(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", [PAGE, EXPORT], ids=["live", "export"])
-def test_shells_can_read_what_is_to_be_typed(page: str) -> None:
+def test_documented_commands_are_valid_shell(page: str) -> None:
     blocks = re.findall(r"^```sh\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     assert blocks
     for each in blocks:

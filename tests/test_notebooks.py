@@ -9,7 +9,7 @@ from nbclient import NotebookClient
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "examples" / "notebooks").glob("*.ipynb"))
 SHOWN = {"first_steps": {"compat", "simulate", "shift", "profile", "twin", "cluster-run"}}
-"""By notebook: the cells whose result is one of Hocket's."""
+"""By notebook, the cells whose result is one of Hocket's."""
 _SECONDS = 300
 
 
@@ -50,7 +50,7 @@ def test_results_are_shown_as_tables_with_pictures(executed: tuple[str, Any]) ->
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_is_kept_without_outputs(path: Path) -> None:
+def test_notebooks_are_committed_without_outputs(path: Path) -> None:
     cells = nbformat.read(path, as_version=4).cells
     assert [cell.id for cell in cells if cell.get("outputs") or cell.get("execution_count")] == []
 

@@ -1,4 +1,4 @@
-"""What is written where: no run is lost without a word, and a mistyped path makes no directories."""
+"""Output: no run is replaced without `--force`, and a mistyped path creates no directories."""
 
 import json
 from pathlib import Path
@@ -37,7 +37,7 @@ def _files(tmp_path: Path) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else value,
 )
-def test_another_run_is_refused_and_the_one_that_is_there_stays(
+def test_replacing_another_run_is_refused_and_leaves_it_unchanged(
     hocket: Command, tmp_path: Path, first: tuple[str, ...], second: tuple[str, ...], where: str
 ) -> None:
     assert hocket(*first).code == 0
@@ -98,7 +98,7 @@ def test_a_study_and_a_sweep_are_not_replaced_without_force(hocket: Command) -> 
     ],
     ids=lambda arguments: arguments[0],
 )
-def test_a_directory_is_made_only_in_one_that_is_there(
+def test_a_directory_is_created_only_in_an_existing_one(
     hocket: Command, tmp_path: Path, arguments: tuple[str | Path, ...]
 ) -> None:
     refused = hocket(*arguments)
@@ -107,6 +107,6 @@ def test_a_directory_is_made_only_in_one_that_is_there(
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_hocket_runs_is_made_where_it_is_missing(hocket: Command, tmp_path: Path) -> None:
+def test_hocket_runs_is_created_if_missing(hocket: Command, tmp_path: Path) -> None:
     assert hocket("compat", "plan.json", "--figure", "hocket-runs/x.svg").code == 0
     assert (tmp_path / "hocket-runs" / "x.svg").exists()

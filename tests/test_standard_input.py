@@ -1,4 +1,4 @@
-"""`-` in the place of a file is standard input, in TOML or JSON, with relative paths from where one is."""
+"""`-` for a file is standard input, TOML or JSON, with paths relative to the current directory."""
 
 import os
 import subprocess
@@ -42,7 +42,7 @@ def hocket(directory: Path, given: str, *arguments: str) -> CommandResult:
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
-def test_what_reads_a_file_reads_standard_input(
+def test_commands_that_read_a_file_read_standard_input(
     tmp_path: Path, given: str, arguments: tuple[str, ...]
 ) -> None:
     outcome = hocket(tmp_path, given, *arguments)
@@ -50,19 +50,19 @@ def test_what_reads_a_file_reads_standard_input(
     assert outcome.out
 
 
-def test_json_is_told_from_toml_by_its_brace(tmp_path: Path) -> None:
+def test_json_on_standard_input_is_recognised_by_its_brace(tmp_path: Path) -> None:
     refused = hocket(tmp_path, '{"link": {"capacity": "50 Gbps"}}', "compat", "-")
     assert refused.err == "error: /dev/stdin: jobs: is missing\n"
     refused = hocket(tmp_path, '\n[link]\ncapacity = "50 Gbps"\ncolour = 1\n', "compat", "-")
     assert "error: /dev/stdin:4: link.colour: is not a known key" in refused.err
 
 
-def test_a_run_of_standard_input_is_called_so(tmp_path: Path) -> None:
+def test_a_run_of_standard_input_is_named_so(tmp_path: Path) -> None:
     assert hocket(tmp_path, PLAN, "run", "-", "--set", "run.iterations=1").code == 0
     assert (tmp_path / "hocket-runs" / "stdin" / "manifest.json").exists()
 
 
-def test_relative_paths_in_standard_input_start_where_one_is(tmp_path: Path) -> None:
+def test_relative_paths_in_standard_input_start_from_the_current_directory(tmp_path: Path) -> None:
     plan = '[fabric.lingjun]\nfile = "there.txt"\n[[jobs]]\nname = "a"\ntraining = { model = "VGG16" }\n'
     assert "there.txt: cannot be read" in hocket(tmp_path, plan, "compat", "-").err
     (tmp_path / "there.txt").write_text("no fabric", encoding="utf-8")

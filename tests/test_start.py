@@ -1,4 +1,4 @@
-"""What is loaded to start: no part that a command does not use; and a part that is missing is named."""
+"""Start-up: a command loads only the parts that it uses; a missing part is named."""
 
 import json
 import subprocess
@@ -58,7 +58,7 @@ def test_a_command_loads_only_what_it_uses(arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize("package", ["fastapi", "prometheus_client", "sqlalchemy", "uvicorn"])
-def test_without_its_extra_the_service_says_how_to_get_it(package: str) -> None:
+def test_without_its_extra_the_service_explains_how_to_install_it(package: str) -> None:
     program = f"import sys\nsys.modules[{package!r}] = None\n" + _RUN.format(arguments=["serve"])
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout.splitlines()[-1])["code"] == 2

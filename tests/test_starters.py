@@ -28,7 +28,7 @@ def test_a_starter_runs_with_each_command_that_it_names(hocket: Command, name: s
         assert outcome.code == 0, outcome.err
 
 
-def test_the_two_jobs_take_turns_and_gain_by_it(hocket: Command) -> None:
+def test_the_two_jobs_take_turns_and_get_faster(hocket: Command) -> None:
     hocket("init", "two-jobs")
     answer = hocket("compat", "two-jobs.toml", "--json").json()
     assert answer["score"] == 1.0
@@ -52,7 +52,7 @@ def chosen(value: object, schema: Schema, root: Schema) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_alternatives_of_a_choice_stand_in_its_comments(name: str) -> None:
+def test_the_alternatives_of_a_choice_are_in_its_comments(name: str) -> None:
     text = find_starter(name).text
     schema = trace_schema() if name == "cluster" else plan_schema()
     comments = " ".join(line for line in text.splitlines() if line.startswith("#"))
@@ -71,7 +71,7 @@ def test_without_a_name_the_starters_are_listed(hocket: Command) -> None:
     assert [each["name"] for each in hocket("init", "--json").json()] == list(NAMES)
 
 
-def test_a_starter_says_its_own_file(hocket: Command, tmp_path: Path) -> None:
+def test_a_starter_names_its_own_file(hocket: Command, tmp_path: Path) -> None:
     (tmp_path / "plans").mkdir()
     outcome = hocket("init", "two-jobs", "--out", "plans/my own.toml", "--json")
     command = "hocket compat 'plans/my own.toml'"
@@ -80,7 +80,7 @@ def test_a_starter_says_its_own_file(hocket: Command, tmp_path: Path) -> None:
     assert hocket(*shlex.split(command)[1:]).code == 0
 
 
-def test_a_file_that_exists_is_replaced_only_by_force(hocket: Command, tmp_path: Path) -> None:
+def test_an_existing_file_is_replaced_only_with_force(hocket: Command, tmp_path: Path) -> None:
     (tmp_path / "two-jobs.toml").write_text("mine", encoding="utf-8")
     refused = hocket("init", "two-jobs")
     assert refused.code == 2
@@ -110,7 +110,9 @@ def test_a_file_that_exists_is_replaced_only_by_force(hocket: Command, tmp_path:
         ),
     ],
 )
-def test_what_cannot_be_written_is_refused(hocket: Command, arguments: tuple[str, ...], message: str) -> None:
+def test_an_output_that_cannot_be_written_is_refused(
+    hocket: Command, arguments: tuple[str, ...], message: str
+) -> None:
     outcome = hocket("init", *arguments)
     assert outcome.code == 2
     assert f"error: {message}" in outcome.err

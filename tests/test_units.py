@@ -1,4 +1,4 @@
-"""Quantities: what is read, what is refused, and that formatting loses nothing."""
+"""Quantities: what is accepted, what is refused, and that formatting is exact."""
 
 import operator
 import re
@@ -100,7 +100,7 @@ def test_a_quantity_with_its_unit_is_read_exactly(parse: Parse, text: str, value
         (parse_bytes, "0.1 B", "is not a whole number of bytes"),
     ],
 )
-def test_what_is_not_a_quantity_of_the_dimension_is_refused_with_its_reason(
+def test_text_that_is_not_a_quantity_of_the_dimension_is_refused_with_the_reason(
     parse: Parse, text: str, message: str
 ) -> None:
     with pytest.raises(InputError) as refused:
@@ -112,7 +112,7 @@ FASTEST = 10**15
 
 
 @given(st.integers(min_value=0, max_value=LARGEST))
-def test_what_is_formatted_reads_back_as_the_same_value(value: int) -> None:
+def test_formatted_text_reads_back_as_the_same_value(value: int) -> None:
     assert parse_duration(format_duration(value)) == value
     assert parse_rate(format_rate(value % FASTEST)) == value % FASTEST
     assert parse_bytes(format_bytes(value)) == value
@@ -169,7 +169,7 @@ def test_values_are_quoted_on_one_printable_line() -> None:
     assert (shown(True), shown(2.5), shown(b"")) == ("true", "2.5", "a bytes")
 
 
-def test_quantities_are_what_their_text_is() -> None:
+def test_quantities_equal_their_text() -> None:
     assert (ms(180).ps, gbps(40).bps, mib(1).bytes) == (180 * 10**9, 40 * 10**9, 2**20)
     assert [str(each) for each in (ms(1500), tbps(0.05), kb(32_000), kib(10))] == [
         "1.5 s",
@@ -182,7 +182,7 @@ def test_quantities_are_what_their_text_is() -> None:
 
 
 @pytest.mark.parametrize("number", [0.1, 0.3, 0.7, 1.1, 2.675, 1e-6, 123456.789])
-def test_a_fraction_is_taken_as_it_is_written(number: float) -> None:
+def test_a_float_means_its_decimal_text(number: float) -> None:
     assert ms(number) == Duration(f"{number!r} ms")
 
 
@@ -198,10 +198,10 @@ def test_quantities_are_added_and_split_exactly(one: int, other: int, parts: int
 
 
 @pytest.mark.parametrize(
-    ("build", "said"),
+    ("build", "message"),
     [
         (lambda: ms(1) - ms(2), "a duration must not be negative: got '-1000000000 ps'"),
-        (lambda: ns(0.001) / 2, "1 ps divided by 2 is not a whole number of ps, the finest that is kept"),
+        (lambda: ns(0.001) / 2, "1 ps divided by 2 is not a whole number of ps, the finest resolution"),
         (lambda: gbps(10**6) * 2, "is above the largest value, 1,000 Tbps"),
         (lambda: mb(float("nan")), "an amount of data is a finite number and a unit"),
         (lambda: seconds(True), "a duration is a finite number and a unit"),
@@ -209,8 +209,8 @@ def test_quantities_are_added_and_split_exactly(one: int, other: int, parts: int
         (lambda: Rate(str(mb(1))), "'1 MB' is an amount of data; here a rate is needed"),
     ],
 )
-def test_what_is_no_quantity_is_refused(build: Callable[[], object], said: str) -> None:
-    with pytest.raises(InputError, match=re.escape(said)):
+def test_an_invalid_quantity_is_refused(build: Callable[[], object], message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
         build()
 
 

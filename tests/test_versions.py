@@ -1,4 +1,4 @@
-"""One version for all: Cargo.toml names it, and what is built, pinned and cited agrees."""
+"""One version for everything: that in Cargo.toml, with which builds, pins and citations agree."""
 
 import subprocess
 import tomllib
@@ -53,7 +53,7 @@ def git(checkout: Path, *arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def test_a_checkout_is_the_commit_that_git_names(tmp_path: Path) -> None:
+def test_in_a_checkout_git_names_the_commit(tmp_path: Path) -> None:
     assert commit_of(tmp_path) is None
     git(tmp_path, "init", "--quiet")
     assert commit_of(tmp_path) is None
@@ -67,7 +67,7 @@ def test_a_checkout_is_the_commit_that_git_names(tmp_path: Path) -> None:
     assert commit_of(tmp_path) == f"{head[:7]}-dirty"
 
 
-def test_a_built_distribution_is_the_commit_in_it_and_one_without_says_its_version_alone(
+def test_a_built_distribution_has_its_commit_or_prints_its_version_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(version, "_CHECKOUT", tmp_path)

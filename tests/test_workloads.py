@@ -1,4 +1,4 @@
-"""The catalogue: the paper's table, the calibration points, and sense in between."""
+"""The catalogue: the paper's table, the calibration points, and plausible values in between."""
 
 import re
 from dataclasses import fields, is_dataclass
@@ -23,7 +23,7 @@ from hocket.workloads.strategies import LINE_RATE_BPS, ring_all_reduce_share
 MS = 10**9
 GBPS = 10**9
 
-# Typed off NSDI'24 Table 3: memory in MB, batch size per GPU, parallelisation.
+# Copied by hand from NSDI'24 Table 3: memory in MB, batch size per GPU, parallelisation.
 TABLE_3 = {
     "VGG11": ((507, 507), (512, 1800), "data parallel"),
     "VGG16": ((528, 528), (512, 1800), "data parallel"),
@@ -62,7 +62,7 @@ def choices() -> list[tuple[str, str, int]]:
     ]
 
 
-def test_the_catalogue_repeats_table_3_of_the_paper() -> None:
+def test_the_catalogue_equals_table_3_of_the_paper() -> None:
     found = {
         model.name: (model.memory_mb.value, model.batch_sizes.value, model.parallelisation.value)
         for model in CATALOGUE.values()
@@ -92,7 +92,7 @@ def test_pairs_of_table_2_reach_the_scores_of_the_consistent_reading(
 ) -> None:
     one, other = profile(*first, 2), profile(*second, 2)
     (a,), (b,) = one.phases, other.phases
-    # Both Up phases turned as far apart as they go: they overlap by what does not fit in the period.
+    # With both Up phases as far apart as possible, they overlap by what does not fit in the period.
     overlap = max(a.duration_ps + b.duration_ps - one.period_ps, 0) / one.period_ps
     excess = max(a.rate_bps + b.rate_bps - LINE_RATE_BPS.value, 0) / LINE_RATE_BPS.value
     assert 1 - overlap * excess == pytest.approx(score, abs=0.01)
@@ -159,7 +159,7 @@ def test_an_iteration_starts_with_compute_and_a_data_parallel_one_ends_with_up()
         assert last.start_ps + last.duration_ps == found.period_ps
 
 
-def test_more_workers_send_like_a_ring_all_reduce() -> None:
+def test_more_workers_send_the_bytes_of_a_ring_all_reduce() -> None:
     two, four, many = (profile("ResNet50", 1600, workers).size_bytes for workers in (2, 4, 24))
     assert four / two == pytest.approx(float(ring_all_reduce_share(4)), rel=1e-6)
     assert many / two == pytest.approx(float(ring_all_reduce_share(24)), rel=1e-6)
@@ -185,7 +185,7 @@ def test_gpt_2_in_a_pipeline_has_three_small_peaks_and_a_large_one() -> None:
     assert all(peak.rate_bps < peaks[3].rate_bps for peak in peaks[:3])
 
 
-def test_gpt_3_in_tensor_halves_sends_25_gbps_but_for_a_short_gap() -> None:
+def test_gpt_3_in_tensor_halves_sends_25_gbps_except_for_a_short_gap() -> None:
     found = profile("GPT3", 16, 2)
     assert [phase.rate_bps for phase in found.phases] == [25 * GBPS]
     assert found.up_ps > 0.9 * found.period_ps
@@ -204,11 +204,11 @@ def test_the_vgg16_of_figure_3_computes_for_141_of_255_ms() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "name"),
+    ("requested", "name"),
     [("vgg16", "VGG16"), ("gpt-3", "GPT3"), ("WideResNet", "WideResNet101"), ("RoBERTa", "RoBERTa")],
 )
-def test_names_are_found_in_any_case_and_spelling(asked: str, name: str) -> None:
-    assert find_model(asked).name == name
+def test_names_are_found_in_any_case_and_spelling(requested: str, name: str) -> None:
+    assert find_model(requested).name == name
 
 
 @pytest.mark.parametrize(
@@ -224,14 +224,14 @@ def test_names_are_found_in_any_case_and_spelling(asked: str, name: str) -> None
         (("VGG16", 1400, 4, "tensor"), "'tensor' is not a strategy of VGG16; known are data"),
     ],
 )
-def test_what_the_catalogue_does_not_hold_is_refused_with_its_limits(
+def test_values_outside_the_catalogue_are_refused_with_its_limits(
     arguments: tuple[str, int, int], message: str
 ) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         profile(*arguments)
 
 
-def test_every_number_of_the_catalogue_says_where_it_is_from() -> None:
+def test_every_number_of_the_catalogue_has_a_source() -> None:
     found: list[Sourced[object]] = []
 
     def collect(value: object) -> None:

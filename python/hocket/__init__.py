@@ -1,6 +1,6 @@
 """Hocket: which training jobs can take turns on a shared network, and how far to shift each.
 
-Names are imported when first used, so that the testbed's workers run where nothing but PyTorch is installed.
+Public names are imported on first use, so that the testbed's workers run where only PyTorch is installed.
 
 >>> import hocket
 >>> half = {"period": "180 ms", "up": [{"start": "0 ms", "duration": "90 ms", "rate": "40 Gbps"}]}
@@ -54,7 +54,8 @@ __all__ = [
     "sweep",
 ]
 
-# No module of the package may have the name of something that it holds: importing the module would hide that.
+# No module of the package may share its name with a public name: importing the module would set it as an
+# attribute of the package and hide the public name.
 _HOMES = {
     "Compatibility": "compat",
     "InputError": "errors",
@@ -82,7 +83,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """The public name `name`, imported now (PEP 562)."""
+    """Imports the public name `name` on first use (PEP 562)."""
     if name == "__version__":
         value: Any = metadata.version("hocket")
     elif name in _HOMES:

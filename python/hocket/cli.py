@@ -1,8 +1,8 @@
-"""The command line: which commands there are, each imported when it is used, and how any of them ends early.
+"""The command line: the table of commands, each imported when it is used, and their exit codes.
 
-Every mistake of a user is one message on stderr and exit code 2; Ctrl-C is exit code 130 after what was
-finished has been kept; a failed self-check, and a validation that finds a difference, are exit code 1; a
-defect of Hocket is exit code 70, with where it is and how to report it.
+Invalid input prints one message on stderr and exits with 2. Ctrl-C keeps what was finished and exits with
+130. A failed self-check, or a validation that finds a difference, exits with 1. A defect of Hocket exits with
+70 and prints where it is and how to report it.
 """
 
 import os
@@ -21,18 +21,18 @@ from rich.markup import escape
 from hocket import extensions
 from hocket.console import (
     DEFECT,
+    FAILED,
     INPUT_ERROR,
     INTERRUPTED,
-    WRONG,
     err,
     out,
 )
 from hocket.errors import InputError, SelfCheckError
 from hocket.manual import ListingGroup
 
-_WHOLE_TRACEBACK = "HOCKET_TRACEBACK"
-_MOST_LINES = 3
-_OF_RUST = "pyo3_runtime"
+_TRACEBACK_VARIABLE = "HOCKET_TRACEBACK"
+_MAX_FRAMES = 3
+_PANIC_MODULE = "pyo3_runtime"
 _PACKAGE = Path(__file__).parent
 
 COMMANDS = {
@@ -59,7 +59,7 @@ COMMANDS = {
     "testbed": ("testbed.commands:app", "A plan's network and jobs for real, on this machine."),
     "man": ("manual_command:man_command", "Show the manual page, or install it."),
 }
-"""By name: where in `hocket` its function or group is, and the line of it in the list of commands."""
+"""By name: where in `hocket` the command's function or group is, and its summary in the list of commands."""
 
 GROUPS = {
     "Plan": ("init", "compat", "run", "sweep", "compare", "fabric", "schema"),
@@ -71,11 +71,11 @@ GROUPS = {
     "Reproduce the papers": ("reproduce", "validate"),
     "Help": ("man",),
 }
-"""The commands as they are listed; those of other distributions come last."""
+"""The commands by heading, in the order of `hocket --help`; those of other distributions come last."""
 
 
 class ListedCommand(typer.core.TyperCommand):
-    """A command of the list, imported when it is used or its own help is asked for."""
+    """A command of the list, imported when it runs or prints its own help."""
 
     def __init__(self, name: str, summary: str, load: Callable[[], Any]) -> None:
         super().__init__(name, short_help=summary, rich_markup_mode=None)
@@ -88,12 +88,12 @@ class ListedCommand(typer.core.TyperCommand):
         return extensions.as_command(self.name, self._load())
 
     def make_context(self, *arguments: Any, **settings: Any) -> Any:
-        """The context of the command itself: whoever parses, runs or completes it goes through here."""
+        """The context of the command itself: parsing, running and completion all start here."""
         return self.command.make_context(*arguments, **settings)
 
 
 class _Commands(ListingGroup):
-    """The commands, those of other distributions after our own, and how each of them may end early."""
+    """Our commands, then those of other distributions; turns the exceptions of all into exit codes."""
 
     titles = GROUPS
 
@@ -118,13 +118,14 @@ class _Commands(ListingGroup):
             err.print(f"[red]error:[/red] {escape(str(error))}")
             raise typer.Exit(INPUT_ERROR) from None
         except SelfCheckError as error:
-            err.print(f"[red]the run proved itself wrong:[/red] {escape(str(error))}")
-            raise typer.Exit(WRONG) from None
+            err.print(f"[red]self-check failed:[/red] {escape(str(error))}")
+            raise typer.Exit(FAILED) from None
         except KeyboardInterrupt:
             err.print("interrupted")
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
-            # Whoever reads our output has seen enough; nor may the interpreter's last flush fail on it.
+            # The reader of the pipe (`head`, say) has closed it, which is no error. Without this redirection
+            # the interpreter's last flush of stdout would fail on the closed pipe.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit from None
 
@@ -145,35 +146,35 @@ def main() -> None:
     try:
         app(prog_name="hocket")
     except BaseException as error:
-        # Of what is no `Exception`, a panic of the compiled module is a defect too.
-        if not isinstance(error, Exception) and type(error).__module__ != _OF_RUST:
+        # PyO3 raises a Rust panic as a `BaseException`, but it is a defect all the same.
+        if not isinstance(error, Exception) and type(error).__module__ != _PANIC_MODULE:
             raise
         _print_defect(error)
         sys.exit(DEFECT)
 
 
 def _print_defect(error: BaseException) -> None:
-    """What only a bug can cause: the innermost of our lines that led to it, and how to report it."""
+    """Reports what only a bug can cause: the innermost frames in our code, and how to report them."""
     from hocket.version import version_text
 
-    if os.environ.get(_WHOLE_TRACEBACK):
+    if os.environ.get(_TRACEBACK_VARIABLE):
         traceback.print_exception(error)
     frames = [
         each for each in traceback.extract_tb(error.__traceback__) if _PACKAGE in Path(each.filename).parents
     ]
     err.print(f"[red]internal error:[/red] {escape(f'{type(error).__name__}: {error}')}")
-    for frame in frames[: -_MOST_LINES - 1 : -1]:
+    for frame in frames[: -_MAX_FRAMES - 1 : -1]:
         place = Path(frame.filename).relative_to(_PACKAGE.parent)
         err.print(f"  {escape(f'{place}:{frame.lineno}, in {frame.name}')}")
     err.print(
         f"This is a defect of Hocket {escape(version_text())}, not a mistake in your input. Please report it "
-        "to its maintainers with these lines, the command, and the files that it reads; with "
-        f"{_WHOLE_TRACEBACK}=1 the command prints the whole traceback."
+        "to its maintainers with these lines, the command, and the files that it reads. "
+        f"Set {_TRACEBACK_VARIABLE}=1 to print the whole traceback."
     )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         from hocket.version import version_text
 
         out.print(f"hocket {version_text()}")

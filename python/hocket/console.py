@@ -1,4 +1,4 @@
-"""What commands share: consoles, tables, progress, numbers as text, and how they end."""
+"""What commands share: consoles, tables, progress, numbers as text, and exit codes."""
 
 import json
 import signal
@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-WRONG = 1
+FAILED = 1
 INPUT_ERROR = 2
 DEFECT = 70  # EX_SOFTWARE of sysexits.h
 INTERRUPTED = 130
@@ -23,14 +23,14 @@ INTERRUPTED = 130
 
 
 class _Output(Console):
-    """What commands print to."""
+    """Standard output of the commands."""
 
     wide = False
     """Whether tables may be wider than the terminal: `--wide`."""
 
     @property
     def room(self) -> int | None:
-        """The width that a table may have: the terminal's; in a file or a pipe any, `None`."""
+        """The width that a table may have: the terminal's; `None`, unlimited, in a file or a pipe."""
         return self.width if self.is_terminal and not self.wide else None
 
 
@@ -44,15 +44,15 @@ _NARROW_TEXT = 24
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. A title of two lines has the name of a group of columns on the first."""
+    """A column of a table. In a title of two lines, the first names a group of columns."""
 
     title: str
     spare: int = 0
-    """Where a terminal is too narrow, columns with the highest number are hidden first, equal ones together;
-    those with 0 never are.
+    """If the terminal is too narrow, columns with the highest number are hidden first, equal ones together;
+    columns with 0 are never hidden.
     """
     text: bool = False
-    """Whether it holds words, which stand on the left and may be wrapped; numbers never are."""
+    """Whether the cells are text, which is left-aligned and may wrap; numbers never wrap."""
 
     @property
     def name(self) -> str:
@@ -61,12 +61,12 @@ class Column:
 
 
 def print_json(value: Any) -> None:
-    """`value` as JSON, readable and never wrapped."""
+    """Prints `value` as indented JSON, never wrapped."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 def progress_bar() -> Progress:
-    """A bar on stderr that goes away at its end."""
+    """A progress bar on stderr, removed when it ends."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -78,20 +78,21 @@ def progress_bar() -> Progress:
 
 @contextmanager
 def word_on_ctrl_c(kept: str) -> Iterator[None]:
-    """Within it, Ctrl-C is answered at once with what is going to be kept, before that is done; a second one
-    ends the program where it is. Nothing changes where Ctrl-C is ignored, as in the background of a shell.
+    """Within it, the first Ctrl-C prints at once what will be kept (`kept`) and raises `KeyboardInterrupt`; a
+    second one ends the program without keeping it. Nothing changes where Ctrl-C is ignored, as in the
+    background of a shell.
     """
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.default_int_handler:
         yield
         return
 
-    def say(number: int, frame: FrameType | None) -> None:
+    def print_and_interrupt(number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         err.print(f"interrupted: {kept}; Ctrl-C again ends without it")
         signal.default_int_handler(number, frame)
 
-    signal.signal(signal.SIGINT, say)
+    signal.signal(signal.SIGINT, print_and_interrupt)
     try:
         yield
     finally:
@@ -104,10 +105,11 @@ def print_table(
     left: int = 1,
     styles: Sequence[str] = (),
 ) -> None:
-    """A plain table; the first `left` columns are text, the others numbers where no `Column` says otherwise.
+    """Prints a plain table; unless a `Column` says otherwise, the first `left` columns are text, the others
+    numbers.
 
-    Nothing in it is ever cut. Where it is wider than the terminal, text is wrapped between words, then spare
-    columns are hidden, which is said below the table; if that is not enough, each row becomes a list with a
+    No cell is ever cut. If the table is wider than the terminal, text wraps between words; then spare columns
+    are hidden, and a line below the table names them; if that is not enough, each row becomes a list with a
     line for each column. `styles` has one of rich's styles for each row.
     """
     columns = [
@@ -133,14 +135,14 @@ def print_table(
 def _fitted(
     columns: Sequence[Column], cells: Sequence[Sequence[str]], room: int | None
 ) -> tuple[list[int], list[int]]:
-    """The columns that are shown, and how wide each is; none if not even the necessary ones fit."""
+    """The columns to show and their widths; none if not even those that are never hidden fit."""
     natural = [
         max(cell_len(line) for line in (*title, *(row[number] for row in cells)))
         for number, title in enumerate(_titles(columns))
     ]
     if room is None:
         return [*range(len(columns))], natural
-    # The first column says what a row is about, and stays whole.
+    # The first column identifies the row, so it never wraps.
     least = [
         min(whole, _least_text([column.name, *(row[number] for row in cells)]))
         if column.text and number
@@ -153,6 +155,7 @@ def _fitted(
         if sum(least[number] for number in shown) + gaps > room:
             continue
         widths = [natural[number] for number in shown]
+        # Shrinking the widest column first leaves the columns about equally wide.
         while sum(widths) + gaps > room:
             can_shrink = [place for place, number in enumerate(shown) if widths[place] > least[number]]
             widths[max(can_shrink, key=widths.__getitem__)] -= 1
@@ -161,7 +164,7 @@ def _fitted(
 
 
 def _least_text(texts: Iterable[str]) -> int:
-    """How narrow a column of `texts` may be: no word is broken, and wrapped text is still readable."""
+    """The least width of a column of `texts`: no word is broken, and wrapped text stays readable."""
     texts = list(texts)
     longest = max(cell_len(word) for text in texts for word in text.split() or [""])
     return max(longest, min(_NARROW_TEXT, max(map(cell_len, texts))))
@@ -184,7 +187,7 @@ def _header_lines(columns: Sequence[Column], widths: Sequence[int]) -> Iterator[
     ]
     height = max(map(len, titles))
     for number in range(height):
-        # They stand on the last line.
+        # Titles are aligned at the bottom, next to the cells.
         line = [[*[""] * (height - len(title)), *title][number] for title in titles]
         yield _joined(line, columns, widths)
 
@@ -210,7 +213,7 @@ def _joined(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[in
 
 
 def _print_stacked(columns: Sequence[Column], cells: Sequence[Sequence[str]], styles: Sequence[str]) -> None:
-    """A list for each row, under its first cell; an empty one stands for the one above."""
+    """Prints each row as a list under its first cell; an empty first cell repeats the one above."""
     width = max(cell_len(column.name) for column in columns[1:])
     title = ""
     for place, row in enumerate(cells):
@@ -224,13 +227,13 @@ def _print_stacked(columns: Sequence[Column], cells: Sequence[Sequence[str]], st
 
 
 def print_warnings(warnings: Iterable[str]) -> None:
-    """On stderr, each on a line of its own."""
+    """Prints each warning on a line of its own on stderr."""
     for warning in warnings:
         err.print(f"[yellow]warning:[/yellow] {escape(warning)}")
 
 
 def print_ignored(ignored: Iterable[tuple[str, str]]) -> None:
-    """Keys without effect, those with one reason on one line."""
+    """Prints keys that have no effect; those with the same reason share a line."""
     reasons: dict[str, list[str]] = {}
     for key, why in ignored:
         reasons.setdefault(why, []).append(key)
@@ -241,7 +244,7 @@ def print_ignored(ignored: Iterable[tuple[str, str]]) -> None:
 
 
 def count(number: int | None) -> str:
-    """A number of things, or a dash.
+    """A count, or a dash for none.
 
     >>> count(12345), count(None)
     ('12,345', '–')

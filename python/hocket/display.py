@@ -1,19 +1,19 @@
-"""How a result shows itself: on one line in a terminal, as HTML in a notebook.
+"""How a result displays itself: on one line in a terminal, as HTML in a notebook.
 
-What the HTML holds is left to `hocket.notebooks`, which is loaded when a notebook asks for it: it draws, and
-needs the results themselves.
+`hocket.notebooks` builds the HTML. It is imported only when a notebook asks for it, because it imports the
+classes of results, which import this module.
 """
 
 from importlib import import_module
 
 MOST_CHARACTERS = 119
-"""Of a result on one line."""
+"""The longest line that a result prints."""
 
-_MOST_OF_A_NAME = 32
+_MAX_NAME = 32
 
 
 class Displayed:
-    """A result that a notebook shows with its table and its picture."""
+    """A result that notebooks show as a table and a picture."""
 
     def _repr_html_(self) -> str:
         html: str = import_module("hocket.notebooks").html_of(self)
@@ -27,11 +27,11 @@ def brief(name: str) -> str:
     ("'two jobs'", "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…'")
     """
     quoted = repr(name)
-    return quoted if len(quoted) <= _MOST_OF_A_NAME + 1 else f"{quoted[: _MOST_OF_A_NAME - 1]}…{quoted[-1]}"
+    return quoted if len(quoted) <= _MAX_NAME + 1 else f"{quoted[: _MAX_NAME - 1]}…{quoted[-1]}"
 
 
 def counted(number: int, noun: str) -> str:
-    """A number of things.
+    """A count with its noun.
 
     >>> counted(1, "job"), counted(2000, "iteration")
     ('1 job', '2,000 iterations')
@@ -40,7 +40,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def on_one_line(text: str) -> str:
-    """`<text>`, cut where it is longer than `MOST_CHARACTERS`.
+    """`<text>`, cut at `MOST_CHARACTERS` characters.
 
     >>> on_one_line("Run of 'a'"), len(on_one_line("a" * 200))
     ("<Run of 'a'>", 119)

@@ -1,6 +1,6 @@
-"""What of Hocket's live parts this machine can do, and what to do about the rest: `hocket doctor`.
+"""Which of Hocket's live features this machine supports, and what the others need: `hocket doctor`.
 
-Each part says itself what it lacks; here the answers stand side by side.
+The packages of the live features find out what they lack; this module collects their answers.
 """
 
 import os
@@ -22,14 +22,14 @@ INFINIBAND = Path("/sys/class/infiniband")
 DEBUGFS = Path("/sys/kernel/debug")
 """Where debugfs is mounted."""
 
-# A device of a namespace that is gone when the command ends; the rate is any.
+# Shapes the loopback device of a network namespace that ends with the command; the rate does not matter.
 _SHAPE = ("unshare", "--net", "tc", "qdisc", "add", "dev", "lo", "root", "tbf")
 _RATE = ("rate", "1mbit", "burst", "10kb", "latency", "10ms")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A live part, what of this machine it can use, and what it lacks, a sentence each."""
+    """A live feature: what it can use on this machine, and what it lacks, one sentence each."""
 
     part: str
     command: str
@@ -38,12 +38,12 @@ class Finding:
 
 
 def findings() -> list[Finding]:
-    """What each live part finds and lacks on this machine. Nothing is changed."""
+    """What each live feature finds and lacks on this machine. Nothing is changed."""
     return [_counters(), _testbed(), _tcp(), _nics()]
 
 
 def doctor_command(as_json: options.AsJson = False) -> None:
-    """Say what of the live parts this machine can do (counters, testbed, TCP, NICs) and what they lack."""
+    """Check which live features (counters, testbed, TCP, NICs) this machine supports and what others lack."""
     found = findings()
     if as_json:
         print_json(
@@ -61,7 +61,7 @@ def doctor_command(as_json: options.AsJson = False) -> None:
         return
     out.print(f"{platform.system()} {platform.release()}, Python {platform.python_version()}")
     for each in found:
-        verdict = "works" if not each.missing else "[yellow]lacks something[/yellow]"
+        verdict = "works" if not each.missing else "[yellow]not available[/yellow]"
         out.print(f"\n[bold]{escape(each.part)}[/bold] ({escape(each.command)}): {verdict}")
         for line in (
             *(f"found: {text}" for text in each.found),
@@ -76,28 +76,34 @@ def rdma_devices(infiniband: Path = INFINIBAND) -> list[str]:
 
 
 def dcqcn_nics(debugfs: Path = DEBUGFS) -> list[str]:
-    """PCI addresses of mlx5 NICs whose DCQCN can be set up, in order. Raises `OSError` without root."""
+    """PCI addresses of mlx5 NICs whose DCQCN can be configured, in order. Raises `OSError` without root."""
     mlx5 = debugfs / "mlx5"
     names = sorted(os.listdir(debugfs))
     return sorted(path.parent.name for path in mlx5.glob("*/cc_params")) if "mlx5" in names else []
 
 
 def shaping_missing(command: tuple[str, ...] = (*_SHAPE, *_RATE)) -> str | None:
-    """Why no link can be shaped in a namespace, or `None` if one can: it is tried, and leaves nothing."""
+    """Why no link can be shaped in a namespace, or `None` if one can: tries it, and leaves nothing behind."""
     if shutil.which(command[0]) is None:
         return f"{command[0]} is not on the PATH (Debian: util-linux)"
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     if ran.returncode == 0:
         return None
-    said = (ran.stderr.strip() or f"exit code {ran.returncode}").splitlines()[-1]
-    return f"a link in a namespace cannot be shaped, which needs the kernel's sch_tbf: {said}"
+    reason = (ran.stderr.strip() or f"exit code {ran.returncode}").splitlines()[-1]
+    return f"a link in a namespace cannot be shaped, which needs the kernel's sch_tbf: {reason}"
 
 
 def _counters() -> Finding:
     devices = rdma_devices()
-    found = (f"RDMA devices {', '.join(devices)}",) if devices else ("no RDMA device; interfaces are read",)
+    found = (
+        (f"RDMA devices {', '.join(devices)}",)
+        if devices
+        else ("no RDMA device; the counters of network interfaces are read",)
+    )
     missing = (
-        () if sys.platform == "linux" else (f"counters are read from Linux's sysfs: this is {sys.platform}",)
+        ()
+        if sys.platform == "linux"
+        else (f"counters are read from Linux's sysfs, and this is {sys.platform}",)
     )
     return Finding("counters", "hocket profile --watch", found, missing)
 
@@ -127,7 +133,7 @@ def _nics() -> Finding:
     try:
         nics = dcqcn_nics()
     except OSError as error:
-        return Finding(part, command, (), (f"{DEBUGFS}: cannot be read, which needs root: {error.strerror}",))
+        return Finding(part, command, (), (f"{DEBUGFS}: cannot be read: {error.strerror}; run as root",))
     if nics:
         return Finding(part, command, (f"mlx5 NICs {', '.join(nics)}",), ())
-    return Finding(part, command, (), (f"{DEBUGFS}/mlx5: no NIC with cc_params here; export on any machine",))
+    return Finding(part, command, (), (f"{DEBUGFS}/mlx5: no NIC with cc_params",))

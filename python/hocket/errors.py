@@ -1,5 +1,5 @@
-"""The exception for what a user can get wrong (a plan, a file, an argument), and the one for a run that
-proves itself wrong: exit codes 2 and 1 of the command line.
+"""The exceptions for invalid input (a plan, a file, an argument) and for a failed self-check: exit codes 2
+and 1 of the command line.
 
 What only a bug can cause stays an assertion.
 """
@@ -14,17 +14,15 @@ __all__ = ["InputError", "SelfCheckError", "extra", "located"]
 
 
 class SelfCheckError(RuntimeError):
-    """A run ended because one of its own checks did not hold: a packet lost although PFC is on, a deadlock,
-    bytes gone astray.
+    """A run ended because one of its self-checks failed: a packet was lost although PFC is on, a deadlock
+    occurred, or bytes went missing.
 
-    The message names link or flow, and the time; what the run recorded until then is kept.
+    The message names the link or flow and the time; what the run recorded until then is kept.
     """
 
 
 def check_choice(key: str, value: object, choices: Sequence[str]) -> None:
-    """Refuses a `value` of `key` that is none of `choices`, in the words in which a plan's are refused.
-
-    Raises `InputError`.
+    """Raises `InputError` if `value` is none of `choices`, with the message that a plan's `key` gets.
 
     >>> check_choice("engine", "pakcet", ("flow", "packet"))
     Traceback (most recent call last):
@@ -38,8 +36,8 @@ def check_choice(key: str, value: object, choices: Sequence[str]) -> None:
 
 @contextmanager
 def located(source: object) -> Iterator[None]:
-    """Turns what is refused within it, by an engine or by us, into an `InputError` that begins with `source`
-    if that is a file's path; a plan in memory needs no name.
+    """Turns a `ValueError` raised within it, by Rust or by Python, into an `InputError`; if `source` is the
+    path of a file, the message begins with it.
 
     >>> with located("plan.toml"):
     ...     raise ValueError("jobs[0]: never finishes")
@@ -55,8 +53,8 @@ def located(source: object) -> Iterator[None]:
 
 @contextmanager
 def extra(name: str, needed_by: str) -> Iterator[None]:
-    """Imports within it need the extra `name` of this distribution: without it, an `InputError` says how to
-    get it.
+    """Turns a failed import within it into an `InputError` that tells how to install the extra `name` of this
+    distribution.
 
     >>> with extra("ray", needed_by="--ray"):
     ...     import not_there
@@ -66,7 +64,7 @@ def extra(name: str, needed_by: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        # A module of our own that is missing is a defect.
+        # No extra brings a module of our own: if one is missing, that is a defect.
         if error.name is None or error.name.partition(".")[0] in ("hocket", "hocket_agent"):
             raise
         raise InputError(

@@ -1,8 +1,8 @@
-"""Commands that other distributions add to `hocket`: an entry point in the group `hocket.commands` names a
-function, or a group of Typer's, of which a command is made as of ours.
+"""Commands that other distributions add to `hocket`, by an entry point in the group `hocket.commands` that
+names a function or a Typer app.
 
-Entry points are looked up when a command is not one of ours or when all are listed, so that the commands of
-this package start no slower for what else is installed.
+Entry points are looked up only for a command that is not ours, and to list all commands, so that other
+installed distributions do not slow down our own commands.
 """
 
 from importlib.metadata import entry_points
@@ -17,24 +17,24 @@ GROUP = "hocket.commands"
 """The group of entry points."""
 
 DISTRIBUTIONS = {"reproduce": "hocket-reproduce", "validate": "hocket-reproduce"}
-"""Commands of the Hocket project that come with a distribution of their own, and which."""
+"""Commands of the Hocket project that are in a distribution of their own, and its name."""
 
 
 def names() -> list[str]:
-    """The names of all commands that are installed or could be, in order."""
+    """The names of all commands that other distributions add or could add, in alphabetical order."""
     return sorted({*DISTRIBUTIONS, *(point.name for point in entry_points(group=GROUP))})
 
 
 def command(name: str) -> Any:
-    """The command `name` as Typer's group takes it, or `None` if nobody provides or knows it.
+    """The command `name` as a Typer group takes it, or `None` if there is none of that name.
 
-    A command that is known but not installed, or that fails to load, raises `InputError` when it is run, and
-    not before: one broken distribution must not take `hocket --help` away.
+    A command that is known but not installed, or that fails to load, raises `InputError` only when it is run:
+    one broken distribution must not break `hocket --help`.
     """
     for point in entry_points(group=GROUP, name=name):
         try:
             return as_command(name, point.load())
-        # Whatever the code of another distribution raises.
+        # The code of another distribution may raise anything.
         except Exception as error:
             provider = point.value if point.dist is None else point.dist.name
             reason = f"{provider} cannot be loaded: {type(error).__name__}: {error}"
@@ -47,7 +47,7 @@ def command(name: str) -> Any:
 
 
 def as_command(name: str, found: Any) -> Any:
-    """The command `name` that a function, or a group of Typer's, becomes."""
+    """The command `name` made from a function or a Typer app."""
     if not isinstance(found, typer.Typer):
         function, found = found, _app()
         found.command(name)(function)
@@ -55,7 +55,7 @@ def as_command(name: str, found: Any) -> Any:
 
 
 def _refusing(name: str, summary: str, reason: str) -> Any:
-    """A command that takes any arguments and refuses them for `reason`."""
+    """A command that accepts any arguments and fails with `reason`."""
     app = _app()
 
     @app.command(

@@ -1,6 +1,6 @@
-"""What the commands are for, as text: the grouped list of `hocket --help`, and the manual page.
+"""The grouped list of commands in `hocket --help`, and the manual page.
 
-Both come from the commands themselves, so that neither can fall behind them.
+Both are generated from the commands themselves, so that neither can become outdated.
 """
 
 import re
@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 import typer.core
 
 Groups = Mapping[str, Sequence[str]]
-"""Commands by the title that they are listed under."""
+"""Names of commands by the heading that they are listed under."""
 
 OTHERS = "Other distributions"
-"""The title of commands that are in no group."""
+"""The heading of commands that are in no group."""
 
 
 class ListingGroup(typer.core.TyperGroup):
-    """A group of commands whose help has every summary whole, under titles where it has any."""
+    """A group of commands whose help shows every summary uncut, under headings if `titles` has any."""
 
     titles: ClassVar[Groups] = {}
 
@@ -28,7 +28,7 @@ class ListingGroup(typer.core.TyperGroup):
                 formatter.write_dl([(name, summary_of(command)) for name, command in entries])
 
     def listed(self, ctx: Any) -> dict[str, list[tuple[str, Any]]]:
-        """The commands by title, in the order of the titles."""
+        """The commands by heading, in the order of `titles`."""
         commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
         grouped = {
             title: [name for name in names if name in commands] for title, names in self.titles.items()
@@ -41,15 +41,14 @@ class ListingGroup(typer.core.TyperGroup):
 
 
 def summary_of(command: Any) -> str:
-    """The line of a command in a list: its own, or the first sentence of its help."""
+    """The summary of a command in a list: its own, or the first sentence of its help."""
     text = command.short_help or " ".join((command.help or "").split("\n\n")[0].split())
     return re.split(r"(?<=[.?]) (?=[A-Z])", text)[0]
 
 
 def manual_page(root: Any, version: str) -> str:
-    """The manual page of `root` and all commands below it, in the roff of man(7).
-
-    `version` stands in its footer.
+    """The manual page of `root` and all commands below it, in the roff of man(7), with `version` in its
+    footer.
     """
     lines = [
         f'.TH HOCKET 1 "" "Hocket {_roff(version)}" "User Commands"',
@@ -60,22 +59,22 @@ def manual_page(root: Any, version: str) -> str:
         r"[\fIOPTIONS\fR] \fICOMMAND\fR [\fIARGUMENTS\fR]",
         ".SH OPTIONS",
         *_parameters(root),
-        *_entry("-h, --help", "Show the help of hocket, or of a command, and end."),
+        *_entry("-h, --help", "Show the help of hocket, or of a command, and exit."),
         ".SH COMMANDS",
         *_commands(root, ("hocket",)),
         ".SH EXIT STATUS",
-        *_entry("0", "Everything went well."),
-        *_entry("1", "A run failed, or a comparison found a difference."),
+        *_entry("0", "Success."),
+        *_entry("1", "A run failed or its self-check did, or a validation found a difference."),
         *_entry("2", "The plan, a file or an argument is wrong; the message says where."),
-        *_entry("130", "Ctrl-C ended it; what was finished is kept."),
+        *_entry("130", "Interrupted by Ctrl-C; what was finished is kept."),
         ".SH FILES",
-        *_entry("hocket-runs/", "Where runs are written if --out names no other directory."),
+        *_entry("hocket-runs/", "Runs are written here unless --out names another directory."),
     ]
     return "\n".join(lines) + "\n"
 
 
 def _commands(group: Any, words: tuple[str, ...]) -> Iterator[str]:
-    """Each command with its options, those of groups below their own heading."""
+    """Each command with its options, in groups under their headings."""
     for title, entries in group.listed(None).items():
         if group.titles:
             yield f".SS {_roff(title)}"

@@ -18,10 +18,12 @@ def man_command(
     context: typer.Context,
     directory: Annotated[
         Path | None,
-        options.out_directory("Write hocket.1 there, such as ~/.local/share/man/man1 for `man hocket`."),
+        options.out_directory(
+            "Write hocket.1 to this directory; in ~/.local/share/man/man1, `man hocket` finds it."
+        ),
     ] = None,
 ) -> None:
-    """Show the manual page of all commands in a terminal; print it as roff into a file or a pipe."""
+    """Show the manual page of all commands; into a file or a pipe, print it as roff."""
     from hocket.manual import manual_page
     from hocket.version import version_text
 

@@ -1,6 +1,6 @@
-"""Results as a notebook shows them: a headline, tables, and a picture, in HTML that needs no other file.
+"""Results as HTML for notebooks: a headline, tables and a picture, self-contained.
 
-Tables have the notebook's own colours. Pictures are on white, in light notebooks and in dark ones.
+Tables use the notebook's own colours. Pictures have a white background, in light and dark notebooks alike.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from hocket.results import Run
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_MOST_ROWS = 20
-# Larger drawings are sent as pixels: a notebook keeps every output that it ever showed.
-_LARGEST_SVG_BYTES = 160_000
+_MAX_ROWS = 20
+# Larger drawings become PNGs, because a notebook file stores every output that it shows.
+_MAX_SVG_BYTES = 160_000
 _PIXELS_PER_INCH = 100
 _COLOURS = 64
 _SIZE = re.compile(r' width="[\d.]+pt" height="[\d.]+pt"')
@@ -70,8 +70,8 @@ def _predicts(answer: Compatibility, label: str) -> bool:
 
 
 def _run(run: Run) -> str:
-    headline, _, said = repr(run)[1:-1].rpartition(": ")
-    parts = [_headline(headline, said)]
+    headline, _, details = repr(run)[1:-1].rpartition(": ")
+    parts = [_headline(headline, details)]
     jobs = run.tables.get("jobs")
     if jobs is not None and not jobs.is_empty():
         columns = _CLUSTER_COLUMNS if "scheduler" in run.manifest else _JOB_COLUMNS
@@ -125,7 +125,7 @@ def _cell(name: str, value: Any) -> str:
 
 
 def _run_figure(run: Run) -> Figure | None:
-    """What ranks did in the first recorded iteration of a training job, or the iterations of all jobs."""
+    """The operations of the first recorded iteration of a training job, or the iterations of all jobs."""
     operations, iterations = run.tables.get("operations"), run.tables.get("iterations")
     if operations is not None and not operations.is_empty():
         from hocket.figures.operations import operations_figure
@@ -145,7 +145,7 @@ def _profile(profile: JobProfile) -> str:
     size = number(profile.bytes_per_iteration / 1e6, ",.2f")
     seen = f"{profile.iterations_seen:,} iterations seen, jitter {profile.jitter_s * 1e3:.2f} ms"
     period = f"period {profile.period_s * 1e3:,.2f} ms, confidence {profile.confidence:.2f}"
-    said = (f"{period}; {size} MB per iteration, {seen}", *times(profile), *profile.notes)
+    sentences = (f"{period}; {size} MB per iteration, {seen}", *times(profile), *profile.notes)
     phases = (
         (
             f"{phase.start_s * 1e3:,.2f}",
@@ -155,7 +155,7 @@ def _profile(profile: JobProfile) -> str:
         for phase in profile.phases
     )
     parts = [
-        _headline(profile.name, *said),
+        _headline(profile.name, *sentences),
         _table(("Up from (ms)", "for (ms)", "at (Gbps)"), phases, len(profile.phases)),
     ]
     if profile.collectives:
@@ -183,9 +183,9 @@ def _headline(title: str, *sentences: str) -> str:
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]], height: int) -> str:
-    """The first `_MOST_ROWS` of `rows`, of which there are `height`."""
+    """A table of the first `_MAX_ROWS` of `rows`, of which there are `height`."""
     head = "".join(_row("th", header))
-    shown = [cells for cells, _ in zip(rows, range(_MOST_ROWS), strict=False)]
+    shown = [cells for cells, _ in zip(rows, range(_MAX_ROWS), strict=False)]
     body = "".join(f"<tr>{''.join(_row('td', cells))}</tr>" for cells in shown)
     more = f"<p>and {height - len(shown):,} more</p>" if height > len(shown) else ""
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
@@ -198,11 +198,12 @@ def _row(tag: str, cells: Sequence[str]) -> Iterable[str]:
 
 
 def _picture(figure: Figure) -> str:
-    """The drawing itself, or its pixels where it is large."""
+    """The figure as an inline SVG, or as a PNG if the SVG is large."""
     from matplotlib import rc_context
 
     width_in, height_in = figure.get_size_inches()
-    # Text stays text, and the same figure gives the same bytes.
+    # Text stays text, so that it can be searched and copied; with a fixed salt and no date, the same figure
+    # gives the same bytes.
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "hocket"}):
         drawn = io.StringIO()
         figure.savefig(drawn, format="svg", metadata={"Date": None})
@@ -210,8 +211,8 @@ def _picture(figure: Figure) -> str:
     svg = _PATH.sub(_coarser, svg[svg.index("<svg") :])
     size = f"width:{width_in * _PIXELS_PER_INCH:.0f}px;max-width:100%;height:auto"
     style = f"{size};aspect-ratio:{width_in:g}/{height_in:g}"
-    if len(svg.encode()) <= _LARGEST_SVG_BYTES:
-        # A size in points would go before the ratio of the style.
+    if len(svg.encode()) <= _MAX_SVG_BYTES:
+        # Width and height in points would override the aspect ratio of the style.
         picture = _SIZE.sub(f' style="{style}"', svg, count=1)
     else:
         content = base64.b64encode(_pixels(figure)).decode()
@@ -221,12 +222,12 @@ def _picture(figure: Figure) -> str:
 
 
 def _coarser(path: re.Match[str]) -> str:
-    """The path to a tenth of a point, which is finer than a screen shows."""
+    """The path rounded to a tenth of a point, which is finer than a screen shows."""
     return _DECIMALS.sub(lambda digits: f"{float(digits[0]):.1f}", path[0])
 
 
 def _pixels(figure: Figure) -> bytes:
-    """As PNG, in few colours: areas are of one colour each, and only their edges are smoothed."""
+    """The figure as a PNG with few colours: each area has one colour, and only edges are anti-aliased."""
     from PIL import Image
 
     drawn, reduced = io.BytesIO(), io.BytesIO()

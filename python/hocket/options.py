@@ -1,8 +1,8 @@
-"""The options that several commands have, declared once so that a word means the same everywhere.
+"""Options that several commands share, declared once so that each means the same everywhere.
 
-`--out` is where a command writes its result: a directory if the result is several files, otherwise the file.
-`--figure` is a picture of the result; `--json` prints the result for other programs. `--set`, `--seed` and
-`--engine` override what the file says. Where a command adds to that, such as what it draws, its help says so.
+`--out` is where a command writes its result: a directory if the result is several files, otherwise a file.
+`--figure` draws the result; `--json` prints it for other programs. `--set`, `--seed` and `--engine` override
+the file. The help of a command says what is specific to it, such as what `--figure` draws.
 """
 
 from pathlib import Path
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-_OURS = Path("hocket-runs")
-"""Where runs are written if nobody says otherwise; it is made where it is missing."""
+_DEFAULT_OUT = Path("hocket-runs")
+"""Where runs are written by default; created if it is missing."""
 
 
 def in_a_directory(path: Path | None) -> Path | None:
-    """Refuses what would be written into a directory that is not there, before the work for it is done: a
-    mistyped path makes no directories.
+    """Returns `path` if its directory exists, else raises `InputError`: before any work is done, and without
+    creating directories for a mistyped path.
     """
-    if path is not None and path.parent != _OURS and not path.expanduser().parent.is_dir():
+    if path is not None and path.parent != _DEFAULT_OUT and not path.expanduser().parent.is_dir():
         raise InputError(f"{path}: cannot be written: there is no directory {path.parent}")
     return path
 
 
 def _drawable(path: Path | None) -> Path | None:
-    """Refuses a file that no figure can be written to, before the work for it is done."""
+    """Returns `path` if a figure can be written to it, else raises `InputError` before any work is done."""
     if path is not None:
         from hocket.figures import check_format
 
@@ -40,20 +40,20 @@ def _drawable(path: Path | None) -> Path | None:
     return in_a_directory(path)
 
 
-def figure(does: str) -> Any:
-    """`--figure FILE`: a picture of the result."""
-    return typer.Option("--figure", metavar="FILE.svg|png", callback=_drawable, help=does)
+def figure(help_text: str) -> Any:
+    """`--figure FILE`: draws the result."""
+    return typer.Option("--figure", metavar="FILE.svg|png", callback=_drawable, help=help_text)
 
 
 def save_figure(figure: "Figure", path: Path) -> None:
-    """Writes `figure` to the file that `--figure` names, and says so on stderr."""
+    """Writes `figure` to the file that `--figure` names, and prints its path on stderr."""
     from hocket.figures import save
 
     err.print(f"figure: {escape(str(save(figure, path)))}")
 
 
 def _from_standard_input(path: Path | None) -> Path | None:
-    """`-` is standard input."""
+    """`path`, or standard input for `-`."""
     if path == Path("-"):
         from hocket.plan.reading import STANDARD_INPUT
 
@@ -61,50 +61,50 @@ def _from_standard_input(path: Path | None) -> Path | None:
     return path
 
 
-def file(does: str, metavar: str | None = None) -> Any:
+def file(help_text: str, metavar: str | None = None) -> Any:
     """A plan or a trace that a command reads; `-` is standard input."""
     return typer.Argument(
-        metavar=metavar, callback=_from_standard_input, help=f"{does}; - for standard input."
+        metavar=metavar, callback=_from_standard_input, help=f"{help_text}; - for standard input."
     )
 
 
-def out_directory(does: str) -> Any:
+def out_directory(help_text: str) -> Any:
     """`--out DIR`: where a result of several files is written."""
-    return typer.Option("--out", metavar="DIR", callback=in_a_directory, help=does)
+    return typer.Option("--out", metavar="DIR", callback=in_a_directory, help=help_text)
 
 
-def out_file(kinds: str, does: str) -> Any:
+def out_file(kinds: str, help_text: str) -> Any:
     """`--out FILE`: where a result of one file is written."""
-    return typer.Option("--out", metavar=kinds, callback=in_a_directory, help=does)
+    return typer.Option("--out", metavar=kinds, callback=in_a_directory, help=help_text)
 
 
-def seconds(does: str) -> Any:
-    """`--seconds N`: how long a command goes on, in real time."""
-    return typer.Option("--seconds", metavar="N", help=does)
+def seconds(help_text: str) -> Any:
+    """`--seconds N`: how long a command runs, in real time."""
+    return typer.Option("--seconds", metavar="N", help=help_text)
 
 
-def interval(does: str) -> Any:
+def interval(help_text: str) -> Any:
     """`--interval TIME`: the time between two readings."""
-    return typer.Option("--interval", metavar="TIME", help=does)
+    return typer.Option("--interval", metavar="TIME", help=help_text)
 
 
-def service(does: str) -> Any:
+def service(help_text: str) -> Any:
     """`--service URL`: the service that hands out slots."""
-    return typer.Option("--service", metavar="URL", help=does)
+    return typer.Option("--service", metavar="URL", help=help_text)
 
 
-def _print_wide(asked: bool) -> bool:
-    out.wide = asked
-    return asked
+def _print_wide(wide: bool) -> bool:
+    out.wide = wide
+    return wide
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Wide = Annotated[
     bool, typer.Option("--wide", callback=_print_wide, help="Show all columns of tables, however wide.")
 ]
-"""What prints a table has it; the console is told as the option is read."""
+"""For commands that print tables. The callback tells the console, so commands ignore the value itself."""
 
-Force = Annotated[bool, typer.Option("--force", help="Replace what was written there before.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace existing output.")]
 
 Settings = Annotated[
     list[str] | None,
@@ -112,16 +112,18 @@ Settings = Annotated[
 ]
 Axes = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=V1,V2,…", help="Override a key by each of these; may be repeated."),
+    typer.Option(
+        "--set", metavar="KEY=V1,V2,…", help="Override a key with each of these values; may be repeated."
+    ),
 ]
 Seed = Annotated[int | None, typer.Option("--seed", metavar="N", help="Override the file's seed.", min=0)]
 Engine = Annotated[
     Literal["flow", "packet"] | None, typer.Option("--engine", help="Override the plan's engine.")
 ]
 Candidate = Annotated[
-    str | None, typer.Option("--candidate", metavar="NAME", help="Place jobs as this candidate does.")
+    str | None, typer.Option("--candidate", metavar="NAME", help="Use the placement of this candidate.")
 ]
 TokenFile = Annotated[
     Path | None,
-    typer.Option("--token-file", metavar="FILE", help="A file with the token; HOCKET_TOKEN if not given."),
+    typer.Option("--token-file", metavar="FILE", help="Read the token from this file, not HOCKET_TOKEN."),
 ]

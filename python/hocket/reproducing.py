@@ -1,4 +1,4 @@
-"""Reruns of the papers' figures and tables, which come with a distribution of their own."""
+"""`hocket.reproduce`: reruns figures and tables of the papers, which are in a distribution of their own."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def reproduce(target: str, *, progress: Callable[[str], object] | None = None) -> Reproduction:
-    """Rerun a figure or a table of a paper: its rows hold the paper's value beside ours.
+    """Reruns a figure or a table of a paper; each row of the result has the paper's value beside ours.
 
     `target` is an id of docs/validation.md, such as "H4", in upper or lower case; `hocket reproduce --list`
-    prints them all. Some take minutes. `progress` is called with a sentence whenever something new is begun.
+    prints them all. Some take minutes. `progress` is called with a sentence at each new step.
 
     Raises:
         hocket.errors.InputError: There is no such target, or the distribution hocket-reproduce is not

@@ -1,5 +1,5 @@
-"""Quantities as people write them ("180 ms", "50 Gbps", "32 MB"), the types `Duration`, `Rate` and `Size` for
-programs, and the integers that Hocket computes with.
+"""Quantities as text ("180 ms", "50 Gbps", "32 MB"), as the types `Duration`, `Rate` and `Size` for programs,
+and as the integers that Hocket computes with.
 
 Arithmetic is exact: a quantity that is not a whole number of picoseconds, bits per second or bytes is
 refused, never rounded.
@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from hocket.errors import InputError
 
-# The engines hold quantities in 64 bits; one bit is left so that sums of two never overflow there.
+# The engines hold quantities in unsigned 64-bit integers; with one bit free, a sum of two never overflows.
 LARGEST = 2**63 - 1
 
 _NUMBER = re.compile(
@@ -28,7 +28,7 @@ _MOST_CHARACTERS = 64
 
 @dataclass(frozen=True)
 class _Dimension:
-    """One kind of quantity: its name with its article, the integer it is held in, and how it is written."""
+    """A kind of quantity: its name with its article, the base unit of its integer, and its units as text."""
 
     name: str
     base: str
@@ -68,7 +68,7 @@ _RATE = _Dimension(
             for prefix, factor in _PREFIXES.items()
             for spelling in ("bps", "b/s", "bit/s")
         },
-        # Only with a slash: "GBps" is too easily a misspelt "Gbps".
+        # Bytes per second need the slash: "GBps" may well be a misspelt "Gbps".
         **{f"{prefix}B/s": 8 * factor for prefix, factor in _PREFIXES.items()},
     },
     printed=("Tbps", "Gbps", "Mbps", "kbps", "bps"),
@@ -91,9 +91,9 @@ _DIMENSIONS = (_DURATION, _RATE, _BYTES)
 
 
 class Quantity:
-    """A duration, a rate or a size: read from text with a unit, never negative, compared and added exactly.
+    """A duration, a rate or a size, made from text with a unit; never negative, and exact in arithmetic.
 
-    A plan takes one wherever it takes text.
+    A plan accepts one wherever it accepts text with a unit.
     """
 
     __slots__ = ("_held",)
@@ -120,13 +120,13 @@ class Quantity:
     __rmul__ = __mul__
 
     def __truediv__(self, parts: int) -> Self:
-        """Raises `InputError` if it does not come out whole."""
+        """Raises `InputError` if the quotient is not a whole number of the base unit."""
         if not isinstance(parts, int):
             return NotImplemented
         if parts and self._held % parts:
             raise InputError(
                 f"{self} divided by {parts} is not a whole number of {self._dimension.base}, "
-                "the finest that is kept"
+                "the finest resolution"
             )
         return self._whole(self._held // parts)
 
@@ -143,7 +143,7 @@ class Quantity:
         return hash((type(self), self._held))
 
     def __str__(self) -> str:
-        """As a plan writes it, in the largest unit that leaves a whole part."""
+        """As in a plan, in the largest unit in which the value is at least 1."""
         return _written(self._held, self._dimension)
 
     def __repr__(self) -> str:
@@ -209,87 +209,87 @@ SizeLike: TypeAlias = str | Size
 
 
 def ns(number: float) -> Duration:
-    """So many nanoseconds."""
+    """`number` nanoseconds."""
     return Duration(_with_unit(number, "ns"))
 
 
 def us(number: float) -> Duration:
-    """So many microseconds."""
+    """`number` microseconds."""
     return Duration(_with_unit(number, "us"))
 
 
 def ms(number: float) -> Duration:
-    """So many milliseconds; a fraction is taken as it is written.
+    """`number` milliseconds; a float means the decimal fraction that it is printed as.
 
     >>> ms(0.1).ps
     100000000
     >>> ms(1e-10)
     Traceback (most recent call last):
-    hocket_agent.errors.InputError: '1e-10 ms' is not a whole number of ps, the finest that is kept
+    hocket_agent.errors.InputError: '1e-10 ms' is not a whole number of ps, the finest resolution
     """
     return Duration(_with_unit(number, "ms"))
 
 
 def seconds(number: float) -> Duration:
-    """So many seconds."""
+    """`number` seconds."""
     return Duration(_with_unit(number, "s"))
 
 
 def mbps(number: float) -> Rate:
-    """So many megabits per second."""
+    """`number` megabits per second."""
     return Rate(_with_unit(number, "Mbps"))
 
 
 def gbps(number: float) -> Rate:
-    """So many gigabits per second."""
+    """`number` gigabits per second."""
     return Rate(_with_unit(number, "Gbps"))
 
 
 def tbps(number: float) -> Rate:
-    """So many terabits per second."""
+    """`number` terabits per second."""
     return Rate(_with_unit(number, "Tbps"))
 
 
 def kb(number: float) -> Size:
-    """So many thousand bytes."""
+    """`number` kilobytes, 1,000 bytes each."""
     return Size(_with_unit(number, "kB"))
 
 
 def mb(number: float) -> Size:
-    """So many million bytes."""
+    """`number` megabytes, 1,000² bytes each."""
     return Size(_with_unit(number, "MB"))
 
 
 def gb(number: float) -> Size:
-    """So many thousand million bytes."""
+    """`number` gigabytes, 1,000³ bytes each."""
     return Size(_with_unit(number, "GB"))
 
 
 def kib(number: float) -> Size:
-    """So many times 1,024 bytes."""
+    """`number` kibibytes, 1,024 bytes each."""
     return Size(_with_unit(number, "KiB"))
 
 
 def mib(number: float) -> Size:
-    """So many times 1,024² bytes."""
+    """`number` mebibytes, 1,024² bytes each."""
     return Size(_with_unit(number, "MiB"))
 
 
 def gib(number: float) -> Size:
-    """So many times 1,024³ bytes."""
+    """`number` gibibytes, 1,024³ bytes each."""
     return Size(_with_unit(number, "GiB"))
 
 
 def _with_unit(number: float, unit: str) -> str:
-    # A float's text is the shortest that reads back as it, which is what was written down.
+    # Python prints a float as the shortest decimal that reads back as it, which is what the caller wrote.
     return f"{shown(number)} {unit}"
 
 
 def parse_duration(text: DurationLike) -> int:
     """The picoseconds in `text`, such as "180 ms".
 
-    Raises `InputError` without a unit of time, for negative, non-finite or too large values, and for
-    fractions of a picosecond.
+    Raises `InputError` if the unit is missing or not one of time, if the value is negative, not finite or
+    too large, and if it is not a whole number of picoseconds.
 
     >>> parse_duration("1.5 us")
     1500000
@@ -309,7 +309,7 @@ def parse_rate(text: RateLike) -> int:
 
 
 def parse_bytes(text: SizeLike) -> int:
-    """The bytes in `text`: "32 MB" are 32 million, "32 MiB" are 32 × 2^20.
+    """The bytes in `text`: "32 MB" is 32 million, "32 MiB" is 32 × 2^20.
 
     Raises `InputError` as `parse_duration` does.
 
@@ -320,7 +320,7 @@ def parse_bytes(text: SizeLike) -> int:
 
 
 def format_duration(duration_ps: int) -> str:
-    """`duration_ps` picoseconds in the largest unit that leaves a whole part, exactly.
+    """`duration_ps` picoseconds as exact text, in the largest unit in which the value is at least 1.
 
     >>> format_duration(180_000_000_000)
     '180 ms'
@@ -331,7 +331,7 @@ def format_duration(duration_ps: int) -> str:
 
 
 def format_rate(rate_bps: int) -> str:
-    """`rate_bps` bits per second in the largest unit that leaves a whole part, exactly.
+    """`rate_bps` bits per second as exact text, in the largest unit in which the value is at least 1.
 
     >>> format_rate(33_500_000_000)
     '33.5 Gbps'
@@ -340,7 +340,7 @@ def format_rate(rate_bps: int) -> str:
 
 
 def format_bytes(size_bytes: int) -> str:
-    """`size_bytes` bytes, exactly; in binary units where only these come out whole.
+    """`size_bytes` bytes as exact text; in a binary unit if the size is a whole number of it, but not of kB.
 
     >>> format_bytes(32_000_000), format_bytes(10240)
     ('32 MB', '10 KiB')
@@ -353,7 +353,7 @@ def format_bytes(size_bytes: int) -> str:
 
 
 def shown(value: object) -> str:
-    """`value` as error messages quote it: on one line, printable, and never long.
+    """`value` as error messages quote it: on one line, printable and short.
 
     >>> shown("a" * 100)
     "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…'"
@@ -399,7 +399,7 @@ def _parse(text: object, dimension: _Dimension) -> int:
     if value > dimension.largest:
         raise InputError(f"{shown(text)} is above the largest value, {_plain(dimension.largest, dimension)}")
     if value.denominator != 1:
-        raise InputError(f"{shown(text)} is not a whole number of {dimension.base}, the finest that is kept")
+        raise InputError(f"{shown(text)} is not a whole number of {dimension.base}, the finest resolution")
     return value.numerator
 
 
@@ -420,7 +420,7 @@ def _factor(unit: str, number: Fraction, text: str, dimension: _Dimension) -> in
 
 
 def _rate_hint(unit: str, number: Fraction) -> str:
-    """Bits or bytes, which are a factor of 8 apart, where `unit` does not say which; else nothing."""
+    """If `unit` leaves open whether bits or bytes are meant, a factor of 8, both readings; else ""."""
     prefix = unit[0].upper() if unit[0] in "kKmMgGtT" else ""
     prefix = "k" if prefix == "K" else prefix
     bits, in_bytes = f"{prefix}bps", f"{prefix}B/s"
@@ -436,7 +436,8 @@ def _rate_hint(unit: str, number: Fraction) -> str:
 
 
 def _decimal(number: Fraction) -> str:
-    """
+    """`number` in decimal, to 12 significant digits.
+
     >>> _decimal(Fraction(50)), _decimal(Fraction("0.125"))
     ('50', '0.125')
     """
@@ -444,11 +445,11 @@ def _decimal(number: Fraction) -> str:
 
 
 def _likely(unit: str, dimension: _Dimension) -> list[str]:
-    """Up to three units that `unit` may stand for, the likeliest first; the usual ones if it is like none."""
+    """Up to three units that `unit` may stand for, the likeliest first; if it resembles none, common ones."""
     same = [each for each in dimension.units if each.lower() == unit.lower()]
     if same:
         return same[:3]
-    # Of spellings that mean the same, one is enough.
+    # One of several spellings of a unit is enough in a hint.
     known = [each for each in dimension.units if each.isascii() and not each.endswith(("b/s", "bit/s"))]
     begin_alike = [each for each in known if each[0].lower() == unit[0].lower()]
     begin_alike.sort(key=lambda each: not unit.lower().startswith(each.lower()))
@@ -462,7 +463,7 @@ def _either(words: Sequence[str]) -> str:
 
 
 def _plain(value: int, dimension: _Dimension) -> str:
-    """About `value`, in units that people know."""
+    """About `value`, in the largest unit; of a duration also in days."""
     unit = dimension.printed[0]
     text = f"{value // dimension.units[unit]:,} {unit}"
     days = value // (86_400 * _DURATION.units["s"])
@@ -479,7 +480,7 @@ def _format(value: int, dimension: _Dimension) -> str:
     smallest = dimension.printed[-1]
     unit = next((unit for unit in dimension.printed if value >= dimension.units[unit]), smallest)
     whole, rest = divmod(value, dimension.units[unit])
-    # A decimal unit has as many places as its factor has zeros.
+    # `printed` holds decimal units alone: a unit of 10^n has up to n decimals.
     places = len(str(dimension.units[unit])) - 1
     fraction = f".{rest:0{places}d}".rstrip("0") if rest else ""
     return f"{whole}{fraction} {unit}"
@@ -511,16 +512,16 @@ def _quantity(
 
 
 DurationPs = Annotated[int, *_quantity(_DURATION)]
-"""A pydantic field: read from text such as "180 ms", held in picoseconds."""
+"""A pydantic field: an integer in picoseconds, read from text such as "180 ms"."""
 
 PositiveDurationPs = Annotated[int, *_quantity(_DURATION, positive=True)]
-"""`DurationPs` that must be longer than zero."""
+"""A `DurationPs` above zero."""
 
 RateBps = Annotated[int, *_quantity(_RATE)]
-"""A pydantic field: read from text such as "50 Gbps", held in bits per second."""
+"""A pydantic field: an integer in bits per second, read from text such as "50 Gbps"."""
 
 PositiveRateBps = Annotated[int, *_quantity(_RATE, positive=True)]
-"""`RateBps` that must be higher than zero."""
+"""A `RateBps` above zero."""
 
 Bytes = Annotated[int, *_quantity(_BYTES)]
-"""A pydantic field: read from text such as "32 MB", held in bytes."""
+"""A pydantic field: an integer in bytes, read from text such as "32 MB"."""

@@ -1,4 +1,4 @@
-"""Text files made of words: lines, numbers as other simulators write them, and mistakes with places."""
+"""Text files of words, as other simulators write them: their lines and numbers, and errors with lines."""
 
 import re
 from dataclasses import dataclass, field
@@ -12,10 +12,11 @@ MAX_FILE_BYTES = 512_000_000
 """The largest file that is read: about ten million flows."""
 
 _MOST_MISTAKES_SHOWN = 20
-# Twenty digits hold every 64-bit number; longer words are not worth the conversion.
+# Twenty digits hold every 64-bit number; a longer word is out of range anyway, so it is never converted.
 _WHOLE = re.compile(r"[0-9]{1,20}", re.ASCII)
+# The limits on digits and on the exponent keep exact arithmetic cheap.
 _REAL = re.compile(r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,2})?", re.ASCII)
-# The documentation that comes with the simulator explains values in braces after them.
+# The documentation that comes with the simulator puts explanations in braces after values.
 _COMMENT = re.compile(r"\{[^{}]*\}|(?:^|(?<=\s))#.*")
 
 SECOND_PS = 10**12
@@ -25,17 +26,17 @@ NANOSECOND_PS = 10**3
 
 @dataclass
 class Mistakes:
-    """What is wrong with one file, collected so that a user sees all of it at once."""
+    """The errors in one file, collected so that all are reported together."""
 
     path: Path
     found: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, line: int, text: str) -> None:
-        """One mistake in this line, counted from 1; line 0 is the file as a whole."""
+        """Adds an error in this line, counted from 1; line 0 stands for the whole file."""
         self.found.append((line, text))
 
     def check(self) -> None:
-        """Raises `InputError` with one line per mistake, in the order of the file, if there is any."""
+        """Raises `InputError` with one line per error, in the order of the file, if there are any."""
         if not self.found:
             return
         ordered = sorted(self.found, key=lambda mistake: mistake[0])
@@ -49,10 +50,10 @@ class Mistakes:
 
 
 def read_words(path: Path) -> list[tuple[int, list[str]]]:
-    """The words of each line of `path` that has any, with the line's number, counted from 1.
+    """The number, counted from 1, and the words of each line of `path` that has any.
 
-    Comments are left out: from a `#` at the start of a word to the end of the line, and in braces.
-    Raises `InputError` for a file that is not there, too large, or not UTF-8.
+    Comments are left out: from a `#` at the start of a word to the end of the line, and text in braces.
+    Raises `InputError` for a file that does not exist, is too large, or is not UTF-8.
     """
     text = _read(path)
     if "#" in text or "{" in text:
@@ -68,7 +69,7 @@ def _read(path: Path) -> str:
             raise InputError(f"{path}: cannot be read: not a file")
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
-            raise InputError(f"{path}: has {size} bytes, more than the {MAX_FILE_BYTES} that are read")
+            raise InputError(f"{path}: has {size} bytes, above the limit of {MAX_FILE_BYTES}")
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: is not UTF-8 text: byte {error.start} cannot be decoded") from None
@@ -77,7 +78,7 @@ def _read(path: Path) -> str:
 
 
 def whole(text: str, lowest: int, highest: int) -> int:
-    """The whole number `text`; `InputError` if it is none, or not from `lowest` to `highest`.
+    """The whole number `text`. Raises `InputError` if it is none, or not from `lowest` to `highest`.
 
     >>> whole("7", 0, 7)
     7
@@ -88,7 +89,7 @@ def whole(text: str, lowest: int, highest: int) -> int:
 
 
 def real(text: str) -> Fraction:
-    """The finite number `text`, exactly.
+    """The finite number `text`, exactly. Raises `InputError` for anything else.
 
     >>> real("2.5e-1")
     Fraction(1, 4)
@@ -99,8 +100,9 @@ def real(text: str) -> Fraction:
 
 
 def time_ps(text: str, unit_ps: int) -> int:
-    """The picoseconds in `text`, a number of units of `unit_ps` without its unit, rounded to the nearest
-    picosecond: generators print seconds with more digits than any clock has. Never negative.
+    """The picoseconds in `text`, a number in units of `unit_ps`; negative ones are an `InputError`.
+
+    Rounded to the nearest picosecond, because generators of flows print seconds with more digits than that.
 
     >>> time_ps("0.0000000015", SECOND_PS)
     1500
@@ -113,7 +115,7 @@ def time_ps(text: str, unit_ps: int) -> int:
 
 
 def bounded_time_ps(text: str, unit_ps: int) -> int:
-    """`time_ps`, refused where it is too long for a clock of 63 bits."""
+    """As `time_ps`, but a time that does not fit in 63 bits is an `InputError`."""
     value = time_ps(text, unit_ps)
     if value > LARGEST:
         raise InputError(f"must be at most {LARGEST // unit_ps}: got {shown(text)}")
@@ -121,7 +123,7 @@ def bounded_time_ps(text: str, unit_ps: int) -> int:
 
 
 def rate_bps(text: str) -> int:
-    """The bits per second in `text`, such as "40Mb/s", above 0; without a unit it is in bits per second.
+    """The bits per second in `text`, such as "40Mb/s", above 0; a number without a unit is in bps.
 
     >>> rate_bps("200Gbps"), rate_bps("25000000000")
     (200000000000, 25000000000)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from hocket import options
-from hocket.console import WRONG, err, print_json, print_table, progress_bar
+from hocket.console import FAILED, err, print_json, print_table, progress_bar
 from hocket.errors import InputError
 
 
@@ -122,4 +122,4 @@ def validate_command(
         err.print(
             f"{len(validation.failed)} of {len(validation.comparisons)} runs differ beyond their limits"
         )
-        raise typer.Exit(WRONG)
+        raise typer.Exit(FAILED)

@@ -1,4 +1,4 @@
-"""What can be done with an answer: its plan, in memory or as a file, and what comes of each candidate."""
+"""Acting on an answer: its plan, in memory or as a file, and the answer for each candidate."""
 
 import json
 from collections.abc import Callable
@@ -24,12 +24,12 @@ def half(name: str, **changes: object) -> Tables:
 
 
 def halves() -> Tables:
-    """Two that can take turns."""
+    """A plan of two jobs that can take turns."""
     return {"link": {"capacity": "50 Gbps"}, "run": {"iterations": 30}, "jobs": [half("a"), half("b")]}
 
 
 def two_sides() -> Tables:
-    """Two of them on a fabric whose sides one link joins, placed by candidates alone: across it, or apart."""
+    """Two jobs on a dumbbell that only candidates place: both across its link, or one on each side."""
     return {
         "fabric": {"dumbbell": {"left": 2, "right": 2, "nic": "50 Gbps", "bottleneck": "50 Gbps"}},
         "run": {"iterations": 30},
@@ -42,7 +42,7 @@ def two_sides() -> Tables:
 
 
 def mean_s(run: Any) -> list[float]:
-    """Of each job, the mean iteration."""
+    """The mean iteration time of each job."""
     return list(run.tables["jobs"]["mean_iteration_s"])
 
 
@@ -53,25 +53,25 @@ def plan_file(tmp_path: Path) -> Path:
     return path
 
 
-def test_an_answer_runs_as_the_plan_with_its_shifts() -> None:
+def test_simulating_an_answer_runs_the_plan_with_its_shifts() -> None:
     answer = compatibility(halves())
     assert mean_s(simulate(halves())) == pytest.approx([0.234, 0.234])
     assert mean_s(simulate(answer)) == mean_s(simulate(answer.plan())) == pytest.approx([0.18, 0.18])
 
 
-def test_a_shift_of_an_answer_is_a_key_of_a_plan() -> None:
+def test_the_shifts_of_an_answer_are_valid_in_a_plan() -> None:
     answer = compatibility(halves())
     jobs = [half(name, time_shift_s=answer.time_shifts_s[name]) for name in "ab"]
     assert parse_plan({**halves(), "jobs": jobs}) == answer.plan()
 
 
-def test_the_plan_of_an_answer_is_where_its_best_candidate_puts_the_jobs() -> None:
+def test_the_plan_of_an_answer_has_the_placement_of_the_best_candidate() -> None:
     plan = compatibility(two_sides()).plan()
     assert [job.placement for job in plan.jobs] == [("s0", "s1"), ("s2", "s3")]
     assert plan.candidates == ()
 
 
-def test_padded_the_plan_of_an_answer_keeps_its_interleaving() -> None:
+def test_the_padded_plan_of_an_answer_keeps_its_interleaving() -> None:
     jobs = [half("a"), {**half("b"), "period": "181 ms"}]
     answer = compatibility({**halves(), "jobs": jobs})
     assert [job.pad_to_ps for job in answer.plan().jobs] == [None, None]
@@ -91,7 +91,7 @@ def test_compat_writes_the_shifted_plan(hocket: Command, plan_file: Path, tmp_pa
     assert load_plan(tmp_path / "shifted.json") == load_plan(written)
 
 
-def test_compat_replaces_a_file_only_by_force(hocket: Command, plan_file: Path) -> None:
+def test_compat_replaces_a_file_only_with_force(hocket: Command, plan_file: Path) -> None:
     refused = hocket("compat", plan_file, "--out", plan_file)
     assert refused.code == 2
     assert "exists; write to another file with --out, or replace it with --force" in refused.err
@@ -101,25 +101,27 @@ def test_compat_replaces_a_file_only_by_force(hocket: Command, plan_file: Path) 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--out", "none/shifted.toml"), "none/shifted.toml: cannot be written: there is no directory none"),
         (("--out", "shifted.yaml"), "shifted.yaml: suffix '.yaml'; a plan is written as .toml or .json"),
-        (("--force",), "--force: is about the plan that --out writes; add --out FILE.toml"),
-        (("--pad",), "--pad: is about the plan that --out writes; add --out FILE.toml"),
+        (("--force",), "--force: applies only to the plan that --out writes; add --out FILE.toml"),
+        (("--pad",), "--pad: applies only to the plan that --out writes; add --out FILE.toml"),
         (("--all",), "halves.json has no [[candidates]]"),
     ],
 )
-def test_what_cannot_be_written_is_refused_before_anything_is_solved(
-    hocket: Command, plan_file: Path, arguments: tuple[str, ...], said: str
+def test_an_output_that_cannot_be_written_is_refused_before_solving(
+    hocket: Command, plan_file: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     outcome = hocket("compat", plan_file, *arguments)
     assert (outcome.code, outcome.out) == (2, "")
-    assert said in outcome.err
+    assert message in outcome.err
     assert not (plan_file.parent / "none").exists()
 
 
-def test_a_plan_that_names_files_is_written_beside_them(tmp_path: Path, hocket: Command) -> None:
+def test_a_plan_with_relative_paths_is_only_written_to_its_own_directory(
+    tmp_path: Path, hocket: Command
+) -> None:
     traced = {"name": "c", "training": {"chakra": "trace.et"}, "placement": ["s0"]}
     plan = {**two_sides(), "jobs": [half("a"), half("b"), traced]}
     (tmp_path / "sub").mkdir()
@@ -130,7 +132,7 @@ def test_a_plan_that_names_files_is_written_beside_them(tmp_path: Path, hocket: 
     assert load_plan(tmp_path / "shifted.toml") == checked
 
 
-def test_seconds_of_a_job_are_numbers_to_the_nearest_picosecond() -> None:
+def test_keys_in_seconds_are_rounded_to_the_nearest_picosecond() -> None:
     job = Job("a", period="180 ms", up=[Up("0 ms", "90 ms", "40 Gbps")], time_shift_s=0.1 + 0.2)
     assert job.time_shift_ps == 300_000_000_000
     assert job.replace(time_shift_s=0.045).time_shift_ps == 45_000_000_000
@@ -140,7 +142,7 @@ def test_seconds_of_a_job_are_numbers_to_the_nearest_picosecond() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "message"),
     [
         ({"time_shift_s": "45 ms"}, "time_shift_s: must be a number of seconds; text with a unit is for the"),
         ({"time_shift_s": -1}, "time_shift_s: must be from 0 to 9223372 seconds: got -1"),
@@ -148,19 +150,19 @@ def test_seconds_of_a_job_are_numbers_to_the_nearest_picosecond() -> None:
         ({"time_shift_s": 1, "time_shift": "1 s"}, "time_shift: means the same as time_shift_s; give one"),
     ],
 )
-def test_what_is_no_number_of_seconds_is_refused(keys: Tables, said: str) -> None:
+def test_a_value_that_is_not_a_number_of_seconds_is_refused(keys: Tables, message: str) -> None:
     with pytest.raises(InputError) as refused:
         parse_plan({**halves(), "jobs": [half("a", **keys)]})
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
-def test_every_candidate_has_an_answer_of_its_own_when_asked() -> None:
+def test_every_candidate_has_its_own_answer_on_request() -> None:
     answer = compatibility(two_sides(), every_candidate=True)
     apart, across = answer.candidates
     assert apart.answer is not None
     assert across.answer is not None
     assert [each.name for each in answer.candidates] == ["apart", "across"]
-    # Alone on its side nobody gains; across, both are shifted by half a period.
+    # On sides of their own no job gains; across the link, one is shifted by half a period.
     assert (apart.answer.verdict, across.answer.verdict) == (Verdict.DOES_NOT_HELP, Verdict.HELPS)
     assert across.answer.speedup.mean == pytest.approx(1.3)
     assert [job.placement for job in across.answer.plan().jobs] == [("s0", "s2"), ("s1", "s3")]
@@ -177,7 +179,7 @@ def test_all_prints_a_prediction_for_each_candidate(hocket: Command, tmp_path: P
     assert pl.DataFrame(across["prediction"])["shifted_mean_s"].to_list() == pytest.approx([0.18, 0.18])
 
 
-def test_a_run_of_jobs_that_only_candidates_place_says_how_to_choose_one(
+def test_running_jobs_that_only_candidates_place_explains_how_to_choose_one(
     hocket: Command, tmp_path: Path
 ) -> None:
     (tmp_path / "sides.json").write_text(json.dumps(two_sides()), encoding="utf-8")
@@ -188,10 +190,10 @@ def test_a_run_of_jobs_that_only_candidates_place_says_how_to_choose_one(
     assert hocket("run", "sides.json", "--candidate", "apart").code == 0
 
 
-def test_a_job_alone_is_told_that_nobody_is_there_to_take_turns_with(
+def test_for_a_single_job_the_verdict_says_that_there_is_no_other_job(
     hocket: Command, plan_file: Path
 ) -> None:
     plan_file.write_text(json.dumps({**halves(), "jobs": [half("a")]}), encoding="utf-8")
-    said = hocket("compat", plan_file).out
-    assert "shifting does not help" in said
-    assert "there is no other job to take turns with" in said
+    printed = hocket("compat", plan_file).out
+    assert "shifting does not help" in printed
+    assert "there is no other job to take turns with" in printed

@@ -1,4 +1,4 @@
-"""Scores and shifts that can be checked by hand, and what an answer promises about itself."""
+"""Scores and shifts that can be checked by hand, and the guarantees of an answer."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def test_three_jobs_that_each_need_a_third_are_a_third_apart() -> None:
     assert sorted(answer.time_shifts_s.values()) == pytest.approx([0, 0.06, 0.12])
 
 
-def test_two_thirds_each_leave_an_excess_of_30_gbps_for_a_third_of_the_circle() -> None:
+def test_two_jobs_up_for_two_thirds_exceed_the_link_by_30_gbps_for_a_third_of_the_circle() -> None:
     # Up 120 of 180 ms each: at least 60 ms overlap, where 80 Gbps exceed 50 by 30; 30 / 50 / 3 = 0.2.
     jobs = [job(name, "180 ms", ("0 ms", "120 ms", "40 Gbps")) for name in "ab"]
     answer = compatibility(shared_link(*jobs))
@@ -81,11 +81,11 @@ def test_jobs_of_20_gbps_each_fit_side_by_side_but_not_one_at_a_time() -> None:
     small = [job(name, "100 ms", ("0 ms", "80 ms", "20 Gbps")) for name in "ab"]
     assert compatibility(shared_link(*small)).score == 1
     strict = compatibility(shared_link(*small), strict=True)
-    # Of 100 ms, at least 60 have two jobs where one is allowed.
+    # During at least 60 of 100 ms two jobs are Up, where one is allowed.
     assert strict.score == pytest.approx(0.4, abs=1e-12)
 
 
-def test_periods_of_40_and_60_ms_meet_on_a_circle_of_120_ms() -> None:
+def test_periods_of_40_and_60_ms_have_a_circle_of_120_ms() -> None:
     # HotNets'22 Figure 5.
     answer = compatibility(
         shared_link(
@@ -97,7 +97,7 @@ def test_periods_of_40_and_60_ms_meet_on_a_circle_of_120_ms() -> None:
     assert answer.score == 1
 
 
-def test_a_shift_between_two_steps_of_the_circle_is_found_by_exact_alone() -> None:
+def test_a_shift_between_two_steps_is_found_only_by_the_exact_solver() -> None:
     # Job b fits only if it begins 50 to 51 ms after a; steps of 30 degrees are 15 ms.
     a = job("a", "180 ms", ("0 ms", "50 ms", "40 Gbps"), ("111 ms", "69 ms", "40 Gbps"))
     b = job("b", "180 ms", ("0 ms", "60 ms", "40 Gbps"))
@@ -120,7 +120,7 @@ def test_a_finer_step_never_scores_less_than_one_that_it_divides(precision_deg: 
 
 @settings(max_examples=40, deadline=None)
 @given(st.data())
-def test_all_shifts_are_searched_unless_steps_are_asked_for_and_score_no_less(data: st.DataObject) -> None:
+def test_all_shifts_are_searched_by_default_and_score_no_less_than_steps(data: st.DataObject) -> None:
     period_ms = data.draw(st.sampled_from([60, 90, 180, 367]))
     jobs = []
     for name in "abc"[: data.draw(st.integers(2, 3))]:
@@ -134,14 +134,14 @@ def test_all_shifts_are_searched_unless_steps_are_asked_for_and_score_no_less(da
     assert answer.score >= compatibility(shared_link(*jobs), precision_deg=5).score - 1e-12
 
 
-def test_where_all_shifts_take_too_long_the_answer_says_so(hocket: Command, tmp_path: Path) -> None:
+def test_if_searching_all_shifts_takes_too_long_the_answer_says_so(hocket: Command, tmp_path: Path) -> None:
     (tmp_path / "hard.json").write_text(json.dumps(hard_plan("1 s", precision_deg=0)), encoding="utf-8")
     outcome = hocket("compat", "hard.json")
     assert re.search(r"score -?[0-9.]+ \(the best found; no shifts reach more than [0-9.]+\)", outcome.out)
     assert re.search(r"not all shifts searched in time|because all shifts take too long", outcome.out)
 
 
-def test_more_jobs_than_all_shifts_can_be_searched_for_are_searched_in_steps() -> None:
+def test_more_jobs_than_the_exact_solver_takes_are_searched_in_steps() -> None:
     jobs = [job(f"j{number}", "367 ms", ("0 ms", f"{10 + number} ms", "1 Gbps")) for number in range(65)]
     answer = compatibility(shared_link(*jobs))
     assert (answer.precision_deg > 0, answer.in_steps) == (True, False)
@@ -217,7 +217,7 @@ def test_candidates_are_ranked_by_score_with_the_shared_links_of_the_best() -> N
 
 
 def loop_of_three(**compat: object) -> Tables:
-    """Jobs a, b and c that meet pairwise in a triangle of racks, with periods that cannot close the loop."""
+    """Jobs a, b and c that share links pairwise in a triangle of racks, with a loop that cannot close."""
     up = ("0 ms", "30 ms", "40 Gbps")
     jobs = [
         job("a", "60 ms", up, placement=["s0a", "s1a"]),
@@ -225,7 +225,7 @@ def loop_of_three(**compat: object) -> Tables:
         job("c", "60 ms", up, placement=["s2c", "s0c"]),
     ]
     plan = ring_of_racks(3, *jobs, compat=compat)
-    # Jobs a and b meet on s1's uplink, b and c on s2's, c and a on s0's: all hosts of a rack share one.
+    # Jobs a and b share s1's uplink, b and c s2's, c and a s0's: all hosts of a rack share one.
     plan["fabric"]["links"] = [
         *({"ends": [f"s{rack}{x}", f"r{rack}"], "rate": "50 Gbps"} for rack in range(3) for x in "abc"),
         *({"ends": [f"r{rack}", "spine"], "rate": "50 Gbps"} for rack in range(3)),
@@ -234,12 +234,12 @@ def loop_of_three(**compat: object) -> Tables:
 
 
 def test_a_loop_that_does_not_close_is_discarded_with_its_reason() -> None:
-    # Three halves cannot be pairwise opposite on one circle.
+    # Three jobs Up for half the circle cannot be pairwise opposite on it.
     with pytest.raises(InputError, match=r"candidates: all were discarded: 'as placed'.*loop"):
         compatibility(loop_of_three())
 
 
-def test_a_loop_that_does_not_close_is_solved_for_the_best_mean_when_asked() -> None:
+def test_a_loop_that_does_not_close_is_solved_for_the_best_mean_on_request() -> None:
     answer = compatibility(loop_of_three(loops="solve"))
     # Two of the three pairs take turns; the third overlaps for half the circle, an excess of 30 of 50.
     assert sorted(link.score for link in answer.links)[-1] == pytest.approx(1.0)
@@ -310,7 +310,7 @@ def test_toml_json_and_tables_give_equal_answers(example: Path, tmp_path: Path) 
 
 
 def hard_plan(time_limit: str, precision_deg: float = 1) -> Tables:
-    """Twenty jobs with several phases each: nothing that is proven within a second."""
+    """Twenty jobs with several phases each, whose optimum is not proven within a second."""
     periods_ms = [360, 180, 120, 90, 72, 60] * 4
     jobs = [
         job(
@@ -324,7 +324,7 @@ def hard_plan(time_limit: str, precision_deg: float = 1) -> Tables:
     return shared_link(*jobs, compat={"time_limit": time_limit, "precision_deg": precision_deg})
 
 
-def test_at_the_time_limit_the_best_found_comes_with_a_bound_that_is_not_below_it() -> None:
+def test_at_the_time_limit_the_best_score_found_is_not_above_its_bound() -> None:
     answer = compatibility(hard_plan("100 ms"))
     assert not answer.proven_optimal
     assert answer.score <= answer.bound <= 1
@@ -332,7 +332,7 @@ def test_at_the_time_limit_the_best_found_comes_with_a_bound_that_is_not_below_i
 
 
 def interrupting(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has Ctrl-C pressed while the solver `name` is at work."""
+    """Sends Ctrl-C while the solver `name` runs."""
     solver: Callable[..., object] = getattr(_hocket, name)
 
     def interrupted(*arguments: object) -> object:
@@ -342,7 +342,9 @@ def interrupting(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_hocket, name, interrupted)
 
 
-def test_ctrl_c_ends_a_search_with_the_best_found_and_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_ends_a_search_with_the_best_score_found_and_its_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     interrupting("solve_link", monkeypatch)
     answer = compatibility(hard_plan("1 h"))
     assert answer.interrupted
@@ -374,7 +376,7 @@ def test_ctrl_c_ends_the_ranking_of_placements(monkeypatch: pytest.MonkeyPatch) 
     ends = [(f"{side}{number}", side) for number in range(len(placed)) for side in "sr"] + [("s", "r")]
     links = [{"ends": list(pair), "rate": "50 Gbps"} for pair in ends]
     plan = {"fabric": {"links": links}, "jobs": placed, "compat": on_link["compat"]}
-    # Two directions of the spine: one may be done with its best, the other not yet begun.
+    # The spine has two directions: one may be solved, the other not begun yet.
     with suppress(KeyboardInterrupt):
         assert compatibility(plan).interrupted
 

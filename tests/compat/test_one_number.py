@@ -1,4 +1,4 @@
-"""A score and a verdict are one number and one word, whoever shows them."""
+"""Every output shows the same score and the same verdict."""
 
 import json
 import re
@@ -16,7 +16,7 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("snapshot*.toml"
 
 
 def two_jobs(up_us: int) -> dict[str, Any]:
-    """Of 20 ms each, Up at the full rate for so long."""
+    """Jobs of 20 ms each, Up at the full rate for `up_us`."""
     up = [{"start": "0 ms", "duration": f"{up_us} us", "rate": "50 Gbps"}]
     jobs = [{"name": name, "period": "20 ms", "up": up} for name in "ab"]
     return {"link": {"capacity": "50 Gbps"}, "jobs": jobs}
@@ -47,5 +47,5 @@ def test_text_json_answer_notebook_and_picture_show_one_score_and_one_verdict(
     figure = compatibility_figure(answer)
     title = figure.get_suptitle()
     assert re.search(rf"score {re.escape(written)}\b", title)
-    # What is above the link after the shifts and the score make 1, as both are printed.
+    # The printed excess over the link after shifting and the printed score add up to 1.
     assert f"mean excess {100 - thousandths / 10:.1f}% of the link" in figure.axes[-1].get_title()

@@ -1,4 +1,4 @@
-"""Samples of what a job sends become the phases that it sent in."""
+"""Samples of a job's rate become its Up phases."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from hocket.profiles import PhaseSpec
 
 GBPS = 10**9
 SAMPLES = 720
-# A sample of a microsecond.
+# Samples of one microsecond.
 PERIOD_PS = SAMPLES * 10**6
 
 
@@ -30,7 +30,7 @@ def bits(phases: tuple[PhaseSpec, ...]) -> float:
     return sum(phase.duration_ps * phase.rate_bps / 1e12 for phase in phases)
 
 
-def test_phases_that_begin_and_end_within_samples_are_found_to_the_nanosecond() -> None:
+def test_phases_that_begin_or_end_within_a_sample_are_found_to_the_nanosecond() -> None:
     sent = (
         PhaseSpec(100_300_000, 50_900_000, 40 * GBPS),
         PhaseSpec(300_000_000, 100_250_000, 10 * GBPS),
@@ -44,7 +44,7 @@ def test_phases_that_begin_and_end_within_samples_are_found_to_the_nanosecond() 
         assert each.rate_bps == pytest.approx(expected.rate_bps, rel=1e-6)
 
 
-def test_bursts_shorter_than_a_sample_are_one_phase_of_their_mean_rate() -> None:
+def test_bursts_shorter_than_a_sample_become_one_phase_of_their_mean_rate() -> None:
     # Half of every microsecond at 40 Gbps, for 100 of them.
     sent = [PhaseSpec(200_000_000 + i * 10**6, 500_000, 40 * GBPS) for i in range(100)]
     (found,) = phases_of(sampled(*sent), PERIOD_PS, 50 * GBPS)
@@ -57,13 +57,13 @@ def test_a_job_that_never_pauses_is_up_for_all_of_its_period() -> None:
     )
 
 
-def test_a_trickle_is_down() -> None:
+def test_a_rate_near_zero_counts_as_down() -> None:
     assert phases_of(np.full(SAMPLES, 0.2 * GBPS), PERIOD_PS, 50 * GBPS) == ()
 
 
 @settings(deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, SAMPLES))
-def test_whatever_was_sent_phases_are_few_in_order_and_send_as_much(seed: int, stretches: int) -> None:
+def test_phases_are_few_and_in_order_and_keep_the_bytes_of_any_samples(seed: int, stretches: int) -> None:
     rng = np.random.default_rng(seed)
     samples = rng.choice(rng.uniform(0.0, 50.0 * GBPS, stretches), SAMPLES)
     found = phases_of(samples, PERIOD_PS, 50 * GBPS)
@@ -71,7 +71,7 @@ def test_whatever_was_sent_phases_are_few_in_order_and_send_as_much(seed: int, s
     ends = [0, *(phase.start_ps + phase.duration_ps for phase in found)]
     assert all(end <= phase.start_ps for end, phase in zip(ends, found, strict=False))
     assert ends[-1] <= PERIOD_PS
-    # What is below half a percent of the link is left out.
+    # Rates below half a percent of the link's are left out.
     assert bits(found) == pytest.approx(
         samples.mean() * PERIOD_PS / 1e12, abs=0.005 * 50 * GBPS * PERIOD_PS / 1e12 + 1
     )

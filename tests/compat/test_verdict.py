@@ -1,4 +1,4 @@
-"""The one verdict on time-shifts: which numbers mean which of the four words."""
+"""The verdict on time-shifts: which numbers mean which of its four values."""
 
 import pytest
 from hypothesis import given
@@ -31,7 +31,7 @@ def test_the_verdict_follows_from_the_mean_and_the_p99(mean: float, p99: float, 
 
 
 @given(TIMES_FASTER, TIMES_FASTER)
-def test_the_verdict_is_that_of_the_numbers_as_they_are_printed(mean: float, p99: float) -> None:
+def test_the_verdict_follows_from_the_printed_numbers(mean: float, p99: float) -> None:
     speedup = Speedup(mean, p99)
     printed = [float(word) for word in str(speedup).split() if word[0].isdigit()]
     assert Speedup(*printed).verdict is speedup.verdict
@@ -46,6 +46,6 @@ def test_a_faster_mean_or_p99_never_makes_the_verdict_worse(mean: float, p99: fl
 
 
 @given(TIMES_FASTER)
-def test_whatever_slows_the_mean_by_more_than_noise_harms(p99: float) -> None:
+def test_a_mean_slower_by_more_than_noise_harms(p99: float) -> None:
     assert Speedup(1 - 2 * NOISE, p99).verdict is Verdict.HARMS
     assert Speedup(1 + WORTHWHILE, p99).verdict in (Verdict.HELPS, Verdict.HELPS_LITTLE)

@@ -143,7 +143,7 @@ def test_a_run_that_proves_itself_wrong_is_exit_code_1(
     topology.write_text(topology.read_text().replace("0.0005ms", "0ms"))
     outcome = hocket("run", "config.txt", "--out", "run")
     assert outcome.code == 1
-    assert "the run proved itself wrong: config.txt: at " in outcome.err
+    assert "self-check failed: config.txt: at " in outcome.err
     assert "lost a packet of flow" in outcome.err
     assert Run.read(tmp_path / "run").manifest["status"] == "failed"
     # What IEEE 802.1Qbb asks for is enough.

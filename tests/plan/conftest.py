@@ -1,4 +1,4 @@
-"""What tests of plans share: the lines with which a plan is refused."""
+"""Fixtures for plans: the error lines of an invalid plan."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ Mistakes = Callable[[object], list[str]]
 
 @pytest.fixture
 def mistakes() -> Mistakes:
-    """Given tables of a plan, the lines with which they are refused, without the file's name."""
+    """A function that returns the error lines of a plan's tables, without the name of the file."""
 
     def refused(tables: object) -> list[str]:
         with pytest.raises(InputError) as raised:

@@ -1,4 +1,4 @@
-"""Congestion controls as plans spell them, and what a flow is governed by in the end."""
+"""Congestion controls in plans, and the parameters that flows get from them."""
 
 from typing import Any
 
@@ -11,14 +11,14 @@ from hocket.plan.names import names_of
 GBPS = 10**9
 
 
-def governed(written: object, line_rate_bps: int = 100 * GBPS) -> dict[str, Any]:
-    """All parameters of `written` on a way that 50 kB fill."""
+def parameters_of(written: object, line_rate_bps: int = 100 * GBPS) -> dict[str, Any]:
+    """All parameters of `written` on a path that 50 kB fill."""
     parameters = Congestion.model_validate(written).parameters(line_rate_bps, 50_000)
     return {each.name: each.value for each in parameters}
 
 
 def sources(written: object) -> dict[str, str]:
-    """Where each parameter is from."""
+    """The source of each parameter."""
     return {
         each.name: each.source for each in Congestion.model_validate(written).parameters(100 * GBPS, 50_000)
     }
@@ -28,9 +28,9 @@ def sources(written: object) -> dict[str, str]:
     "policy",
     ["pfc-only", "dcqcn", "dctcp", "timely", "hpcc", "hpcc-pint", "static-window", "receiver-driven"],
 )
-def test_a_name_alone_is_that_control_with_what_is_recommended(policy: str) -> None:
-    assert governed(policy)["policy"] == policy
-    assert governed(policy) == governed({policy: {}})
+def test_a_name_alone_is_that_control_with_the_recommended_preset(policy: str) -> None:
+    assert parameters_of(policy)["policy"] == policy
+    assert parameters_of(policy) == parameters_of({policy: {}})
 
 
 @pytest.mark.parametrize(
@@ -58,22 +58,22 @@ def test_a_name_alone_is_that_control_with_what_is_recommended(policy: str) -> N
 def test_a_parameter_of_dcqcn_is_the_same_in_every_spelling(
     papers: dict[str, Any], nics: dict[str, Any], simulators: dict[str, Any]
 ) -> None:
-    found = governed({"dcqcn": papers})
-    assert found == governed({"dcqcn": nics})
+    found = parameters_of({"dcqcn": papers})
+    assert found == parameters_of({"dcqcn": nics})
     if simulators:
-        assert found == governed({"dcqcn": simulators})
+        assert found == parameters_of({"dcqcn": simulators})
 
 
 def test_the_spellings_of_the_other_controls() -> None:
-    assert governed({"dctcp": {"g": 0.25}}) == governed({"dctcp": {"EWMA_GAIN": 0.25}})
-    assert governed({"timely": {"T_low": "10 us"}}) == governed({"timely": {"low": "10 us"}})
-    assert governed({"hpcc": {"eta": 0.9}}) == governed({"hpcc": {"U_TARGET": 0.9}})
-    assert governed({"hpcc-pint": {"PINT_LOG_BASE": 1.1}})["log_base"] == 1.1
+    assert parameters_of({"dctcp": {"g": 0.25}}) == parameters_of({"dctcp": {"EWMA_GAIN": 0.25}})
+    assert parameters_of({"timely": {"T_low": "10 us"}}) == parameters_of({"timely": {"low": "10 us"}})
+    assert parameters_of({"hpcc": {"eta": 0.9}}) == parameters_of({"hpcc": {"U_TARGET": 0.9}})
+    assert parameters_of({"hpcc-pint": {"PINT_LOG_BASE": 1.1}})["log_base"] == 1.1
 
 
-def test_presets_differ_where_their_sources_do() -> None:
+def test_presets_differ_where_their_sources_differ() -> None:
     def dcqcn(preset: str, **given: object) -> dict[str, Any]:
-        return governed({"dcqcn": {"preset": preset, **given}})
+        return parameters_of({"dcqcn": {"preset": preset, **given}})
 
     assert dcqcn("mlx5")["increase_timer_ps"] == 300 * 10**6
     assert dcqcn("hotnets22")["increase_timer_ps"] == 125 * 10**6
@@ -81,31 +81,31 @@ def test_presets_differ_where_their_sources_do() -> None:
     assert dcqcn("sigcomm15")["cut_check_ps"] is None
     assert dcqcn("sigcomm15")["byte_counter"] == 10_000_000
     # 20 Mbps per 100 Gbps
-    assert governed("dcqcn", 400 * GBPS)["additive_increase_bps"] == 80 * 10**6
+    assert parameters_of("dcqcn", 400 * GBPS)["additive_increase_bps"] == 80 * 10**6
 
 
-def test_each_parameter_says_where_it_is_from() -> None:
+def test_each_parameter_has_its_source() -> None:
     found = sources({"dcqcn": {"preset": "mlx5", "T": "55 us"}})
     assert found["increase_timer_ps"] == "plan"
-    assert found["gain"].startswith("mlx5: what ConnectX NICs are shipped with")
+    assert found["gain"].startswith("mlx5: ConnectX NICs as shipped")
 
 
-def test_credit_starts_with_what_fills_the_way() -> None:
-    assert governed("receiver-driven")["unsolicited_bytes"] == 50_000
-    assert governed({"receiver-driven": {"unsolicited": "0 B"}})["unsolicited_bytes"] == 0
+def test_credit_starts_with_the_bytes_that_fill_the_path() -> None:
+    assert parameters_of("receiver-driven")["unsolicited_bytes"] == 50_000
+    assert parameters_of({"receiver-driven": {"unsolicited": "0 B"}})["unsolicited_bytes"] == 0
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
+    ("written", "message"),
     [
         ("cubic", "must be one of 'pfc-only', 'dcqcn'"),
-        ({}, "must name one congestion control"),
-        ({"dcqcn": {}, "hpcc": {}}, "must name one congestion control"),
+        ({}, "must name exactly one congestion control"),
+        ({"dcqcn": {}, "hpcc": {}}, "must name exactly one congestion control"),
         (3, "must be one of 'pfc-only'"),
     ],
 )
-def test_what_is_no_congestion_control_is_refused(written: object, said: str) -> None:
-    with pytest.raises(ValidationError, match=said):
+def test_an_unknown_congestion_control_is_refused(written: object, message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         Congestion.model_validate(written)
 
 

@@ -44,7 +44,7 @@ def test_a_clos_with_nothing_but_racks_is_the_platform_of_hoti22() -> None:
     assert sources["fabric.scale_up.delay"].startswith("HOTI'22 Table I")
 
 
-def test_unless_told_otherwise_there_are_as_many_cables_as_carry_what_the_nics_do() -> None:
+def test_by_default_there_are_as_many_cables_as_carry_the_rate_of_all_nics() -> None:
     for uplink, cables in (("200 Gbps", 2), ("400 Gbps", 1), ("150 Gbps", 3)):
         _, fabric = checked(clos={"racks": 2, "uplink": uplink})
         assert fabric.clos is not None
@@ -64,7 +64,7 @@ def test_unless_told_otherwise_there_are_as_many_cables_as_carry_what_the_nics_d
         ({"testbed": "cassini"}, 24),
     ],
 )
-def test_a_fabric_is_built_resolved_and_read_again_the_same(shape: Tables, gpus: int) -> None:
+def test_a_fabric_is_the_same_after_building_resolving_and_reading(shape: Tables, gpus: int) -> None:
     plan, fabric = checked(**shape)
     assert len(fabric.gpus()) == gpus
     network = build_network(plan)
@@ -73,7 +73,7 @@ def test_a_fabric_is_built_resolved_and_read_again_the_same(shape: Tables, gpus:
     assert parse_plan({"fabric": again["fabric"], "jobs": [benchmark()]}).fabric is not None
 
 
-def test_8192_gpus_have_a_network() -> None:
+def test_a_fabric_of_8192_gpus_is_built() -> None:
     plan, fabric = checked(clos={"racks": 512}, scale_up=True)
     network = build_network(plan)
     assert len(fabric.gpus()) == 8192
@@ -88,7 +88,7 @@ def test_a_server_stands_for_its_gpus_and_no_placement_for_all() -> None:
     assert plan.hosts_of(plan.jobs[1], {"b": ("s0",)}) == ("s0:0", "s0:1")
 
 
-def test_jobs_of_phases_run_on_gpus_of_a_shape_by_name() -> None:
+def test_jobs_with_up_phases_run_on_named_gpus_of_a_shape() -> None:
     up = [{"start": "0 ms", "duration": "60 ms", "rate": "30 Gbps"}]
     job = {"name": "a", "period": "180 ms", "up": up, "placement": ["s0:0", "s1:0"]}
     plan, _ = checked(job, clos=SMALL)
@@ -103,22 +103,22 @@ def test_a_link_of_a_shape_can_fail_by_its_label() -> None:
     assert parse_plan({**tables, "changes": changes}).changes[0].link == "tor1-spine0/2"
 
 
-def test_the_packet_engine_is_told_the_payload_inside_servers() -> None:
+def test_the_packet_engine_gets_the_payload_inside_servers() -> None:
     plan, _ = checked(clos=SMALL, scale_up={"payload": "8 KiB"})
-    told = {each.name: (each.value, each.source) for each in model_parameters(plan)}
-    assert told["scale_up_mtu_bytes"] == (8192, "plan")
+    parameters = {each.name: (each.value, each.source) for each in model_parameters(plan)}
+    assert parameters["scale_up_mtu_bytes"] == (8192, "plan")
     without, _ = checked(clos=SMALL)
     assert "scale_up_mtu_bytes" not in {each.name for each in model_parameters(without)}
 
 
-def test_links_one_by_one_have_a_scale_up_network_where_hosts_are_gpus_of_one_server() -> None:
+def test_a_list_of_links_gets_a_scale_up_network_if_hosts_are_gpus_of_one_server() -> None:
     links = [{"ends": [host, "t"], "rate": "100 Gbps"} for host in ("a:0", "a:1", "b:0")]
     _, fabric = checked(links=links, scale_up={"rate": "900 Gbps"})
     assert fabric.topology.neighbours["a:nvswitch"] == ["a:0", "a:1"]
     assert "b:nvswitch" not in fabric.topology.nodes
 
 
-def test_a_job_whose_phases_only_a_run_shows_has_no_profiles() -> None:
+def test_a_training_job_whose_phases_only_a_run_shows_has_no_profiles() -> None:
     plan, _ = checked(clos=SMALL)
     with pytest.raises(
         InputError, match=r"job 'a': \[jobs.training\] says what its GPUs do, not when it sends"
@@ -131,16 +131,16 @@ def test_a_job_whose_phases_only_a_run_shows_has_no_profiles() -> None:
     [
         (
             plan_on(),
-            "fabric: has exactly one of clos, rail, fat_tree, dumbbell, testbed, lingjun, links: got none",
+            "fabric: needs exactly one of clos, rail, fat_tree, dumbbell, testbed, lingjun, links: got none",
         ),
         (
             plan_on(clos=SMALL, testbed="cassini"),
-            "fabric: has exactly one of clos, rail, fat_tree, dumbbell, testbed, lingjun, links: "
+            "fabric: needs exactly one of clos, rail, fat_tree, dumbbell, testbed, lingjun, links: "
             "got clos and testbed",
         ),
         (plan_on(clso=SMALL), "fabric.clso: is not a known key; did you mean 'clos'?"),
         (plan_on(clos={}), "fabric.clos.racks: is missing"),
-        (plan_on(clos={"racks": 0}), "fabric.clos.racks: 0 is below the smallest, 1"),
+        (plan_on(clos={"racks": 0}), "fabric.clos.racks: must be at least 1: got 0"),
         (
             plan_on(clos={"racks": 2, "nic": "fast"}),
             "fabric.clos.nic: a rate is a finite number and a unit, such as \"10 Gbps\": got 'fast'",
@@ -167,7 +167,7 @@ def test_a_job_whose_phases_only_a_run_shows_has_no_profiles() -> None:
             "fabric.fat_tree.gpus_per_server: 8 does not divide the 2 GPUs below each edge switch",
         ),
         (plan_on(testbed="casini"), "fabric.testbed: must be 'cassini': got 'casini'"),
-        (plan_on(clos=SMALL, hosts=["s0:0"]), "fabric.hosts: belongs to links; of clos, hosts are known"),
+        (plan_on(clos=SMALL, hosts=["s0:0"]), "fabric.hosts: belongs to links; the hosts of clos are known"),
         (
             plan_on(clos=SMALL, scale_up=1),
             "fabric.scale_up: must be true, false or a table of rate, delay and payload: got 1",
@@ -178,7 +178,7 @@ def test_a_job_whose_phases_only_a_run_shows_has_no_profiles() -> None:
         ),
         (
             plan_on(testbed="cassini", scale_up=True),
-            "fabric.scale_up: joins GPUs of one server, such as 's0:0' and 's0:1', and no server has several",
+            "fabric.scale_up: joins GPUs of one server, such as 's0:0' and 's0:1', and no server has two",
         ),
         (
             plan_on(
@@ -217,9 +217,9 @@ def test_a_mistake_names_its_key_value_and_limit(tables: Tables, line: str, mist
     assert line in mistakes(tables)
 
 
-def test_what_follows_from_a_wrong_key_is_not_told_too(mistakes: Mistakes) -> None:
+def test_errors_that_follow_from_an_invalid_key_are_not_reported(mistakes: Mistakes) -> None:
     assert mistakes(plan_on(clos={"racks": 2, "spines": -1})) == [
-        "fabric.clos.spines: -1 is below the smallest, 0"
+        "fabric.clos.spines: must be at least 0: got -1"
     ]
     assert mistakes(plan_on(benchmark(placement=["x"]), fat_tree={"k": 5})) == [
         "fabric.fat_tree.k: must be even: got 5"

@@ -1,4 +1,4 @@
-"""The line of a key in a plan of TOML, and which kind of file it is."""
+"""The lines of keys in a TOML plan, and the kinds of files."""
 
 import json
 import tomllib
@@ -66,7 +66,7 @@ size = +1_000.5e3
         (("seed",), None),
     ],
 )
-def test_a_key_stands_on_its_line(path: KeyPath, line: int | None) -> None:
+def test_the_line_of_a_key_is_found(path: KeyPath, line: int | None) -> None:
     tomllib.loads(TEXT)
     assert Lines(TEXT).of(path) == line
     assert Lines(TEXT.replace("\n", "\r\n")).of(path) == line
@@ -91,7 +91,7 @@ def keys_of(value: Any, path: KeyPath = ()) -> Iterator[KeyPath]:
 
 
 @given(TABLES, st.booleans())
-def test_the_line_of_any_key_has_the_key(tables: dict[str, Any], multiline: bool) -> None:
+def test_the_line_found_for_any_key_contains_the_key(tables: dict[str, Any], multiline: bool) -> None:
     text = tomli_w.dumps(tables, multiline_strings=multiline)
     lines, written = Lines(text), text.splitlines()
     for path in keys_of(tables):
@@ -122,7 +122,7 @@ def refusal(directory: Path, text: str, name: str = "plan.toml") -> str:
     return str(refused.value).replace(str(path), name)
 
 
-def test_a_mistake_is_told_with_its_line_also_where_tables_do_not_fit_each_other(tmp_path: Path) -> None:
+def test_errors_between_tables_are_reported_with_their_lines_too(tmp_path: Path) -> None:
     assert refusal(tmp_path, PLAN) == (
         "plan.toml:9: jobs[0].up[1].rate: 60 Gbps is above the link's capacity of 50 Gbps"
     )
@@ -131,13 +131,13 @@ def test_a_mistake_is_told_with_its_line_also_where_tables_do_not_fit_each_other
     )
 
 
-def test_a_misspelt_key_is_one_mistake_and_the_known_ones_are_listed_once(tmp_path: Path) -> None:
-    said = refusal(tmp_path, f"{PLAN}colour = 1\nsmell = 2\n[[jobs]]\nname = 'b'\ntaste = 3\n")
-    assert said.count("known are") == 1
-    assert [line for line in said.splitlines() if "is missing" in line] == []
+def test_a_misspelt_key_is_one_error_and_the_known_keys_are_listed_once(tmp_path: Path) -> None:
+    message = refusal(tmp_path, f"{PLAN}colour = 1\nsmell = 2\n[[jobs]]\nname = 'b'\ntaste = 3\n")
+    assert message.count("known are") == 1
+    assert [line for line in message.splitlines() if "is missing" in line] == []
 
 
-def test_a_cluster_trace_and_a_plan_are_not_taken_for_each_other(tmp_path: Path) -> None:
+def test_a_cluster_trace_and_a_plan_are_told_apart(tmp_path: Path) -> None:
     trace = '[fabric]\ntestbed = "cassini"\n[poisson]\nload = 1\n'
     assert refusal(tmp_path, trace) == (
         "plan.toml: is a cluster trace (it has [poisson]), not a plan: `hocket cluster` and `hocket trace` "
@@ -148,7 +148,7 @@ def test_a_cluster_trace_and_a_plan_are_not_taken_for_each_other(tmp_path: Path)
         load_trace(tmp_path / "plan.toml")
 
 
-def test_the_manifest_of_a_run_and_a_profiler_trace_are_known(tmp_path: Path) -> None:
+def test_a_run_manifest_and_a_profiler_trace_are_recognised(tmp_path: Path) -> None:
     manifest = json.dumps({"hocket_version": "1", "status": "complete"})
     assert "`hocket compare` and `hocket explain` take the directory" in refusal(
         tmp_path, manifest, "manifest.json"
@@ -157,7 +157,9 @@ def test_the_manifest_of_a_run_and_a_profiler_trace_are_known(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("key", "load"), [("model", load_plan), ("workload", load_trace)])
-def test_what_a_plan_calls_workload_and_a_trace_model_is_named(tmp_path: Path, key: str, load: Any) -> None:
+def test_the_error_names_the_key_that_a_plan_calls_workload_and_a_trace_model(
+    tmp_path: Path, key: str, load: Any
+) -> None:
     path = tmp_path / "file.toml"
     path.write_text(
         f'[fabric]\ntestbed = "cassini"\n[[jobs]]\nname = "a"\n{key} = "VGG16"\n', encoding="utf-8"

@@ -1,4 +1,4 @@
-"""`[jobs.training]`: what GPUs do, in one of six ways; how collectives are carried out; stragglers."""
+"""`[jobs.training]`: the six sources of what GPUs do; algorithms of collectives; stragglers."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -66,7 +66,7 @@ def job_of(plan: Plan) -> Any:
         {"simai": "workload.txt", "parallel": {"tensor": 2}, "microbatches": 1, "schedule": "1f1b"},
     ],
 )
-def test_each_way_is_written_as_it_is_read(training: Tables) -> None:
+def test_each_source_of_training_is_written_as_it_is_read(training: Tables) -> None:
     plan = parse_plan(trained(training))
     resolved = plan.resolved()["jobs"][0]
     again = parse_plan({**trained(training), "jobs": [resolved]})
@@ -83,7 +83,7 @@ def test_quantities_are_held_in_picoseconds_and_bytes() -> None:
     assert operations[1].size_bytes == 128_000_000
 
 
-def test_collectives_have_defaults_with_sources_in_training_jobs_and_only_there() -> None:
+def test_only_training_jobs_have_defaults_of_collectives_with_sources() -> None:
     assert job_of(parse_plan(trained(ALL_REDUCE))).collectives == Collectives()
     resolved = parse_plan(trained(ALL_REDUCE)).resolved()
     defaults = {each["key"]: each for each in resolved["defaults"]}
@@ -103,7 +103,7 @@ def test_an_algorithm_is_one_or_one_for_each_level() -> None:
     assert collectives.in_flight == 8, "all chunks"
 
 
-def test_files_are_looked_for_beside_the_plan(tmp_path: Path) -> None:
+def test_relative_paths_start_from_the_directory_of_the_plan(tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text(
         """
         [fabric]
@@ -126,12 +126,12 @@ def test_files_are_looked_for_beside_the_plan(tmp_path: Path) -> None:
     [
         (
             trained({}),
-            "jobs[0].training: has exactly one of model, layers, collective, operations, chakra, simai: "
+            "jobs[0].training: needs exactly one of model, layers, collective, operations, chakra, simai: "
             "got none",
         ),
         (
             trained({**ALL_REDUCE, "model": "BERT"}),
-            "jobs[0].training: has exactly one of model, layers, collective, operations, chakra, simai: "
+            "jobs[0].training: needs exactly one of model, layers, collective, operations, chakra, simai: "
             "got model and collective",
         ),
         (
@@ -148,7 +148,7 @@ def test_files_are_looked_for_beside_the_plan(tmp_path: Path) -> None:
         ),
         (
             trained({"collective": "all-reduce", "bytes": "0 B"}),
-            "jobs[0].training.bytes: '0 B' is below the smallest, 1",
+            "jobs[0].training.bytes: must be at least 1: got '0 B'",
         ),
         (
             trained({"collective": "allreduce", "bytes": "1 B"}),
@@ -157,8 +157,8 @@ def test_files_are_looked_for_beside_the_plan(tmp_path: Path) -> None:
         ),
         (
             trained({"simai": "w.txt", "parallel": {"data": 2}}),
-            "jobs[0].training.parallel.data: belongs to model; of simai, there are as many replicas as there "
-            "are GPUs for",
+            "jobs[0].training.parallel.data: belongs to model; with simai, the number of replicas "
+            "follows from the number of GPUs",
         ),
         (trained({"layers": []}), "jobs[0].training.layers: has too few entries: got 0, at least 1 needed"),
         (
@@ -167,11 +167,11 @@ def test_files_are_looked_for_beside_the_plan(tmp_path: Path) -> None:
         ),
         (
             trained({"operations": [{"name": "x"}]}),
-            "jobs[0].training.operations[0]: has either a compute or a collective: got neither",
+            "jobs[0].training.operations[0]: needs either a compute or a collective: got neither",
         ),
         (
             trained({"operations": [{"name": "x", "compute": "1 ms", **ALL_REDUCE}]}),
-            "jobs[0].training.operations[0]: has either a compute or a collective: got both",
+            "jobs[0].training.operations[0]: needs either a compute or a collective: got both",
         ),
         (
             trained({"operations": [{"name": "x", "compute": "1 ms", "bytes": "1 B"}]}),
@@ -227,11 +227,11 @@ def test_files_are_looked_for_beside_the_plan(tmp_path: Path) -> None:
         ),
         (
             trained(ALL_REDUCE, stragglers=[{"rank": 1, "slowdown": 0.5}]),
-            "jobs[0].stragglers[0].slowdown: 0.5 is below the smallest, 1",
+            "jobs[0].stragglers[0].slowdown: must be at least 1: got 0.5",
         ),
         (
             trained(ALL_REDUCE, period="1 s"),
-            "jobs[0].period: belongs to a job of phases, and this one has [jobs.training]",
+            "jobs[0].period: belongs to a job with Up phases, and this one has [jobs.training]",
         ),
         (
             trained(ALL_REDUCE, path=["left-right"]),
@@ -256,19 +256,19 @@ def test_a_mistake_names_its_key_value_and_limit(tables: Tables, line: str, mist
     assert line in mistakes(tables)
 
 
-def test_of_many_unknown_names_only_those_shown_are_compared_with_all(mistakes: Mistakes) -> None:
+def test_only_unknown_names_that_are_shown_are_compared_with_all_names(mistakes: Mistakes) -> None:
     operations = [{"name": f"o{number}", "compute": "1 ms", "after": ["o"]} for number in range(5_000)]
     found = mistakes(trained({"operations": operations}))
     assert found[0].endswith("'o' is not an operation of the job; did you mean 'o9'?")
     assert found[-1] == "and 4980 more mistakes"
 
 
-def test_all_mistakes_of_a_training_job_are_told_at_once(mistakes: Mistakes) -> None:
+def test_all_errors_of_a_training_job_are_reported_together(mistakes: Mistakes) -> None:
     found = mistakes(
         trained({**ALL_REDUCE, "gpu": "A100"}, readjust=True, stragglers=[{"rank": 9, "slowdown": 2}])
     )
     assert found == [
-        "jobs[0].readjust: belongs to a job of phases, and this one has [jobs.training]",
+        "jobs[0].readjust: belongs to a job with Up phases, and this one has [jobs.training]",
         "jobs[0].training.gpu: belongs to model, and this job has collective",
         "jobs[0].stragglers[0].rank: 9 is not a rank: the job has 4, counted from 0",
     ]

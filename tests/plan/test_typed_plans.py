@@ -1,4 +1,4 @@
-"""Plans that are built in Python: what type checkers know of them, that they are the plans of files, and that
+"""Plans that are built in Python: what type checkers know, that they equal plans read from files, and that
 what is wrong with them is said in the same sentence.
 """
 
@@ -52,7 +52,7 @@ ERROR = re.compile(r"^.*?:(\d+): error: .*\[([a-z-]+)\]$", re.MULTILINE)
 MARK = re.compile(r"  # type: ignore\[([a-z-]+)\]$")
 
 
-def test_mypy_refuses_the_lines_that_say_so_and_no_others(
+def test_mypy_rejects_exactly_the_lines_that_are_marked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = TYPED.read_text(encoding="utf-8").splitlines()
@@ -80,7 +80,7 @@ def tables(table: type[BaseModel]) -> set[type[BaseModel]]:
 def test_a_constructor_takes_the_keys_of_the_file(table: type[BaseModel]) -> None:
     assert not table.__pydantic_custom_init__, "files are read without it"
     keys = [field.alias or name for name, field in table.model_fields.items()]
-    # And one key by two names.
+    # One key is given by two names.
     keys += IN_SECONDS if table is Job else ()
     parameters = inspect.signature(table.__init__).parameters
     assert sorted(parameters) == sorted(["self", *keys])
@@ -102,7 +102,7 @@ PLANS = [on_a_link, on_a_fabric, training]
 
 
 @pytest.mark.parametrize("plan", [build() for build in PLANS], ids=[build.__name__ for build in PLANS])
-def test_a_plan_is_what_its_tables_say(plan: Plan) -> None:
+def test_a_plan_equals_the_plan_read_from_its_tables(plan: Plan) -> None:
     assert parse_plan(plan.to_dict()) == plan
     assert parse_plan(tomllib.loads(plan.to_toml())) == plan
     assert parse_plan(plan.to_dict()).resolved() == plan.resolved()
@@ -114,7 +114,7 @@ FILES = sorted(path for path in ROOT.glob("examples/**/*.toml") if "cluster" not
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_plan_of_a_file_is_written_as_the_same_plan(path: Path, tmp_path: Path) -> None:
+def test_a_plan_from_a_file_is_written_as_the_same_plan(path: Path, tmp_path: Path) -> None:
     plan = load_plan(path)
     assert parse_plan(tomllib.loads(plan.to_toml()), directory=path.parent) == plan
     assert parse_plan(plan.to_dict(), directory=path.parent).resolved() == plan.resolved()
@@ -208,38 +208,38 @@ def plan_with(kind: type[Table], table: dict[str, object]) -> tuple[dict[str, ob
 
 
 @pytest.mark.parametrize(("kind", "table"), WRONG.values(), ids=WRONG)
-def test_a_constructor_says_what_a_file_says(kind: type[Table], table: dict[str, object]) -> None:
+def test_a_constructor_reports_the_same_errors_as_a_file(kind: type[Table], table: dict[str, object]) -> None:
     tables, path = plan_with(kind, in_a_file(table))
     of_file = refusal(lambda: parse_plan(tables, source="plan.toml"))
     start = re.compile(rf"plan\.toml: {re.escape(path)}[.:]? ?")
     assert refusal(lambda: kind(**table)) == [start.sub("", line, count=1) for line in of_file]
 
 
-def test_a_plan_of_tables_says_what_a_file_says() -> None:
+def test_a_plan_of_objects_reports_the_same_errors_as_a_file() -> None:
     jobs = [
         HALF,
         HALF.replace(period=ms(1)),
         Job("c", workload="VGG61", batch_size=1, workers=2),
         HALF.replace(name="d", up=[UP, Up("60 ms", "1 ms", gbps(51))]),
     ]
-    said = refusal(lambda: Plan(link=LINK, jobs=jobs))
-    assert said[0] == "jobs[1].name: 'a' is already the name of jobs[0]"
-    assert said[-1] == "jobs[3].up[1].start: 60 ms is before up[0] ends at 90 ms"
+    lines = refusal(lambda: Plan(link=LINK, jobs=jobs))
+    assert lines[0] == "jobs[1].name: 'a' is already the name of jobs[0]"
+    assert lines[-1] == "jobs[3].up[1].start: 60 ms is before up[0] ends at 90 ms"
     tables = {"link": LINK.to_dict(), "jobs": [job.to_dict() for job in jobs]}
-    assert said == [line.removeprefix("plan: ") for line in refusal(lambda: parse_plan(tables))]
+    assert lines == [line.removeprefix("plan: ") for line in refusal(lambda: parse_plan(tables))]
 
 
-def test_a_table_alone_is_no_list_of_tables() -> None:
+def test_a_single_table_is_not_accepted_as_a_list() -> None:
     job: Any = Job
     plan: Any = Plan
     assert refusal(lambda: job("a", up=UP)) == ["up: must be a list: got a Up"]
     assert refusal(lambda: plan(link=LINK, jobs=HALF)) == ["jobs: must be a list: got a Job"]
 
 
-def test_more_values_than_have_a_place_are_an_error_of_the_program() -> None:
+def test_too_many_positional_arguments_are_a_type_error() -> None:
     link: Any = Link
     job: Any = Job
-    with pytest.raises(TypeError, match="Link takes 1 without a key, capacity: got 2"):
+    with pytest.raises(TypeError, match="Link takes 1 positional argument, capacity: got 2"):
         link("50 Gbps", "500 ns")
     with pytest.raises(TypeError, match="multiple values for keyword argument 'name'"):
         job("a", name="b")
@@ -265,7 +265,7 @@ def test_none_leaves_a_key_out() -> None:
     assert later.replace(time_shift=None).to_dict() == HALF.to_dict()
 
 
-def test_a_control_may_stand_for_its_table() -> None:
+def test_a_control_is_accepted_in_place_of_its_table() -> None:
     by_name, by_table = Job("a", congestion="static-window"), Job("a", congestion=StaticWindow())
     assert by_name.congestion == by_table.congestion
     assert by_table.to_dict() == {"name": "a", "congestion": "static-window"}
@@ -285,17 +285,17 @@ def test_one_batch_size_is_written_as_a_number() -> None:
 
 def test_a_share_out_of_range_cannot_be_made() -> None:
     share: Any = Share
-    for build, said in (
-        (lambda: Share("weighted", 4096), "a weight is between 1/64 and 1024: got weighted = 4096"),
+    for build, message in (
+        (lambda: Share("weighted", 4096), "a weight must be between 1/64 and 1024: got weighted = 4096"),
         (
             lambda: share("adaptve"),
             "must be \"fair\", { weighted = 2.0 } or { adaptive = 1.0 }: got 'adaptve'",
         ),
     ):
-        assert refusal(build) == [said]
+        assert refusal(build) == [message]
 
 
-def test_a_changed_plan_is_a_new_one_and_checked() -> None:
+def test_replace_returns_a_new_plan_that_is_checked() -> None:
     plan = on_a_link()
     after = changed(plan)
     assert (after.seed, after.run.iterations, after.link) == (2, None, Link("40 Gbps"))
@@ -304,7 +304,7 @@ def test_a_changed_plan_is_a_new_one_and_checked() -> None:
     assert refusal(lambda: plan.replace(jobs=[])) == ["jobs: has too few entries: got 0, at least 1 needed"]
 
 
-def test_a_shifted_plan_runs_as_was_predicted() -> None:
+def test_a_shifted_plan_runs_as_predicted() -> None:
     plan = on_a_link().replace(jobs=[HALF, HALF.replace(name="b")])
     answer = hocket.compatibility(plan)
     assert [job.time_shift_ps for job in plan.shifted(answer).jobs] == [0, ms(90).ps]
@@ -314,7 +314,7 @@ def test_a_shifted_plan_runs_as_was_predicted() -> None:
     )
 
 
-def test_a_shifted_plan_has_the_placement_and_the_batch_sizes_that_were_chosen() -> None:
+def test_a_shifted_plan_has_the_chosen_placement_and_batch_sizes() -> None:
     servers = {
         "apart": {"a": ["s0", "s2"], "b": ["s1", "s3"]},
         "inside": {"a": ["s0", "s1"], "b": ["s2", "s3"]},
@@ -343,7 +343,7 @@ def test_a_shifted_plan_has_the_placement_and_the_batch_sizes_that_were_chosen()
     assert {job.name: job.batch_size for job in sizes.shifted(answer).jobs} == chosen
 
 
-def test_relative_paths_of_a_plan_stay_where_they_start(tmp_path: Path) -> None:
+def test_a_replaced_plan_keeps_the_directory_of_its_relative_paths(tmp_path: Path) -> None:
     (tmp_path / "small.csv").write_text("ip,DSW,PSW,ASW\na,D1,P1,S1\nb,D1,P1,S2\n")
     (tmp_path / "plan.toml").write_text(
         """

@@ -1,4 +1,4 @@
-"""Workloads of the catalogue where a plan puts them: how many workers they have, and with which NICs."""
+"""Workloads of the catalogue on a plan's hosts: their number of workers and their NICs."""
 
 import json
 from pathlib import Path
@@ -45,7 +45,7 @@ ONLY_PLACED_BY_CANDIDATES = six_hosts(
 )
 
 
-def test_a_workload_that_only_candidates_place_has_as_many_workers_as_each_of_them_gives_it() -> None:
+def test_a_workload_that_only_candidates_place_gets_its_number_of_workers_from_each() -> None:
     plan = parse_plan(ONLY_PLACED_BY_CANDIDATES)
     found = [plan.profiles_of(plan.jobs[0], each.placement)[0] for each in plan.candidates]
     assert found == [profile("VGG16", 1400, 2), profile("VGG16", 1400, 3)]
@@ -62,7 +62,7 @@ def test_compat_ranks_candidates_that_give_a_workload_different_numbers_of_worke
         assert scored.score == pytest.approx(alone.score)
 
 
-def test_a_run_has_the_profile_of_its_candidate_and_so_has_its_manifest() -> None:
+def test_a_run_and_its_manifest_have_the_profile_of_the_candidate() -> None:
     for name, workers in (("two", 2), ("three", 3)):
         alone = six_hosts(workload("a"), candidates=ONLY_A, run={"iterations": 5})
         run = simulate(alone, candidate=name)
@@ -81,7 +81,7 @@ def test_fabric_and_compat_take_a_plan_whose_workloads_only_candidates_place(
         assert hocket(*command).code == 0
 
 
-def test_a_number_of_workers_that_a_model_does_not_have_is_refused_where_a_candidate_gives_it(
+def test_the_candidate_with_an_unsupported_number_of_workers_is_named(
     mistakes: Mistakes,
 ) -> None:
     placed = candidates(two={"a": ["n1", "f1"]}, three={"a": ["n1", "n2", "f1"]})
@@ -92,7 +92,7 @@ def test_a_number_of_workers_that_a_model_does_not_have_is_refused_where_a_candi
 
 
 @pytest.mark.parametrize("missing", ["batch_size", "workload"])
-def test_a_job_on_a_fabric_without_a_key_that_it_needs_is_refused_and_no_assertion_fails(
+def test_a_job_on_a_fabric_without_a_required_key_is_refused_without_an_assertion(
     missing: str, mistakes: Mistakes
 ) -> None:
     job = {key: value for key, value in workload("a", placement=["n1", "f1"]).items() if key != missing}
@@ -127,7 +127,7 @@ def test_a_faster_link_shortens_the_iterations_of_a_workload_and_a_slower_one_le
     assert len(set(periods)) == len(periods)
 
 
-def test_what_an_up_phase_does_besides_sending_takes_as_long_with_any_nic() -> None:
+def test_compute_within_an_up_phase_takes_the_same_time_with_any_nic() -> None:
     # 148 ms at 29 Gbps are 4,292 Mbit: 85.84 ms of a NIC of 50 Gbps, and 62.16 ms of compute.
     (phase,) = profile("VGG16", 1400, 2, nic_bps=100 * GBPS).phases
     assert (phase.start_ps, phase.duration_ps) == (126 * GBPS, round((62.16 + 42.92) * GBPS))
@@ -135,14 +135,14 @@ def test_what_an_up_phase_does_besides_sending_takes_as_long_with_any_nic() -> N
     assert (phase.start_ps, phase.duration_ps) == (126 * GBPS, round((62.16 + 171.68) * GBPS))
 
 
-def test_faster_gpus_shorten_compute_and_not_what_is_sent() -> None:
+def test_faster_gpus_shorten_compute_but_not_sending() -> None:
     measured = profile("VGG16", 1400, 2)
     faster = with_nic(measured, LINE_RATE_BPS.value, LINE_RATE_BPS.value, speed=2)
     assert faster.period_ps == round((126 / 2 + 62.16 / 2 + 85.84) * GBPS)
     assert sends(faster) == pytest.approx(sends(measured), rel=1e-9)
 
 
-def test_on_a_fabric_a_workload_sends_as_the_slowest_nic_of_its_hosts_lets_it() -> None:
+def test_on_a_fabric_a_workload_sends_at_the_rate_of_the_slowest_nic_of_its_hosts() -> None:
     plan = parse_plan(
         six_hosts(
             workload("a", placement=["n1", "n2"]),
@@ -158,12 +158,14 @@ def test_on_a_fabric_a_workload_sends_as_the_slowest_nic_of_its_hosts_lets_it() 
     ]
 
 
-def test_the_key_nic_goes_before_the_link() -> None:
+def test_the_key_nic_overrides_the_link() -> None:
     plan = parse_plan({"link": {"capacity": "400 Gbps"}, "jobs": [workload("a", workers=2, nic="50 Gbps")]})
     assert plan.profiles_of(plan.jobs[0]) == (profile("VGG16", 1400, 2),)
 
 
-def test_a_nic_that_hosts_do_not_have_and_one_of_a_job_of_phases_are_refused(mistakes: Mistakes) -> None:
+def test_a_nic_faster_than_the_hosts_and_a_nic_of_a_job_with_up_phases_are_refused(
+    mistakes: Mistakes,
+) -> None:
     assert mistakes(six_hosts(workload("a", placement=["n1", "f1"], nic="100 Gbps"))) == [
         "jobs[0].placement: the job's nic of 100 Gbps is above the 50 Gbps of the NIC of 'n1'"
     ]
@@ -173,7 +175,7 @@ def test_a_nic_that_hosts_do_not_have_and_one_of_a_job_of_phases_are_refused(mis
     ]
 
 
-def test_padding_is_compared_with_the_iteration_on_the_nics_that_a_job_has(mistakes: Mistakes) -> None:
+def test_padding_is_compared_with_the_period_on_the_nics_of_the_job(mistakes: Mistakes) -> None:
     padded = workload("a", placement=["n1", "f1"], pad_to="300 ms")
     assert parse_plan(six_hosts(padded))
     (line,) = mistakes(six_hosts(padded, far="25 Gbps"))

@@ -1,5 +1,5 @@
-"""Plans as a program builds them. A line that type checkers must refuse has the error's name behind it; mypy
-runs over this file as over all others, and complains about an `ignore` that nothing needs.
+"""Plans as a program builds them. A line that type checkers must reject ends in a comment with the error's
+name; mypy checks this file like all others, and reports an `ignore` that is not needed.
 """
 
 import hocket

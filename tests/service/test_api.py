@@ -97,7 +97,7 @@ def test_the_clock_tells_when_it_was_asked(served: Served) -> None:
         ("workers", ["h", "h"], "body: workers[1]: 'h' is named twice"),
         ("workers", "h", "body: workers: must be a list: got 'h'"),
         ("links.0.name", "\x1b[2J", "body: links[0].name: must be a name of printable characters"),
-        ("links.0.flows", 0, "body: links[0].flows: 0 is below the smallest, 1"),
+        ("links.0.flows", 0, "body: links[0].flows: must be at least 1: got 0"),
         (
             "links",
             [{"name": str(n), "capacity": "50 Gbps"} for n in range(1_001)],
@@ -127,9 +127,9 @@ def test_a_registration_with_a_mistake_is_refused_with_its_reason(
         ("rank", True, "body: rank: must be a whole number: got true"),
         ("count", 11, "body: count: 11 is more than all iterations, 10"),
         ("total_ns", 1, "body: total_ns: 1 is not what 10 iterations of"),
-        ("iteration", -1, "body: iteration: -1 is below the smallest, 0"),
+        ("iteration", -1, "body: iteration: must be at least 0: got -1"),
         ("deviation_ns", 1.5, "body: deviation_ns: must be a whole number"),
-        ("sent_ns", 2**63, "body: sent_ns: a number of more than 63 bits is above the largest"),
+        ("sent_ns", 2**63, "body: sent_ns: must be at most 9223372036854775807: got a number of more"),
     ],
 )
 def test_a_report_with_a_mistake_is_refused_with_its_reason(

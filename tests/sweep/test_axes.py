@@ -1,4 +1,4 @@
-"""Axes as they are written, and plans as they change them."""
+"""Parsing axes, and the changes that they make to plans."""
 
 import pytest
 from hypothesis import given
@@ -40,8 +40,8 @@ def test_an_axis_is_a_key_and_its_values(text: str, key: str, values: tuple[obje
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("seed", "'seed' is not an axis; one is written KEY=V1,V2,…"),
-        ("=1", "'' is not a key; one is written as in"),
+        ("seed", "'seed' is not an axis; write it as KEY=V1,V2,…"),
+        ("=1", "'' is not a key; write it as"),
         ("jobs[0=1", r"'jobs\[0' is not a key"),
         ("jobs..name=1", "is not a key"),
         ("seed=1,2,1", "seed: has the value 1 twice"),
@@ -51,7 +51,7 @@ def test_an_axis_is_a_key_and_its_values(text: str, key: str, values: tuple[obje
         (".".join("a" * 40) + "=1", "is not a key"),
     ],
 )
-def test_what_is_no_axis_is_refused_with_the_reason(text: str, message: str) -> None:
+def test_an_invalid_axis_is_refused_with_the_reason(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         parse_axis(text)
 
@@ -65,7 +65,7 @@ def test_any_text_is_an_axis_or_refused(text: str) -> None:
     assert len(axis.values) >= 1
 
 
-def test_a_key_reaches_one_entry_of_a_list_by_place_or_name_and_all_by_a_star() -> None:
+def test_a_key_selects_entries_of_a_list_by_position_by_name_or_all_by_a_star() -> None:
     for key in ("jobs[1].priority", "jobs.1.priority", "jobs[b].priority", "jobs.b.priority"):
         assert with_setting(JOBS, key, 7) == {
             "jobs": [JOBS["jobs"][0], {"name": "b", "priority": 7}, *JOBS["jobs"][2:]]
@@ -75,7 +75,7 @@ def test_a_key_reaches_one_entry_of_a_list_by_place_or_name_and_all_by_a_star() 
     assert with_setting(JOBS, "jobs[c d].priority", 7) != JOBS
 
 
-def test_tables_on_the_way_to_a_key_are_made_where_there_are_none() -> None:
+def test_missing_tables_on_the_path_of_a_key_are_created() -> None:
     assert with_setting({}, "run.skip_ahead.cycles", 4) == {"run": {"skip_ahead": {"cycles": 4}}}
 
 
@@ -93,7 +93,7 @@ def test_a_value_of_none_leaves_the_key_out() -> None:
         ("*.seed", r"the plan is a table; \* stands for everything in a list"),
     ],
 )
-def test_a_key_that_leads_nowhere_is_refused_with_the_place(key: str, message: str) -> None:
+def test_a_key_that_leads_nowhere_is_refused_and_located(key: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         with_setting(JOBS, key, 1)
 
@@ -115,7 +115,7 @@ def test_a_setting_changes_its_key_and_nothing_else(
     assert changed == {name: inner for name, inner in before.items() if name != table}
 
 
-def test_an_axis_has_a_value_and_none_twice() -> None:
+def test_an_axis_needs_a_value_and_has_none_twice() -> None:
     with pytest.raises(InputError, match="seed: has 0 values"):
         Axis("seed", ())
     with pytest.raises(InputError, match=r'a: has the value \{"y": 2, "x": 1\} twice'):

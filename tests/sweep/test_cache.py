@@ -1,4 +1,4 @@
-"""What has run once is not run again, unless something that the answer depends on has changed."""
+"""No run is repeated unless something that its answer depends on has changed."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ Tables = dict[str, Any]
 
 @pytest.fixture
 def computed(monkeypatch: pytest.MonkeyPatch) -> list[Task]:
-    """The tasks that a sweep did not find an answer for."""
+    """The tasks for which a sweep found no answer."""
     tasks: list[Task] = []
     in_processes: Callable[..., Any] = processes.in_processes
 
@@ -42,7 +42,7 @@ def key(halves: Tables, engine: Engine = "flow", version: str | None = None) -> 
     return key_of(Task(parse_plan(halves), engine, version or build()))
 
 
-def test_a_second_sweep_runs_nothing_and_says_the_same(halves: Tables, computed: list[Task]) -> None:
+def test_a_second_sweep_runs_nothing_and_gives_the_same_table(halves: Tables, computed: list[Task]) -> None:
     first = sweep(halves, {"link.capacity": ["50 Gbps", "40 Gbps"]}, seeds=2)
     assert len(computed) == 4
     second = sweep(halves, {"link.capacity": ["50 Gbps", "40 Gbps"]}, seeds=2)
@@ -68,7 +68,7 @@ def test_without_a_cache_everything_runs_and_nothing_is_kept(
     assert not own_cache.exists()
 
 
-def test_what_failed_is_tried_again(halves: Tables, computed: list[Task]) -> None:
+def test_failed_runs_are_repeated(halves: Tables, computed: list[Task]) -> None:
     plan = {**halves, "changes": [{"at": "1 ms", "link": "link", "rate": "40 Gbps"}]}
     for _ in range(2):
         assert sweep(plan, {}).manifest["status"] == "failed"
@@ -88,7 +88,7 @@ def test_a_damaged_answer_is_computed_again(halves: Tables, computed: list[Task]
 
 
 @given(place=st.integers(0, 10**6), flipped=st.integers(1, 255))
-def test_any_flipped_bits_are_damage(
+def test_any_flipped_bit_is_detected(
     tmp_path_factory: pytest.TempPathFactory, place: int, flipped: int
 ) -> None:
     up = [{"start": "0 ms", "duration": "1 ms", "rate": "1 Gbps"}]
@@ -118,14 +118,14 @@ def test_an_answer_comes_back_as_it_was_and_leaves_one_file(halves: Tables, tmp_
     assert cache.find("ab13") is None
 
 
-def test_an_answer_to_another_question_is_none(halves: Tables, tmp_path: Path) -> None:
+def test_an_answer_stored_under_another_key_is_not_used(halves: Tables, tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     cache.keep("ab12", answer(halves))
     (tmp_path / "ab" / "ab12").rename(tmp_path / "ab" / "ab34")
     assert cache.find("ab34") is None
 
 
-def test_a_key_changes_with_all_that_an_answer_depends_on(halves: Tables) -> None:
+def test_a_key_changes_with_everything_that_an_answer_depends_on(halves: Tables) -> None:
     keys = [
         key(halves),
         key({**halves, "seed": 2}),
@@ -137,7 +137,7 @@ def test_a_key_changes_with_all_that_an_answer_depends_on(halves: Tables) -> Non
     assert key(dict(reversed(halves.items()))) == key(halves)
 
 
-def test_a_key_changes_with_what_is_in_the_files_that_the_plan_names(tmp_path: Path) -> None:
+def test_a_key_changes_with_the_contents_of_files_that_the_plan_names(tmp_path: Path) -> None:
     clos = {
         "racks": 1,
         "servers_per_rack": 2,

@@ -1,4 +1,4 @@
-"""Worker processes that die, and sweeps that are ended early."""
+"""Worker processes that die, and interrupted sweeps."""
 
 import json
 import os
@@ -19,8 +19,8 @@ from hocket.sweeps.task import Answer, Failure, Task
 
 Tables = dict[str, Any]
 
-# Two runs of a moment and then two for ever, told as they come. No guard of the main module: workers do not
-# need one.
+# Two short runs and then two endless ones, printed as they end. The main module has no guard, because workers
+# do not need one.
 ENDLESS = """
 import json
 from hocket import sweep
@@ -46,7 +46,7 @@ class Deadly(Task):
 
 
 class Killed(Task):
-    """A task at which the process is killed, as it is where memory runs out."""
+    """A task during which its process is killed, as when memory runs out."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return signal.raise_signal, (signal.SIGKILL,)
@@ -54,7 +54,7 @@ class Killed(Task):
 
 @pytest.fixture
 def endless(halves: Tables, tmp_path: Path) -> subprocess.Popen[str]:
-    """A process in the midst of a sweep of which two of four runs are done."""
+    """A process during a sweep, with two of four runs done."""
     (tmp_path / "plan.json").write_text(json.dumps(halves), encoding="utf-8")
     process = subprocess.Popen(
         [sys.executable, "-c", ENDLESS],
@@ -64,8 +64,8 @@ def endless(halves: Tables, tmp_path: Path) -> subprocess.Popen[str]:
         text=True,
     )
     assert process.stdout is not None
-    told = [process.stdout.readline() for _ in range(3)]
-    assert told == ["0\n", "1\n", "2\n"]
+    printed = [process.stdout.readline() for _ in range(3)]
+    assert printed == ["0\n", "1\n", "2\n"]
     return process
 
 
@@ -75,7 +75,7 @@ def children(process: subprocess.Popen[str]) -> list[int]:
 
 
 def has_ended(descriptor: int) -> bool:
-    """Whether the process that this descriptor stands for ends within half a minute."""
+    """Whether the process of this descriptor ends within half a minute."""
     return bool(select.select([descriptor], [], [], 30)[0])
 
 
@@ -96,22 +96,22 @@ def test_a_worker_that_dies_fails_its_task_and_no_other(halves: Tables) -> None:
         assert outcomes[2] == Failure("its process was ended by SIGKILL; is there enough memory?")
 
 
-def test_ctrl_c_returns_what_was_finished_and_it_is_not_run_again(
+def test_ctrl_c_returns_finished_runs_which_are_not_repeated(
     endless: subprocess.Popen[str], halves: Tables
 ) -> None:
     workers = [os.pidfd_open(child) for child in children(endless)]
     assert len(workers) == 2
     endless.send_signal(signal.SIGINT)
-    told, errors = endless.communicate(timeout=60)
+    printed, errors = endless.communicate(timeout=60)
     assert (endless.returncode, errors) == (0, "")
-    assert json.loads(told) == [True, "interrupted", ["complete", "complete", "not run", "not run"]]
+    assert json.loads(printed) == [True, "interrupted", ["complete", "complete", "not run", "not run"]]
     assert all(map(has_ended, workers))
 
     swept = sweep(halves, {"run.iterations": [1, 2]})
     assert [each["cached"] for each in swept.manifest["runs"]] == [True, True]
 
 
-def test_workers_end_with_the_process_that_asks(endless: subprocess.Popen[str]) -> None:
+def test_workers_end_with_their_parent_process(endless: subprocess.Popen[str]) -> None:
     workers = [os.pidfd_open(child) for child in children(endless)]
     assert len(workers) == 2
     endless.kill()

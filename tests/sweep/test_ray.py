@@ -24,7 +24,7 @@ def cluster() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("cluster")
-def test_on_a_cluster_the_rows_are_those_of_this_machine(halves: Tables) -> None:
+def test_a_cluster_gives_the_same_rows_as_this_machine(halves: Tables) -> None:
     halves["jobs"][0]["jitter"] = 0.05
     axes: dict[str, list[object]] = {"run.iterations": [1, 100], "jobs.*.share": ["fair", {"adaptive": 1.0}]}
     here = sweep(halves, axes, seeds=2, cache=False)
@@ -42,9 +42,7 @@ def test_a_run_that_fails_on_a_cluster_is_a_row(halves: Tables) -> None:
     assert swept.table["status"].to_list() == ["failed", "failed", "complete", "complete"]
 
 
-def test_a_cluster_of_this_machine_is_made_for_a_sweep_and_ends_with_it(
-    halves: Tables, tmp_path: Path
-) -> None:
+def test_a_local_cluster_is_started_for_a_sweep_and_ends_with_it(halves: Tables, tmp_path: Path) -> None:
     swept = sweep(halves, {"seed": [1, 2, 3]}, ray="local", workers=2, directory=tmp_path / "out")
     assert swept.manifest["status"] == "complete"
     assert not ray.is_initialized()
@@ -52,9 +50,9 @@ def test_a_cluster_of_this_machine_is_made_for_a_sweep_and_ends_with_it(
     assert [each["cached"] for each in again.manifest["runs"]] == [True, True, True]
 
 
-def test_a_cluster_that_is_not_there_is_refused(halves: Tables) -> None:
+def test_an_unreachable_cluster_is_refused(halves: Tables) -> None:
     with socket.socket() as nobody:
-        # Bound and not listening: whoever calls is refused.
+        # A socket that is bound but does not listen refuses connections.
         nobody.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{nobody.getsockname()[1]}"
         for unreachable in (address, f"ray://{address}", "auto"):

@@ -1,4 +1,4 @@
-"""What a sweep answers, in which order, and what it refuses before anything runs."""
+"""The table of a sweep, its order, and what is refused before anything runs."""
 
 import json
 import statistics
@@ -17,7 +17,7 @@ from hocket.sweeps.build import build
 Tables = dict[str, Any]
 
 
-def test_combinations_come_in_order_and_the_last_axis_changes_first(halves: Tables) -> None:
+def test_combinations_are_in_order_and_the_last_axis_varies_fastest(halves: Tables) -> None:
     swept = sweep(halves, {"link.capacity": ["80 Gbps", "50 Gbps"], "jobs[1].time_shift": [None, "90 ms"]})
     assert swept.table.select("combination", "link.capacity", "jobs[1].time_shift", "job").rows() == [
         (0, "80 Gbps", None, "a"),
@@ -29,14 +29,14 @@ def test_combinations_come_in_order_and_the_last_axis_changes_first(halves: Tabl
         (3, "50 Gbps", "90 ms", "a"),
         (3, "50 Gbps", "90 ms", "b"),
     ]
-    # Only where both are Up at once on 50 Gbps are they slowed down.
+    # They slow down only while both are Up on the link of 50 Gbps.
     expected_s = [0.18, 0.18, 0.18, 0.18, 0.234, 0.234, 0.18, 0.18]
     assert swept.table["mean_iteration_s"].to_list() == pytest.approx(expected_s)
     assert swept.axes == ("link.capacity", "jobs[1].time_shift")
     assert set(swept.table["status"]) == {"complete"}
 
 
-def test_a_row_is_what_a_single_run_says_of_the_job(halves: Tables) -> None:
+def test_a_row_equals_that_of_a_single_run(halves: Tables) -> None:
     halves["jobs"][0]["jitter"] = 0.05
     row = sweep(halves, {"seed": [1, 2]}).table.filter(pl.col("combination") == 1)
     run = hocket.simulate({**halves, "seed": 2})
@@ -46,7 +46,7 @@ def test_a_row_is_what_a_single_run_says_of_the_job(halves: Tables) -> None:
     assert row["run_simulated_s"].to_list() == [run.manifest["simulated_s"]] * 2
 
 
-def test_the_table_is_the_same_however_many_workers(halves: Tables) -> None:
+def test_the_table_does_not_depend_on_the_number_of_workers(halves: Tables) -> None:
     halves["jobs"][0]["jitter"] = 0.05
     tables = [
         sweep(halves, {"run.iterations": [1, 300, 10]}, seeds=4, workers=workers, cache=False).table
@@ -79,7 +79,7 @@ def test_seeds_start_from_that_of_the_plan(halves: Tables) -> None:
     assert swept.table["seed"].unique(maintain_order=True).to_list() == [7, 8]
 
 
-def test_both_engines_stand_in_one_table(halves: Tables) -> None:
+def test_both_engines_are_in_one_table(halves: Tables) -> None:
     up = [{"start": "0 ms", "duration": "0.5 ms", "rate": "40 Gbps"}]
     jobs = [{"name": "a", "period": "1 ms", "up": up}]
     swept = sweep({**halves, "jobs": jobs, "run": {"iterations": 2}}, {"run.engine": ["flow", "packet"]})
@@ -89,7 +89,7 @@ def test_both_engines_stand_in_one_table(halves: Tables) -> None:
     assert only.table["engine"].to_list() == ["packet"]
 
 
-def test_a_combination_that_is_no_valid_plan_is_a_row_and_the_others_go_on(halves: Tables) -> None:
+def test_a_combination_that_is_not_a_valid_plan_is_a_row_and_the_others_run(halves: Tables) -> None:
     swept = sweep(halves, {"link.capacity": ["30 Gbps", "50 Gbps", "20 Gbps"]}, directory=None)
     assert swept.table.select("link.capacity", "status", "job").rows() == [
         ("30 Gbps", "refused", None),
@@ -108,7 +108,7 @@ def test_a_combination_that_is_no_valid_plan_is_a_row_and_the_others_go_on(halve
     assert swept.manifest["plan"]["link"]["capacity"] == "50 Gbps"
 
 
-def test_jobs_of_the_catalogue_follow_the_link_and_measured_ones_are_warned_of(halves: Tables) -> None:
+def test_jobs_of_the_catalogue_follow_the_rate_of_the_link_and_others_cause_a_warning(halves: Tables) -> None:
     vgg16 = {"name": "v", "workload": "VGG16", "batch_size": 1400, "workers": 2}
     axes = {"link.capacity": ["25 Gbps", "50 Gbps", "400 Gbps"]}
     swept = sweep({**halves, "jobs": [vgg16]}, axes)
@@ -123,7 +123,7 @@ def test_jobs_of_the_catalogue_follow_the_link_and_measured_ones_are_warned_of(h
     ]
 
 
-def test_where_no_combination_is_a_valid_plan_the_first_is_named_before_anything_runs(
+def test_if_no_combination_is_a_valid_plan_the_first_is_named_before_anything_runs(
     halves: Tables, tmp_path: Path, own_cache: Path
 ) -> None:
     with pytest.raises(InputError) as refused:
@@ -143,10 +143,10 @@ def test_where_no_combination_is_a_valid_plan_the_first_is_named_before_anything
     assert not (tmp_path / "out").exists()
 
 
-def test_what_cannot_be_asked_is_refused(halves: Tables, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="seed: is an axis twice"):
+def test_invalid_arguments_are_refused(halves: Tables, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="seed: is given as an axis twice"):
         sweep(halves, [parse_axis("seed=1"), parse_axis("seed=2")])
-    with pytest.raises(InputError, match="seed: is an axis twice"):
+    with pytest.raises(InputError, match="seed: is given as an axis twice"):
         sweep(halves, {"seed": [1]}, seeds=2)
     with pytest.raises(InputError, match="the axes have 1,000,000 combinations; the limit is 100,000"):
         sweep(halves, {"seed": range(1000), "run.iterations": range(1, 1001)})
@@ -161,11 +161,11 @@ def test_what_cannot_be_asked_is_refused(halves: Tables, tmp_path: Path) -> None
     with pytest.raises(InputError, match=r"plan: jobs\[5\]\.priority: jobs has 2 entries"):
         sweep(halves, {"jobs[5].priority": [1]})
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="answers cannot be kept there"):
+    with pytest.raises(InputError, match="cannot be used as the cache"):
         sweep(halves, {}, cache=tmp_path / "file")
 
 
-def test_a_run_that_its_engine_refuses_is_a_row_and_the_others_go_on(halves: Tables) -> None:
+def test_a_run_that_its_engine_refuses_is_a_row_and_the_others_continue(halves: Tables) -> None:
     plan = {**halves, "changes": [{"at": "1 ms", "link": "link", "rate": "40 Gbps"}]}
     plan["jobs"] = [{**halves["jobs"][0], "iterations": 1}]
     swept = sweep(plan, {"run.engine": ["flow", "packet"], "jobs[0].up[0].duration": ["10 us", "20 us"]})
@@ -177,7 +177,7 @@ def test_a_run_that_its_engine_refuses_is_a_row_and_the_others_go_on(halves: Tab
     assert swept.over_seeds().height == 2
 
 
-def test_a_run_that_proves_itself_wrong_has_failed(monkeypatch: pytest.MonkeyPatch, halves: Tables) -> None:
+def test_a_run_whose_self_check_fails_has_failed(monkeypatch: pytest.MonkeyPatch, halves: Tables) -> None:
     def wrong(*_: object, **__: object) -> Run:
         raise SelfCheckError("link tor0: a packet was lost at 1 ms although PFC is on")
 
@@ -187,7 +187,7 @@ def test_a_run_that_proves_itself_wrong_has_failed(monkeypatch: pytest.MonkeyPat
     assert outcome == task.Failure("link tor0: a packet was lost at 1 ms although PFC is on")
 
 
-def test_a_machine_with_another_build_answers_nothing(halves: Tables) -> None:
+def test_a_machine_with_another_build_runs_no_task(halves: Tables) -> None:
     outcome = task.perform(task.Task(hocket.parse_plan(halves), "flow", "0" * 64))
     assert isinstance(outcome, task.Failure)
     assert f"another build of Hocket: {build()[:12]} and not 000000000000" in outcome.error
@@ -214,7 +214,7 @@ def test_whole_runs_are_kept_on_request_and_not_repeated(halves: Tables, tmp_pat
     assert_frame_equal(second.table.head(4), first.table)
 
 
-def test_a_plan_is_swept_from_a_file_from_tables_and_as_a_plan(halves: Tables, tmp_path: Path) -> None:
+def test_a_sweep_takes_a_file_tables_or_a_plan(halves: Tables, tmp_path: Path) -> None:
     path = tmp_path / "halves.json"
     path.write_text(json.dumps(halves), encoding="utf-8")
     tables = [

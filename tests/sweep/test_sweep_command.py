@@ -1,4 +1,4 @@
-"""`hocket sweep` as a user meets it: what it prints, what it writes, and how it ends."""
+"""`hocket sweep` as a user runs it: what it prints, what it writes, and how it ends."""
 
 import json
 import re
@@ -48,7 +48,7 @@ def test_a_row_for_each_combination_and_job_is_printed(hocket: Command, plan: Pa
     ]
 
 
-def test_a_key_with_one_value_is_said_once(hocket: Command, plan: Path) -> None:
+def test_a_key_with_one_value_is_printed_once(hocket: Command, plan: Path) -> None:
     settings = ("jobs[1].time_shift=0 ms,90 ms", "run.iterations=5")
     lines = hocket("sweep", plan, *(f"--set={each}" for each in settings)).out.splitlines()
     assert lines[1] == "everywhere: run.iterations = 5"
@@ -61,16 +61,16 @@ def test_refused_combinations_are_listed_at_the_end_with_their_reasons(hocket: C
     assert outcome.code == 1
     assert re.match(r"2 of 4 runs complete, 2 refused; ", outcome.out.splitlines()[1])
     assert outcome.err.strip().splitlines() == [
-        f"refused: jobs.*.jitter = 2, seed = {seed}: jobs[{job}].jitter: 2 is above the largest, 1"
+        f"refused: jobs.*.jitter = 2, seed = {seed}: jobs[{job}].jitter: must be at most 1: got 2"
         for seed in (1, 2)
         for job in (0, 1)
     ]
     rows = hocket("sweep", plan, "--set", "jobs.*.jitter=0,2", "--json").json()
     assert [row["status"] for row in rows] == ["complete", "complete", "refused"]
-    assert rows[2]["error"].startswith("jobs[0].jitter: 2 is above the largest, 1")
+    assert rows[2]["error"].startswith("jobs[0].jitter: must be at most 1: got 2")
 
 
-def test_seeds_are_one_row_with_their_spread(hocket: Command, plan: Path) -> None:
+def test_seeds_are_printed_as_one_row_with_their_spread(hocket: Command, plan: Path) -> None:
     outcome = hocket("sweep", plan, "--set", "jobs.*.jitter=0,0.05", "--seeds", "3")
     rows = [re.split(r"  +", line.strip()) for line in outcome.out.splitlines()[3:]]
     assert rows[0][:5] == ["jitter", "job", "runs", "iterations", "mean (ms)"]
@@ -79,7 +79,7 @@ def test_seeds_are_one_row_with_their_spread(hocket: Command, plan: Path) -> Non
     assert re.fullmatch(r"\d+\.\d{3} ± \d+\.\d{3}", rows[3][4])
 
 
-def test_a_second_time_comes_from_the_cache_and_out_holds_the_table(
+def test_a_second_sweep_comes_from_the_cache_and_out_has_the_table(
     hocket: Command, plan: Path, tmp_path: Path
 ) -> None:
     first = hocket("sweep", plan, "--set", "seed=1..3", "--out", "first")
@@ -92,12 +92,12 @@ def test_a_second_time_comes_from_the_cache_and_out_holds_the_table(
     assert Run.read(tmp_path / "first").manifest["axes"] == {"seed": [1, 2, 3]}
 
 
-def test_an_axis_that_the_engine_does_not_read_is_told(hocket: Command, plan: Path) -> None:
+def test_an_axis_that_the_engine_does_not_read_is_reported(hocket: Command, plan: Path) -> None:
     outcome = hocket("sweep", plan, "--set", "jobs.*.congestion=dcqcn,hpcc")
-    (told,) = (
+    (line,) = (
         line for line in outcome.out.splitlines() if line.startswith("without effect on the flow engine: ")
     )
-    assert "jobs[0].congestion, jobs[1].congestion: only the packet engine reads it" in told
+    assert "jobs[0].congestion, jobs[1].congestion: only the packet engine reads it" in line
 
 
 def test_the_rows_are_printed_as_json(hocket: Command, plan: Path) -> None:
@@ -110,7 +110,7 @@ def test_the_rows_are_printed_as_json(hocket: Command, plan: Path) -> None:
     ]
 
 
-def test_a_failed_run_is_told_with_exit_code_1_and_the_others_are_printed(
+def test_a_failed_run_exits_with_1_and_the_others_are_printed(
     hocket: Command, halves: Tables, tmp_path: Path
 ) -> None:
     up = [{"start": "0 ms", "duration": "10 us", "rate": "40 Gbps"}]
@@ -128,7 +128,7 @@ def test_a_failed_run_is_told_with_exit_code_1_and_the_others_are_printed(
     assert re.search(r"^packet +a +1 +1\.00\d", outcome.out, re.MULTILINE)
 
 
-def test_ctrl_c_is_exit_code_130_after_what_was_finished(
+def test_ctrl_c_exits_with_130_after_printing_finished_runs(
     hocket: Command, plan: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def interrupted(tasks: Sequence[Task], _workers: int) -> Generator[tuple[int, Outcome]]:
@@ -140,12 +140,12 @@ def test_ctrl_c_is_exit_code_130_after_what_was_finished(
         outcome = hocket("sweep", plan, "--set", "seed=1..3", "--out", "out")
     assert outcome.code == 130
     assert "1 of 3 runs complete, 2 not run; 0 from the cache" in outcome.out
-    assert "interrupted; what was finished is kept, and need not run again" in outcome.err
+    assert "interrupted; finished runs are cached and need not run again" in outcome.err
     assert Run.read(tmp_path / "out").interrupted
     assert "3 of 3 runs complete; 1 from the cache" in hocket("sweep", plan, "--set", "seed=1..3").out
 
 
-def test_a_study_is_no_plan(hocket: Command) -> None:
+def test_a_study_is_refused(hocket: Command) -> None:
     outcome = hocket("sweep", Path(__file__).parents[2] / "examples" / "hpcc" / "config.txt")
     assert outcome.code == 2
     assert (
@@ -156,10 +156,10 @@ def test_a_study_is_no_plan(hocket: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--set", "jobs.*.jitter=2"], "with jobs.*.jitter = 2: jobs[0].jitter: 2 is above the largest, 1"),
+        (["--set", "jobs.*.jitter=2"], "with jobs.*.jitter = 2: jobs[0].jitter: must be at most 1: got 2"),
         (["--set", "jobs.*.jitter"], "'jobs.*.jitter' is not an axis"),
         (["--seeds", "0"], "seeds: a sweep has 1 to 100,000 of them: got 0"),
-        (["--no-cache", "--cache", "x"], "--no-cache: is the opposite of --cache"),
+        (["--no-cache", "--cache", "x"], "--no-cache: contradicts --cache"),
         (["--keep-runs"], "keep_runs: needs a directory"),
     ],
 )

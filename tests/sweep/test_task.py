@@ -1,4 +1,4 @@
-"""What is kept of a run for the table of a sweep."""
+"""The numbers kept from a run for the table of a sweep."""
 
 import polars as pl
 import pytest
@@ -8,7 +8,7 @@ from hocket.sweeps.task import kept
 
 
 def run_with_collectives() -> Run:
-    """Two jobs, of which the first has had two collectives of 1 ms at 80 Gbps and one of 2 ms at 160."""
+    """Two jobs, the first with two collectives of 1 ms at 80 Gbps and one of 2 ms at 160 Gbps."""
     jobs = {
         "job": ["trains", "idles"],
         "iterations": [2, 2],
@@ -57,7 +57,7 @@ def test_bandwidths_of_a_jobs_collectives_are_weighted_by_their_time() -> None:
     assert jobs["busbw_bps"].to_list() == [pytest.approx(80e9), None]
 
 
-def test_a_job_has_the_columns_of_the_table_of_jobs_and_what_other_tables_say_of_it() -> None:
+def test_a_job_has_the_columns_of_the_table_of_jobs_and_numbers_from_other_tables() -> None:
     run = run_with_collectives()
     jobs = kept(run).jobs
     assert jobs.columns[: run.tables["jobs"].width] == run.tables["jobs"].columns
@@ -68,7 +68,7 @@ def test_a_job_has_the_columns_of_the_table_of_jobs_and_what_other_tables_say_of
     ]
 
 
-def test_numbers_of_the_run_as_a_whole_are_named_by_their_place() -> None:
+def test_totals_of_a_run_are_named_by_their_keys_in_the_manifest() -> None:
     answer = kept(run_with_collectives())
     assert answer.totals == {"simulated_s": 0.008, "events": 7, "rate_cuts_dcqcn": 5}
     assert answer.run_s == 0.5

@@ -212,8 +212,8 @@ def test_where_a_pipeline_sends_at_other_times_a_link_has_a_demand_of_its_own() 
     shared = {network.links[link][0] for link, _ in demand.crossings[0]}
     assert shared == {"s0->tor0", "tor0->s0", "s1->tor0", "tor0->s1"}
     # Its profile is of one of these, and the others have one of their own.
-    assert {job for job, _ in demand.own} == {0}
-    assert len(demand.own) == 3
+    assert {job for job, _ in demand.link_profiles} == {0}
+    assert len(demand.link_profiles) == 3
     answer = compatibility(plan)
     assert answer.score == pytest.approx(sum(link.score for link in answer.links) / len(answer.links))
 
@@ -234,6 +234,6 @@ def test_a_job_whose_ranks_run_away_from_each_other_has_no_period() -> None:
     with pytest.raises(InputError) as caught:
         compatibility(two_racks(apart, B))
     assert str(caught.value) == (
-        "jobs[0].training: job 'a': alone, its iterations begin or end 1 ms to 3 ms after each other; "
+        "jobs[0].training: job 'a': alone, its iterations begin or end 1 ms to 3 ms apart; "
         "only jobs whose iterations are alike can take turns"
     )

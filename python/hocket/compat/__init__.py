@@ -1,4 +1,4 @@
-"""Which jobs can take turns, how far to shift each, and what that wins."""
+"""Which jobs can take turns, how far to shift each, and the predicted speed-up."""
 
 from hocket.compat.answer import Compatibility, compatibility
 

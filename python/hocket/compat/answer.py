@@ -1,7 +1,7 @@
-"""Which jobs of a plan can take turns, how far to shift each, and what that wins.
+"""Which jobs of a plan can take turns, how far to shift each, and the predicted speed-up.
 
 On one link this is the optimisation of NSDI'24 Table 1; on a fabric, Algorithms 1 and 2 over the candidate
-placements. What the shifts win is predicted on the flow engine.
+placements. The flow engine predicts the speed-up.
 """
 
 import math
@@ -32,11 +32,12 @@ from hocket.profiles import WorkloadProfile
 
 
 def printed_score(score: float) -> float:
-    """Rounded down to three decimals: 0.9996 is not full compatibility.
+    """`score` rounded down to three decimals, because 0.9996 is not full compatibility.
 
     >>> printed_score(0.9996), printed_score(1.0)
     (0.999, 1.0)
     """
+    # The small term makes up for floating-point error: a computed 0.69999999999 is 0.700.
     return math.floor(score * 1000 + 1e-9) / 1000
 
 
@@ -50,7 +51,7 @@ def written_score(score: float) -> str:
 
 
 def written_bound(bound: float) -> str:
-    """With three decimals, rounded up: no shifts score higher than what is printed either.
+    """`bound` rounded up to three decimals, so that the printed number is an upper bound too.
 
     >>> written_bound(0.9661), written_bound(1.0)
     ('0.967', '1.000')
@@ -64,29 +65,29 @@ class CircleJob:
 
     name: str
     given: WorkloadProfile
-    """Its demand: as the plan says or, of a training job, as measured alone (`hocket.compat.demand`)."""
+    """Its demand: from the plan or, for a training job, as measured alone (`hocket.compat.demand`)."""
     profile: WorkloadProfile
-    """The same with its period on the circle, another one where the given ones have no common multiple."""
+    """`given` with the period on the circle, which differs where given periods have no common multiple."""
     rounds: int
     """Iterations per perimeter, the paper's r_j."""
     time_shift_ps: int
     batch_size: int | None
-    """The one that was chosen, if the plan gives several."""
+    """The batch size chosen, if the plan gives several."""
 
 
 @dataclass(frozen=True)
 class PeriodFit:
-    """How periods were made to fit on one circle."""
+    """How periods were fitted to one circle."""
 
     error: float
-    """The largest relative difference between a job's period and the one on the circle; 0 if all fit."""
+    """The largest relative difference between a job's period and its period on the circle; 0 if all fit."""
     holds_for_s: float | None
-    """How long two jobs at their given periods stay within 5% of an iteration of their relative place; `None`
-    if for ever."""
+    """How long every two jobs, at their given periods, stay within 5% of an iteration of their relative
+    position; `None` if for ever."""
     padded_periods_s: dict[str, float]
-    """By job, the period to pad its iterations to so that the interleaving holds for ever."""
+    """By job, the period to pad iterations to so that the interleaving holds for ever."""
     padding_cost: dict[str, float]
-    """By job, how much longer that makes an iteration, as a share of its period."""
+    """By job, by how much padding lengthens an iteration, as a share of its period."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class CandidateScore:
     score: float | None
     reason: str | None
     answer: "Compatibility | None" = None
-    """What holds if the jobs are placed so, where every candidate was asked for."""
+    """The answer for this placement, if one was requested for every candidate."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -109,59 +110,59 @@ class Compatibility(Displayed):
     """
 
     asked: Plan
-    """The plan that it is about."""
+    """The plan that the answer is about."""
 
     score: float
     bound: float
     """No shifts score higher than this."""
     proven_optimal: bool
     perimeter_s: float
-    """Of the unified circle; on a fabric the longest among groups of jobs that share links."""
+    """The perimeter of the unified circle; on a fabric, the longest among groups of jobs that share links."""
     time_shifts_s: dict[str, float]
     rotations_deg: dict[str, float]
     precision_deg: float
-    """The step between the rotations that were searched; 0 for all. Where searching all of them took too
-    long, the step with which a better answer was found, if it was.
+    """The step between the rotations that were searched; 0 for all rotations. If searching all took too long,
+    the step with which a better answer was found, if there was one.
     """
     in_steps: bool
-    """Whether only steps were asked for."""
+    """Whether the caller requested steps."""
     solve_s: float
     jobs: tuple[CircleJob, ...]
     capacity_bps: int
-    """Of the link, or on a fabric of the tightest one."""
+    """The capacity of the link; on a fabric, of the slowest shared link."""
     fit: PeriodFit
     prediction: pl.DataFrame
     interrupted: bool
     links: tuple[LinkCompatibility, ...]
-    """On a fabric, the shared links under the best candidate; on one link, that link."""
+    """On a fabric, the shared links under the best candidate; for a plan with one link, that link."""
     candidates: tuple[CandidateScore, ...]
     """On a fabric, best first, the discarded ones last."""
 
     @property
     def speedup(self) -> Speedup:
-        """How many times faster iterations are predicted to be with the shifts than sharing without them."""
+        """The predicted speed-up of iterations with the shifts over sharing without them."""
         return self._speedup("shifted")
 
     @property
     def verdict(self) -> Verdict:
-        """Whether shifting helps, by `speedup`: the score says whether phases fit on the circle, not what it
-        is worth that they do.
+        """Whether shifting helps, judged by `speedup`: the score tells whether phases fit on the circle, not
+        how much faster that makes the jobs.
         """
         return self.speedup.verdict
 
     @property
     def padded_speedup(self) -> Speedup | None:
-        """The same with iterations padded to `fit.padded_periods_s`; `None` where periods fit as given."""
+        """`speedup` with iterations padded to `fit.padded_periods_s`; `None` if periods fit as given."""
         return self._speedup("padded") if "padded_mean_s" in self.prediction.columns else None
 
     @property
     def most_speedup(self) -> Speedup:
-        """What shifts could win at most: as if each job were alone."""
+        """The largest speed-up that shifts could have: as if each job were alone."""
         return self._speedup("alone")
 
     def _speedup(self, instead: str) -> Speedup:
         sharing = {name for link in self.links for name in link.jobs}
-        # Jobs that share nothing neither gain nor lose, and would only hide what the others do.
+        # Jobs that share no link always have a speed-up of 1, which would only dilute that of the others.
         rows = self.prediction.filter(pl.col("job").is_in(sharing)) if sharing else self.prediction
 
         def mean(figure: str) -> float:
@@ -171,9 +172,9 @@ class Compatibility(Displayed):
         return Speedup(mean("mean"), mean("p99"))
 
     def plan(self, *, padded: bool = False) -> Plan:
-        """The plan with these time-shifts, the batch sizes that were chosen, and on a fabric the placement of
-        the best candidate: what `hocket.simulate(answer)` runs. If `padded`, iterations take
-        `fit.padded_periods_s`, so that periods that do not fit as given do.
+        """The plan with these time-shifts, the chosen batch sizes and, on a fabric, the placement of the best
+        candidate: the plan that `hocket.simulate(answer)` runs. If `padded`, iterations are padded to
+        `fit.padded_periods_s`, with which all periods fit.
 
         >>> half = {"period": "180 ms", "up": [{"start": "0 ms", "duration": "90 ms", "rate": "40 Gbps"}]}
         >>> jobs = [{"name": "a", **half}, {"name": "b", **half}]
@@ -199,7 +200,7 @@ class Compatibility(Displayed):
         )
 
     def on_link(self, link: LinkCompatibility) -> "Compatibility":
-        """The same answer for the jobs on one of `links` alone, on whose circle their shifts are laid."""
+        """The same answer for the jobs on one of `links` alone, with shifts on the circle of that link."""
         demand = dict(zip(link.jobs, link.demand, strict=True))
         jobs = [job for job in self.jobs if job.name in demand]
         perimeter_ps = math.lcm(*(job.profile.period_ps for job in jobs))
@@ -225,7 +226,7 @@ class Compatibility(Displayed):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON takes it."""
+        """The whole answer as values that JSON can hold."""
         padded = self.padded_speedup
         return {
             "verdict": self.verdict,
@@ -271,15 +272,15 @@ def compatibility(
     precision_deg: float | None = None,
     every_candidate: bool = False,
 ) -> Compatibility:
-    """The time-shifts that let the jobs of `plan` take turns, their score, and what they win.
+    """The time-shifts with which the jobs of `plan` take turns best, their score, and the predicted speed-up.
 
-    The keyword arguments replace what the plan says. `precision_deg` tries rotations in steps of 0.1 to 90
-    degrees instead of all shifts, which 0 stands for; `strict` allows one job at a time instead of counting
-    demand (HotNets'22 §3). The best candidate by score is the answer; with `every_candidate` each has its own
-    in `candidates`, predictions included.
+    The keyword arguments override the plan. `precision_deg` restricts the search to rotations in steps of 0.1
+    to 90 degrees; 0 searches all shifts. `strict` allows one job at a time, whatever its rate, instead of
+    adding up demand (HotNets'22 §3). The answer is the candidate with the highest score; with
+    `every_candidate`, each entry of `candidates` has its own answer, predictions included.
 
-    Raises `InputError` for a bad plan, for periods without a common multiple within the plan's tolerance, and
-    for jobs on one GPU that cannot avoid computing at the same time.
+    Raises `InputError` for an invalid plan, for periods without a common multiple within the plan's
+    tolerance, and for jobs on one GPU that cannot avoid computing at the same time.
 
     >>> half = {"period": "180 ms", "up": [{"start": "0 ms", "duration": "90 ms", "rate": "40 Gbps"}]}
     >>> answer = compatibility({
@@ -303,9 +304,9 @@ def compatibility(
     }
     with located(source):
         network = build_network(plan)
-        asked = demands(plan, network)
+        demand = demands(plan, network)
         started = time.perf_counter()
-        ranked = solve(plan, network, asked, search)
+        ranked = solve(plan, network, demand, search)
         solve_s = time.perf_counter() - started
         return _best_answer(plan, network, ranked, search, solve_s, every_candidate)
 
@@ -320,7 +321,7 @@ def _best_answer(
 ) -> Compatibility:
     scores = [CandidateScore(name, found.score, None) for name, found in ranked.placements.items()]
     scores += [CandidateScore(name, None, reason) for name, reason in ranked.discarded.items()]
-    # On one link nothing is placed.
+    # With one link there are no placements to choose from.
     candidates = () if plan.link else tuple(scores)
     in_steps = search["precision_deg"] is not None
     best = replace(_answer(plan, network, ranked.best, solve_s, in_steps), candidates=candidates)
@@ -351,7 +352,7 @@ def _answer(plan: Plan, network: Network, found: Found, solve_s: float, in_steps
         perimeter_s=fitted["perimeter_ps"] / 1e12,
         time_shifts_s={name: shift / 1e12 for name, shift in zip(names, found.shifts_ps, strict=True)},
         rotations_deg={
-            # Shifts are whole picoseconds; finer than a millionth of a degree is their rounding.
+            # Shifts are whole picoseconds: digits beyond a millionth of a degree only show their rounding.
             name: round(shift / (period * rounds) * 360, 6)
             for name, shift, period, rounds in zip(
                 names, found.shifts_ps, fitted["periods_ps"], fitted["rounds"], strict=True

@@ -1,4 +1,4 @@
-"""The command `hocket compat`: whether jobs can take turns."""
+"""The command `hocket compat`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,9 +15,13 @@ def compat_command(
     plan: Annotated[Path, options.file("Jobs and their link or fabric, as TOML or JSON")],
     precision: Annotated[
         float | None,
-        typer.Option("--precision", metavar="DEGREES", help="Rotate in steps instead of by any angle (0)."),
+        typer.Option(
+            "--precision", metavar="DEGREES", help="Search rotations in such steps; 0 searches all."
+        ),
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="One job at a time, whatever its rate.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Allow one job at a time, whatever its rate.")
+    ] = False,
     every_candidate: Annotated[
         bool, typer.Option("--all", help="Predict every candidate, not only the best.")
     ] = False,
@@ -25,7 +29,7 @@ def compat_command(
         Path | None, options.out_file("FILE.toml|json", "Write the plan with the time-shifts.")
     ] = None,
     padded: Annotated[
-        bool, typer.Option("--pad", help="In that plan, pad iterations so that periods fit.")
+        bool, typer.Option("--pad", help="In the plan that --out writes, pad iterations to fit.")
     ] = False,
     force: options.Force = False,
     figure: Annotated[Path | None, options.figure("Draw the circles.")] = None,
@@ -42,7 +46,7 @@ def compat_command(
     if output is None:
         for option, given in (("--force", force), ("--pad", padded)):
             if given:
-                raise InputError(f"{option}: is about the plan that --out writes; add --out FILE.toml")
+                raise InputError(f"{option}: applies only to the plan that --out writes; add --out FILE.toml")
     else:
         check_plan_file(output, replace=force)
     checked = as_plan(plan)
@@ -72,5 +76,5 @@ def compat_command(
 
         options.save_figure(compatibility_figure(answer, checked.name or plan.name), figure)
     if answer.interrupted:
-        err.print("interrupted: this is the best found by then")
+        err.print("interrupted: this is the best answer found so far")
         raise typer.Exit(INTERRUPTED)

@@ -1,5 +1,7 @@
-"""What each job asks of each link under a placement: a periodic job its profile times its flows; a training
-job what was measured, as one profile for the solver and, where links differ, each link's own for its score.
+"""The demand of each job on each link under a placement.
+
+The demand of a periodic job is its profile times its flows. That of a training job is measured: it becomes
+one profile for the solver and, where links differ, a profile per link for the links' scores.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,42 +20,43 @@ AS_PLACED = "as placed"
 """The name of the one placement of a plan without candidates."""
 
 CROSSES = 0.1
-"""A training job whose highest rate is below this share of a link's does not cross it: there it answers with
-acknowledgements, which take up to 8% of what they acknowledge, and waits for nothing."""
+"""A training job whose highest rate on a link is below this share of its capacity does not count as crossing
+it. It sends only acknowledgements there, up to 8% of the data that they acknowledge, and waits for none."""
 
 ALIKE = 0.02
-"""Two links see the same of a job if no more than this share of its bytes goes at other times."""
+"""A job has the same demand on two links if at most this share of its bytes goes at other times."""
 
-# The solver takes whole flows: a link's demand in parts of the profile's, to 1% if up to a hundred suffice.
-_MOST_PARTS = 100
+# The solver multiplies a job's profile by a whole number of flows on each link. A measured profile is split
+# into the fewest parts of which whole numbers give each link's demand to 1%, at most a hundred.
+_MAX_PARTS = 100
 _PART_ERROR = 0.01
 
 
 @dataclass(frozen=True)
 class Demand:
-    """What all jobs ask for; lists are by job."""
+    """The demand of all jobs; sequences are by job."""
 
     placement: Placement
     profiles: tuple[tuple[WorkloadProfile, ...], ...]
-    """One for each batch size to choose from; of a training job a part of what it asks of the link that, of
-    those that it shares, all jobs together load most."""
+    """One for each batch size to choose from. For a training job, a part of its demand on the most loaded of
+    the links that it shares."""
     crossings: tuple[Crossings, ...]
-    """Flows on each link; of a training job parts of its profile, and links that it shares alone."""
-    own: Mapping[tuple[int, int], WorkloadProfile] = field(default_factory=dict)
-    """By job and link, where a training job sends at other times than its profile says."""
+    """The number of flows on each link; for a training job, of parts of its profile, on shared links only."""
+    link_profiles: Mapping[tuple[int, int], WorkloadProfile] = field(default_factory=dict)
+    """By job and link, the demand of a training job where it sends at other times than its profile says."""
     events: int = 0
-    """Of the flow engine, in an iteration of every training job."""
+    """The number of events of the flow engine in one iteration of all training jobs."""
 
     def on_link(self, job: int, link: int, given: WorkloadProfile) -> WorkloadProfile:
-        """What `job`, whose profile is `given`, asks of `link`, which it crosses."""
-        if (job, link) in self.own:
-            return self.own[job, link]
+        """The demand of `job`, whose profile is `given`, on `link`, which it crosses."""
+        if (job, link) in self.link_profiles:
+            return self.link_profiles[job, link]
         flows = dict(self.crossings[job])[link]
         return times(given, flows)
 
 
 def demands(plan: Plan, network: Network) -> dict[str, Demand]:
-    """What the jobs of `plan` ask for under each of its candidates, by name, or as placed if there are none.
+    """The demand of the jobs of `plan` under each candidate by name, or under `AS_PLACED` if there are none.
 
     A training job is measured once for each of its placements. Raises `InputError` as `Network.crossings` and
     `measure` do.
@@ -94,7 +97,7 @@ def _with_training(
         for number, each in measured.items()
     }
     profiles = [plan.profiles_of(job, placement) if job.training is None else () for job in plan.jobs]
-    # By link, what each job on it asks for on average, as a share of what it carries.
+    # By link, the mean demand of each job on it, as a share of its rate.
     load: dict[int, list[float]] = {}
     for number in range(len(plan.jobs)):
         if number in measured:
@@ -105,7 +108,7 @@ def _with_training(
         for link, rate_bps in mean_bps.items():
             load.setdefault(link, []).append(rate_bps / rates_bps[link])
     crossings = list(crossings)
-    own: dict[tuple[int, int], WorkloadProfile] = {}
+    link_profiles: dict[tuple[int, int], WorkloadProfile] = {}
     for number, each in measured.items():
         shared = sorted(link for link in crossed[number] if len(load[link]) > 1)
         base = max(shared or sorted(crossed[number]), key=lambda link: sum(load[link]), default=None)
@@ -117,14 +120,14 @@ def _with_training(
         profiles[number] = (_part(each.profile(base, rates_bps[base]), parts),)
         crossings[number] = [(link, max(1, round(ratio * parts))) for link, ratio in ratios.items()]
         for link in shared:
-            if _elsewhere(each, base, link) > ALIKE:
-                own[number, link] = each.profile(link, rates_bps[link])
+            if _share_at_other_times(each, base, link) > ALIKE:
+                link_profiles[number, link] = each.profile(link, rates_bps[link])
     events = sum(each.events for each in measured.values())
-    return Demand(placement, tuple(profiles), tuple(crossings), own, events)
+    return Demand(placement, tuple(profiles), tuple(crossings), link_profiles, events)
 
 
 def times(profile: WorkloadProfile, flows: int) -> WorkloadProfile:
-    """What so many flows of `profile` ask for."""
+    """The demand of `flows` flows, each of which has `profile`."""
     phases = tuple(replace(phase, rate_bps=phase.rate_bps * flows) for phase in profile.phases)
     return replace(profile, phases=phases)
 
@@ -135,14 +138,14 @@ def _part(profile: WorkloadProfile, parts: int) -> WorkloadProfile:
 
 
 def _parts(ratios: Sequence[float]) -> int:
-    """The fewest parts of which whole numbers come near all `ratios`."""
-    for parts in range(1, _MOST_PARTS):
+    """The fewest parts of which whole numbers approximate all `ratios` to `_PART_ERROR`."""
+    for parts in range(1, _MAX_PARTS):
         if all(abs(max(1, round(ratio * parts)) / (ratio * parts) - 1) <= _PART_ERROR for ratio in ratios):
             return parts
-    return _MOST_PARTS
+    return _MAX_PARTS
 
 
-def _elsewhere(measured: Measured, one: int, other: int) -> float:
-    """The share of the bytes on link `one` that goes over link `other` at another time of the iteration."""
+def _share_at_other_times(measured: Measured, one: int, other: int) -> float:
+    """The share of the bytes on link `one` that crosses link `other` at another time of the iteration."""
     rates = [measured.rates_bps[link] / measured.rates_bps[link].sum() for link in (one, other)]
     return float(np.abs(rates[0] - rates[1]).sum()) / 2

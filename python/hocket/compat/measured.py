@@ -1,4 +1,4 @@
-"""What a training job asks of each link: measured in an iteration alone on the fabric of its plan."""
+"""The demand of a training job on each link, measured in an iteration alone on the fabric of its plan."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,48 +21,49 @@ from hocket.results.times import in_ps
 from hocket.units import format_duration
 
 SAMPLES = 720
-"""Samples of an iteration: half a degree of its circle, a tenth of the solver's usual step."""
+"""Samples per iteration, half a degree of the circle each: a tenth of the 5° steps of NSDI'24."""
 
 STEADY = 0.01
-"""By what share two iterations of a job alone may differ: measured iteration times vary by as much."""
+"""The share by which iterations of a job alone may differ: measured iteration times vary by as much."""
 
-# Ranks that are done go on, so that the first iterations of a pipeline are not yet like the others.
+# A rank that has finished an iteration begins the next one without waiting for the others, so the first
+# iterations of a pipeline, which is still filling, differ from the later ones.
 _WARM_UP = 3
 
 
 @dataclass(frozen=True)
 class Measured:
-    """An iteration of a training job alone: how long it takes, and what it sends over each link meanwhile."""
+    """An iteration of a training job alone: its period, and its rate on each link over time."""
 
     period_ps: int
     rates_bps: Mapping[int, Floats]
-    """By directed link, the mean rate in each of `SAMPLES` parts of the period: data with headers, and
-    acknowledgements."""
+    """By directed link, the mean rate in each of `SAMPLES` parts of the period, shape (SAMPLES,): data with
+    headers, and acknowledgements."""
     events: int
-    """Of the flow engine in an iteration."""
+    """The number of events of the flow engine per iteration."""
     description: str
 
     @cached_property
     def mean_bps(self) -> dict[int, float]:
-        """By link, over the iteration."""
+        """By link, the mean rate over the iteration."""
         return {link: float(rates.mean()) for link, rates in self.rates_bps.items()}
 
     def profile(self, link: int, capacity_bps: int) -> WorkloadProfile:
-        """What it asks of `link`, which carries `capacity_bps`."""
+        """The demand on `link`, whose rate is `capacity_bps`."""
         return self.with_phases(phases_of(self.rates_bps[link], self.period_ps, capacity_bps))
 
     def with_phases(self, phases: tuple[PhaseSpec, ...]) -> WorkloadProfile:
-        """An iteration of this length with other `phases`."""
+        """A profile of this period with `phases`."""
         return WorkloadProfile(self.period_ps, phases, (self.description,))
 
 
 def measure(
     plan: Plan, number: int, network: Network, placement: Mapping[str, Sequence[str]] | None
 ) -> Measured:
-    """An iteration of training job `number` of `plan`, placed as `placement` says, with the fabric to itself.
+    """Measures an iteration of training job `number` of `plan` under `placement`, alone on the fabric.
 
-    Computes do not jitter; stragglers are as slow as the plan says. Raises `InputError` if iterations are not
-    alike, and as `workload_of` does.
+    Compute times do not jitter; stragglers are as slow as in the plan. Raises `InputError` if iterations
+    differ by more than `STEADY`, and as `workload_of` does.
     """
     job = plan.jobs[number]
     spec = training_job_spec(plan, number, training_spec(plan, number, placement, network))
@@ -77,18 +78,18 @@ def measure(
     iterations, ran = _run("iterations", plan, network, number, spec)
     rows = iterations.filter(job=job.name).sort("iteration")
     times = rows.select(in_ps("start_s"), in_ps("end_s"))
-    # Of each iteration, when its first rank begins and its last one ends.
+    # The start of an iteration is that of its first rank, the end that of its last.
     starts, ends = times["start_s"].to_list(), times["end_s"].to_list()
     spacings = [later - earlier for times in (starts, ends) for earlier, later in pairwise(times[-3:])]
     period_ps = starts[-1] - starts[-2]
     if max(spacings) - min(spacings) > STEADY * period_ps:
         raise InputError(
             f"jobs[{number}].training: job {job.name!r}: alone, its iterations begin or end "
-            f"{format_duration(min(spacings))} to {format_duration(max(spacings))} after each other; "
+            f"{format_duration(min(spacings))} to {format_duration(max(spacings))} apart; "
             "only jobs whose iterations are alike can take turns"
         )
     interval_ps = max(1, period_ps // SAMPLES)
-    # So late that the iteration begins with a sample.
+    # The job arrives this much later, so that the sampled iteration begins at the border of a sample.
     late_ps = -starts[-2] % interval_ps
     begin_ps = starts[-2] + late_ps
     end_ps = begin_ps + SAMPLES * interval_ps
@@ -120,7 +121,7 @@ def measure(
 
 
 def alone(number: int, spec: "_hocket._JobSpec") -> "list[_hocket._JobSpec]":
-    """Job `number` behind jobs that do nothing: ECMP's hash knows jobs by their numbers."""
+    """Job `number` after as many idle jobs, because ECMP's hash depends on a job's number."""
     idle: list[_hocket._JobSpec] = [
         {
             **spec,

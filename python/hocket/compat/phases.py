@@ -1,4 +1,4 @@
-"""From samples of what a training job sends in an iteration to Up phases, as few as tell samples apart."""
+"""Turns samples of a training job's rate over an iteration into the fewest Up phases that describe them."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,15 +11,15 @@ from hocket.profiles import PhaseSpec
 
 Floats = npt.NDArray[np.float64]
 
-# Rates that differ by less than this share of the highest one are one rate: steps of a collective with their
-# latencies between them, seen in samples, differ by as much.
+# Rates that differ by less than this share of the highest one count as equal: the samples of a collective
+# differ by as much, because of the latencies between its steps.
 _SAME_RATE = 0.05
-# Two neighbouring segments become one if that moves rates by no more than this share of the highest one, root
-# mean square over the iteration.
+# Two neighbouring segments are joined if that changes rates by at most this share of the highest one, as the
+# root mean square over the iteration.
 _NEGLIGIBLE = 0.01
-# What the solver is quick with; a pipeline of eight microbatches has fewer.
-_MOST_SEGMENTS = 64
-# Below this share of what the link carries a job is Down; what is left are acknowledgements far apart.
+# The solver is quick with as many; a pipeline of eight microbatches has fewer.
+_MAX_SEGMENTS = 64
+# Below this share of the link's rate a job is Down: such rates are those of sparse acknowledgements.
 _SILENT = 0.005
 
 
@@ -35,16 +35,16 @@ class _Segment:
         return _Segment(length, (self.length * self.rate_bps + other.length * other.rate_bps) / length)
 
     def loss(self, other: "_Segment") -> float:
-        """What the sum over samples of squared errors grows by if both become one."""
+        """By how much joining both increases the sum of squared errors over samples."""
         weight = self.length * other.length / (self.length + other.length)
         return weight * (self.rate_bps - other.rate_bps) ** 2
 
 
 def phases_of(rates_bps: Floats, period_ps: int, capacity_bps: int) -> tuple[PhaseSpec, ...]:
-    """The Up phases of an iteration of `period_ps` whose samples, equally long, had these mean rates.
+    """The Up phases of an iteration of `period_ps`, from its mean rates in equally long samples.
 
-    A sample in which a phase begins or ends is split so that its bytes stay what they were. What is shorter
-    than a sample is part of its mean. No rate is above `capacity_bps`.
+    A sample in which a phase begins or ends is split so that its bytes stay the same. Phases shorter than a
+    sample only show in its mean. No rate is above `capacity_bps`.
     """
     highest = float(rates_bps.max(initial=0.0))
     if highest <= _SILENT * capacity_bps:
@@ -67,7 +67,9 @@ def phases_of(rates_bps: Floats, period_ps: int, capacity_bps: int) -> tuple[Pha
 
 
 def _split(rates_bps: Floats, alike_bps: float) -> list[_Segment]:
-    """The samples; one between rates that hold before and after it is cut where one follows the other."""
+    """The samples as segments; a sample in which one steady rate changes to another becomes two, one of each
+    rate.
+    """
     before, after = np.roll(rates_bps, 1), np.roll(rates_bps, -1)
     holds_before = np.abs(before - np.roll(rates_bps, 2)) <= alike_bps
     holds_after = np.abs(after - np.roll(rates_bps, -2)) <= alike_bps
@@ -96,12 +98,12 @@ def _runs(segments: list[_Segment], alike_bps: float) -> list[_Segment]:
 
 
 def _merged(segments: list[_Segment], samples: int, highest_bps: float) -> list[_Segment]:
-    """Neighbours as one, those first that lose least, while that is negligible or there are too many."""
-    least = samples * (_NEGLIGIBLE * highest_bps) ** 2
+    """Joins neighbours, least loss first, while the loss is negligible or there are too many segments."""
+    negligible = samples * (_NEGLIGIBLE * highest_bps) ** 2
     while len(segments) > 1:
         losses = [one.loss(other) for one, other in pairwise(segments)]
         index = min(range(len(losses)), key=losses.__getitem__)
-        if losses[index] > least and len(segments) <= _MOST_SEGMENTS:
+        if losses[index] > negligible and len(segments) <= _MAX_SEGMENTS:
             break
         segments[index : index + 2] = [segments[index].joined(segments[index + 1])]
     return segments

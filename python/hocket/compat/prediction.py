@@ -1,4 +1,4 @@
-"""What time-shifts win: iteration times alone, sharing and shifted, predicted on the flow engine."""
+"""The effect of time-shifts: iteration times alone, sharing and shifted, predicted on the flow engine."""
 
 from collections.abc import Sequence
 
@@ -16,25 +16,25 @@ from hocket.plan import Plan
 PREDICTED_ITERATIONS = 1_000
 """Iterations per job behind a prediction; HotNets'22 §2 and NSDI'24 §2.2 run as many."""
 
-# With training jobs as many as the flow engine takes a few seconds for, but no fewer than this.
-_LEAST_ITERATIONS = 10
+# Training jobs run as many iterations as the flow engine simulates in a few seconds, but at least ten.
+_MIN_ITERATIONS = 10
 _EVENTS = 300_000
 
 
 def predict(plan: Plan, network: Network, found: Found) -> pl.DataFrame:
-    """Iteration times on the flow engine, for jobs that are all there from the start, as `found` places them.
+    """Iteration times on the flow engine, for jobs that are all present from the start, placed as in `found`.
 
-    A row per job: mean and p99 in seconds of its iterations with the waits between them, alone, sharing
-    without shifts, and shifted; where periods had to be rounded also shifted and padded. Each job runs 1,000
-    iterations; with training jobs all run for as long as so many of the longest take alone, or less where the
-    flow engine would take long.
+    A row per job: the mean and p99, in seconds, of its iterations including the delays between them: `alone`,
+    `sharing` without shifts, and `shifted`; if periods had to be fitted, also shifted and `padded`. Each job
+    runs 1,000 iterations. With training jobs, all run for the time that 1,000 iterations of the longest take
+    alone, or for fewer of them if the flow engine would take long.
     """
     crossings = network.crossings(plan, found.placement)
     fitted = found.fitted
     training = [number for number, job in enumerate(plan.jobs) if job.training is not None]
     iterations, until_ps = PREDICTED_ITERATIONS, None
     if training:
-        iterations = max(_LEAST_ITERATIONS, min(PREDICTED_ITERATIONS, _EVENTS // found.events))
+        iterations = max(_MIN_ITERATIONS, min(PREDICTED_ITERATIONS, _EVENTS // found.events))
         until_ps = iterations * max(each.period_ps for each in found.given)
 
     def spec(number: int, *, shifted: bool, padded: bool) -> "_hocket._JobSpec":
@@ -85,7 +85,7 @@ def _iteration_times(
     iterations: int | None,
     until_ps: int | None,
 ) -> pl.DataFrame:
-    """Of jobs of these names, mean and p99 of iterations with their waits, but for the first time-shift."""
+    """By job, mean and p99 of iterations including their delays, except the delay before the first one."""
     iterations_done, _ = whole_table(
         "iterations",
         network,

@@ -1,4 +1,4 @@
-"""A compatibility answer as text."""
+"""What `hocket compat` prints."""
 
 from functools import partial
 
@@ -10,12 +10,12 @@ from hocket.compat.answer import written_bound, written_score
 from hocket.compat.verdict import NOISE, Verdict
 from hocket.console import Column, milliseconds, out, print_table
 
-# Two decimals: shifts and periods are applied to some ten microseconds.
+# Two decimals: shifts and periods can be applied to about ten microseconds.
 _ms = partial(milliseconds, decimals=2)
 
 
 def print_compatibility(title: str, answer: Compatibility) -> None:
-    """The verdict, the score, the shifts, iteration times with them, and for how long they hold."""
+    """Prints the verdict, the score, the shifts, iteration times with them, and for how long they hold."""
     out.print(f"[bold]{escape(title)}[/bold]")
     out.print(f"[bold]{verdict(answer)}[/bold]")
     out.print(f"score {score(answer)}")
@@ -31,22 +31,22 @@ def print_compatibility(title: str, answer: Compatibility) -> None:
 
 
 def verdict(answer: Compatibility) -> str:
-    """Whether shifting helps, by how much, and what does more where it does not."""
-    said = f"shifting {answer.verdict}: {answer.speedup}"
+    """Whether shifting helps and by how much; if it does not, why or what to do instead."""
+    sentence = f"shifting {answer.verdict}: {answer.speedup}"
     if answer.verdict not in (Verdict.DOES_NOT_HELP, Verdict.HARMS):
-        return said
+        return sentence
     if len(answer.jobs) == 1:
-        return f"{said}; there is no other job to take turns with"
+        return f"{sentence}; there is no other job to take turns with"
     if answer.most_speedup.verdict is Verdict.DOES_NOT_HELP:
-        return f"{said}; the jobs hardly slow each other as they are"
+        return f"{sentence}; the jobs hardly slow each other as they are"
     padded = answer.padded_speedup
     if padded is not None and padded.verdict in (Verdict.HELPS, Verdict.HELPS_LITTLE):
-        return f"{said}; with padded periods, see below, it {padded.verdict}"
-    return f"{said}; use priorities or adaptive unfairness, or place the jobs apart"
+        return f"{sentence}; with padded periods (see below) it {padded.verdict}"
+    return f"{sentence}; use priorities or adaptive unfairness, or place the jobs apart"
 
 
 def score(answer: Compatibility) -> str:
-    """The score, how sure it is that there is no higher one, and what the highest means."""
+    """The score, whether it is proven optimal or else its upper bound, and the meaning of a full score."""
     written = written_score(answer.score)
     if not answer.proven_optimal:
         return f"{written} (the best found; no shifts reach more than {written_bound(answer.bound)})"
@@ -85,7 +85,10 @@ def _print_candidates(answer: Compatibility) -> None:
 
 
 def _print_every_candidate(answer: Compatibility) -> None:
-    """With mean iteration times over all jobs, which placements may change even for jobs alone."""
+    """Prints each candidate with mean iteration times over all jobs.
+
+    The time alone has a column too, because another placement may change even that.
+    """
     figures = ("alone_mean_s", "sharing_mean_s", "shifted_mean_s", "shifted_p99_s")
     found = {each.name: each.answer for each in answer.candidates if each.answer is not None}
     times = {name: [_mean(each.prediction[figure]) for figure in figures] for name, each in found.items()}
@@ -108,7 +111,7 @@ def _print_every_candidate(answer: Compatibility) -> None:
     print_table(header, rows)
     fastest = min(found, key=lambda name: times[name][2])
     if times[fastest][2] * (1 + NOISE) < times[answer.candidates[0].name][2]:
-        out.print(f"Predicted to be the fastest, whatever it scores: {escape(fastest)}.")
+        out.print(f"Predicted to be the fastest, although not the best by score: {escape(fastest)}.")
 
 
 def _mean(column: pl.Series) -> float:
@@ -140,7 +143,7 @@ def _print_prediction(answer: Compatibility) -> None:
     labels = ("alone", "sharing", "shifted", "padded")
     present = [label for label in labels if f"{label}_mean_s" in answer.prediction.columns]
     figures = [(label, figure) for label in present for figure in ("mean", "p99")]
-    # Without contention the two are all but the same.
+    # Mean and p99 hardly differ without contention, so p99 of these is hidden first.
     header = [
         Column(f"{label}\n{figure}", spare=int(label in ("alone", "padded") and figure == "p99"))
         for label, figure in figures
@@ -153,7 +156,7 @@ def _print_prediction(answer: Compatibility) -> None:
 
 
 def _print_slower(answer: Compatibility) -> None:
-    """Jobs that pay for what others gain."""
+    """Prints the jobs that shifting makes slower."""
     rows = answer.prediction.filter(pl.col("shifted_mean_s") > pl.col("sharing_mean_s") * (1 + NOISE))
     if rows.is_empty():
         return
@@ -179,5 +182,5 @@ def _print_fit(answer: Compatibility) -> None:
         if cost > 1e-9
     )
     padded = answer.padded_speedup
-    assert padded is not None, "what does not fit for ever is predicted with padding too"
+    assert padded is not None, "periods that do not fit are predicted with padding too"
     out.print(f"Padded, the periods fit for ever: {padding}; then shifting {padded.verdict}: {padded}.")

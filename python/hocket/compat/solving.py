@@ -1,5 +1,5 @@
-"""Which solver answers for a plan, and what it found: one link, candidates by the affinity graph, or all jobs
-that share anything on one circle.
+"""Solves a plan with the solver that fits it: for one link, for candidates by the affinity graph, or for all
+jobs that share a link or a GPU on one circle.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,27 +16,27 @@ from hocket.profiles import PhaseSpec, WorkloadProfile
 
 @dataclass(frozen=True)
 class LinkCompatibility:
-    """A link that several jobs share, under the shifts that were found."""
+    """A link that several jobs share, with the shifts found."""
 
     name: str
     capacity_bps: int
     jobs: tuple[str, ...]
     demand: tuple[WorkloadProfile, ...]
-    """What each of the jobs asks of it, on the circle."""
+    """The demand of each of `jobs` on the link, with the periods on the circle."""
     score: float
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a solver found of a placement, whichever it was; lists are by job."""
+    """A solver's answer for a placement; lists are by job."""
 
     score: float
     bound: float
     proven_optimal: bool
     choices: list[int]
-    """Which of its profiles each job has."""
+    """The index of the profile chosen for each job."""
     given: list[WorkloadProfile]
-    """That profile, as the plan gives it or as it was measured."""
+    """That profile, from the plan or as measured."""
     fitted: "_hocket._Fitted"
     shifts_ps: list[int]
     precision_deg: float
@@ -44,12 +44,12 @@ class Found:
     links: tuple[LinkCompatibility, ...]
     placement: Placement = field(default_factory=dict)
     events: int = 0
-    """As `Demand.events`."""
+    """See `Demand.events`."""
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """Placements by name, best first, and for the others why they were discarded."""
+    """The answers by name of the placement, best first, and the reasons why others were discarded."""
 
     placements: Mapping[str, Found]
     discarded: Mapping[str, str] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Ranked:
 
 
 def solve(plan: Plan, network: Network, demands: Mapping[str, Demand], search: "_hocket._Search") -> Ranked:
-    """What is best for `plan`; on one link, which has no placement, under the name `AS_PLACED`."""
+    """The placements of `plan`, ranked; for one link, which has no placements, the one `AS_PLACED`."""
     groups = _gpu_groups(plan)
     chooses = any(len(job.batch_size or ()) > 1 for job in plan.jobs)
     if plan.link is not None:
@@ -71,7 +71,7 @@ def solve(plan: Plan, network: Network, demands: Mapping[str, Demand], search: "
 
 
 def _on_link(plan: Plan, capacity_bps: int, groups: list[list[int]], search: "_hocket._Search") -> Found:
-    """NSDI'24 Table 1; with several batch sizes, for those that score best (HotNets'22 §5)."""
+    """NSDI'24 Table 1; with several batch sizes, for those with the best score (HotNets'22 §5)."""
     options = [plan.profiles_of(job) for job in plan.jobs]
     choices = [0] * len(options)
     interrupted = False
@@ -81,6 +81,7 @@ def _on_link(plan: Plan, capacity_bps: int, groups: list[list[int]], search: "_h
         chosen = _hocket.solve_cluster(everyone, plain_options, groups, plan.compat.tolerance, search)
         choices, interrupted = chosen["profiles"], chosen["interrupted"]
     if interrupted:
+        # After Ctrl-C, no more time is spent on the second search.
         search = {**search, "time_limit_s": 0.0}
     given = [profiles[choice] for profiles, choice in zip(options, choices, strict=True)]
     fitted = _hocket.commensurate([each.period_ps for each in given], plan.compat.tolerance)
@@ -108,7 +109,7 @@ def _on_link(plan: Plan, capacity_bps: int, groups: list[list[int]], search: "_h
 def _by_affinity_graph(
     plan: Plan, network: Network, demands: Mapping[str, Demand], search: "_hocket._Search"
 ) -> Ranked:
-    """NSDI'24 Algorithms 1 and 2 over the candidates."""
+    """NSDI'24 Algorithms 1 and 2 over the candidates. Raises `InputError` if all are discarded."""
     found: dict[str, Found] = {}
     discarded: dict[str, str] = {}
     for batch in _batches(plan, demands):
@@ -122,10 +123,10 @@ def _by_affinity_graph(
 
 
 def _batches(plan: Plan, demands: Mapping[str, Demand]) -> Iterable[Mapping[str, Demand]]:
-    """Candidates that can be ranked together, because the jobs have the same profiles in all of them.
+    """The candidates in groups that can be ranked together, as the jobs have the same profiles in each group.
 
-    What a training job asks for depends on where it runs: with one, each candidate is ranked alone. A
-    workload of the catalogue differs between candidates that give it more workers or faster NICs.
+    The demand of a training job depends on its placement, so with one, each candidate is ranked alone. The
+    profile of a workload of the catalogue differs between candidates with other numbers of workers or NICs.
     """
     if any(job.training is not None for job in plan.jobs):
         return [{name: demand} for name, demand in demands.items()]
@@ -138,12 +139,14 @@ def _batches(plan: Plan, demands: Mapping[str, Demand]) -> Iterable[Mapping[str,
 def _ranked(
     plan: Plan, network: Network, demands: Mapping[str, Demand], search: "_hocket._Search"
 ) -> tuple[dict[str, Found], dict[str, str]]:
-    """The candidates of `demands`, in which jobs have the same profiles, and those that were discarded."""
+    """The answers for the candidates of `demands`, in which jobs have the same profiles, and the reasons why
+    others were discarded.
+    """
     names = list(demands)
     given = [profiles[0] for profiles in demands[names[0]].profiles]
     ranked = _hocket.rank(
         network.fabric,
-        # The scheduler's highest priority is never delayed; a plan serves the lowest number first.
+        # `rank` never delays the job of the highest priority, while a plan serves the lowest number first.
         [
             {"name": job.name, "profile": plain(each), "priority": -job.priority}
             for job, each in zip(plan.jobs, given, strict=True)
@@ -162,12 +165,12 @@ def _ranked(
     )
     found = {}
     for row in ranked["placements"]:
-        # Nothing scores above 1, whatever was left unexplored.
+        # No score is above 1, so a score of 1 is optimal even if the search was cut short.
         proven = row["score"] >= 1 or all(
             each["proven_optimal"] for each in (*row["components"], *row["links"])
         )
         name = names[row["candidate"]]
-        found[name] = _with_own_demand(
+        found[name] = _with_link_scores(
             plan,
             network,
             demands[name],
@@ -191,36 +194,37 @@ def _ranked(
 
 
 def _best_first(plan: Plan, found: Mapping[str, Found]) -> dict[str, Found]:
-    # Equal to a billionth is equal: then the candidate that moves fewer jobs, then the one given first.
+    # Scores equal to a billionth count as equal: then the candidate that moves fewer jobs comes first, then
+    # the one given first. The sort is stable.
     order = sorted(
         found, key=lambda name: (-round(found[name].score, 9), _moved(plan, found[name].placement))
     )
     return {name: found[name] for name in order}
 
 
-def _with_own_demand(
+def _with_link_scores(
     plan: Plan,
     network: Network,
     demand: Demand,
     found: Found,
     scored: Mapping[int, tuple[Sequence[int], float | None]],
 ) -> Found:
-    """`found` with its links: for each its jobs and its score, if known.
+    """`found` with its links; `scored` has the jobs on each link and its score, if known.
 
-    Where training jobs send at other times than the profiles with which shifts were found, a link's score is
-    that of what it sees.
+    Where a training job sends at other times than the profile that the solver used, the score of the link is
+    computed from the demand measured there.
     """
     links = []
     for link, (jobs, score) in scored.items():
-        asked = [demand.on_link(job, link, found.given[job]) for job in jobs]
-        on_it = tuple(on_circle(asked, [found.fitted["periods_ps"][job] for job in jobs]))
+        profiles = [demand.on_link(job, link, found.given[job]) for job in jobs]
+        circular = tuple(on_circle(profiles, [found.fitted["periods_ps"][job] for job in jobs]))
         name, capacity_bps = network.links[link]
-        if score is None or any((job, link) in demand.own for job in jobs):
+        if score is None or any((job, link) in demand.link_profiles for job in jobs):
             shifts_ps = [found.shifts_ps[job] for job in jobs]
-            score = _hocket.score(capacity_bps, [plain(each) for each in on_it], shifts_ps)
+            score = _hocket.score(capacity_bps, [plain(each) for each in circular], shifts_ps)
         names = tuple(plan.jobs[job].name for job in jobs)
-        links.append(LinkCompatibility(name, capacity_bps, names, on_it, score))
-    if demand.own:
+        links.append(LinkCompatibility(name, capacity_bps, names, circular, score))
+    if demand.link_profiles:
         score = _aggregated(plan, [link.score for link in links])
         proven = score >= 1
         found = replace(found, score=score, proven_optimal=proven, bound=1.0)
@@ -228,14 +232,16 @@ def _with_own_demand(
 
 
 def _aggregated(plan: Plan, scores: Sequence[float]) -> float:
-    """The score of a candidate by those of its links: the mean in the joint form, else as `[compat]` says."""
+    """The score of a candidate from those of its links: the mean in the joint form, else by `[compat]`'s
+    `aggregate`.
+    """
     if not scores:
         return 1.0
     if plan.compat.joint or plan.compat.aggregate == "mean":
         return sum(scores) / len(scores)
     if plan.compat.aggregate == "min":
         return min(scores)
-    # The link at the worst twentieth, by nearest rank.
+    # `tail`: the 5th percentile of the links' scores, by nearest rank.
     return sorted(scores)[-(-len(scores) // 20) - 1]
 
 
@@ -279,7 +285,8 @@ def _placed_jointly(
     proven, interrupted = True, False
     if members:
         place = {number: index for index, number in enumerate(members)}
-        # Jobs that share GPUs alone still have links of their own; those lose nothing at any shift.
+        # Jobs that share only GPUs share no link. The solver then gets the links of these jobs, which have no
+        # excess demand at any shift.
         scored = shared or {link: flows for link, flows in on_link.items() if flows.keys() <= place.keys()}
         solved = _hocket.solve_cluster(
             [
@@ -318,8 +325,8 @@ def _placed_jointly(
         placement=demand.placement,
         events=demand.events,
     )
-    # A link's own score under shifts that maximise the mean over all links.
-    return _with_own_demand(
+    # The shifts maximise the mean over all links, so each link's own score is computed from them here.
+    return _with_link_scores(
         plan, network, demand, found, {link: (list(flows), None) for link, flows in shared.items()}
     )
 
@@ -327,7 +334,7 @@ def _placed_jointly(
 def _merged(
     given: Sequence[WorkloadProfile], groups: "Sequence[tuple[list[int], _hocket._Fitted]]"
 ) -> "_hocket._Fitted":
-    """The fits of groups of jobs as one; a job in no group keeps its period. The perimeter is the longest."""
+    """The fits of all groups as one, with the longest perimeter; a job in no group keeps its period."""
     periods_ps = [each.period_ps for each in given]
     padded_ps = list(periods_ps)
     rounds = [1] * len(given)
@@ -348,13 +355,13 @@ def _merged(
 
 
 def _moved(plan: Plan, placement: Placement) -> int:
-    """How many jobs run elsewhere in `placement` than the plan has them."""
+    """The number of running jobs that `placement` moves to other hosts than the plan's."""
     running = {job.name: set(job.placement) for job in plan.jobs if job.placement}
     return sum(set(placement.get(name, hosts)) != hosts for name, hosts in running.items())
 
 
 def _gpu_groups(plan: Plan) -> list[list[int]]:
-    """Jobs that share a GPU, by number."""
+    """The groups of jobs that share a GPU, by job number."""
     users: dict[str, list[int]] = {}
     for number, job in enumerate(plan.jobs):
         for gpu in dict.fromkeys(job.gpus):
@@ -364,7 +371,7 @@ def _gpu_groups(plan: Plan) -> list[list[int]]:
 
 
 def on_circle(given: Sequence[WorkloadProfile], periods_ps: Sequence[int]) -> list[WorkloadProfile]:
-    """Profiles with the periods that they have on the circle."""
+    """The profiles stretched to their periods on the circle."""
     return [
         each if each.period_ps == period_ps else _stretched(each, period_ps)
         for each, period_ps in zip(given, periods_ps, strict=True)

@@ -1,17 +1,17 @@
-"""Whether time-shifts are worth it, in one of four words: the one place where a speed-up, predicted or
-measured, becomes a verdict.
+"""Whether time-shifts help, as one of four verdicts: the only place that turns a speed-up, predicted or
+measured, into a verdict.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 NOISE = 0.01
-"""A change of up to one part in a hundred is none: iteration times of a job alone vary by as much (see
+"""A change of up to 1% counts as none: iteration times of a job alone vary by as much (see
 `hocket.compat.measured.STEADY`)."""
 
 WORTHWHILE = 0.05
-"""From this gain on shifts help; below it they help little. An agent moves a job back to its slot when it is
-more than 5% of an iteration off (NSDI'24 §4.2), so that a smaller gain may be lost before anyone acts."""
+"""From this gain on, shifts help; below it they help little. An agent moves a job back to its slot only when
+it is off by more than 5% of an iteration (NSDI'24 §4.2), so that drift may use up a smaller gain."""
 
 
 class Verdict(StrEnum):
@@ -29,16 +29,16 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Speedup:
-    """How many times faster iterations are with time-shifts than without; below 1 they are slower."""
+    """The factor by which time-shifts make iterations faster; below 1 they are slower."""
 
     mean: float
-    """Of the mean iteration time, on average over jobs."""
+    """The speed-up of the mean iteration time, on average over jobs."""
     p99: float
-    """Of the 99th percentile of iteration times, on average over jobs."""
+    """The speed-up of the 99th percentile of iteration times, on average over jobs."""
 
     @property
     def verdict(self) -> Verdict:
-        """What these numbers mean, as they are printed: with two decimals.
+        """The verdict on these numbers as they are printed, with two decimals.
 
         | | mean faster by `WORTHWHILE` | mean faster by more than `NOISE` | mean the same | mean slower |
         |---|---|---|---|---|
@@ -46,7 +46,7 @@ class Speedup:
         | p99 the same | helps | helps little | does not help | harms |
         | p99 slower | helps little | helps little | harms | harms |
 
-        The mean is what a training run takes, so nothing outweighs a slower one.
+        The mean iteration time determines how long training takes, so a slower mean always harms.
 
         >>> [str(Speedup(*each).verdict) for each in ((1.25, 1.21), (1.25, 0.98), (1.0, 0.99), (1.0, 0.98))]
         ['helps', 'helps little', 'does not help', 'harms']
@@ -61,7 +61,7 @@ class Speedup:
         return Verdict.HELPS_LITTLE
 
     def __str__(self) -> str:
-        """As it is printed everywhere.
+        """The text in which reports print it.
 
         >>> print(Speedup(1.25, 1.207))
         speed-up 1.25 on average, 1.21 at p99
@@ -70,7 +70,7 @@ class Speedup:
 
 
 def _change(speedup: float) -> float:
-    """What is gained, of a printed speed-up; 0 if that is noise."""
-    # Whole hundredths, so that 1.05 is 5 of them and not a little less.
+    """The gain of a speed-up as printed; 0 if it is noise."""
+    # In whole hundredths, because 1.05 - 1 is not exactly 0.05 in floating point.
     hundredths = round(speedup * 100) - 100
     return 0.0 if abs(hundredths) <= NOISE * 100 else hundredths / 100

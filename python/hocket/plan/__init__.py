@@ -1,8 +1,8 @@
-"""The plan: which jobs share which network, in a file or built in Python, and checked once.
+"""The plan: which jobs share which network, read from a file or built in Python, and checked once.
 
-`hocket compat` and `hocket run` read the same schema, from TOML or JSON. In Python each table is a class
-whose constructor takes the keys of the file; quantities are text with a unit, or those of `hocket.units`.
-What comes out is valid: no later stage checks it again. Times are held in picoseconds, rates in bits per
+Every command reads plans by the same schema, as TOML or JSON. In Python each table is a class whose
+constructor takes the keys of the file; quantities are text with a unit, or those of `hocket.units`. A plan is
+valid by construction: no later stage checks it again. Times are held in picoseconds, rates in bits per
 second.
 """
 

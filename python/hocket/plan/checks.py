@@ -1,4 +1,4 @@
-"""What is wrong between the keys of a plan, each as the key and a sentence."""
+"""The checks between keys of a plan; each error is a key and a sentence."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -14,8 +14,8 @@ from hocket.profiles import WorkloadProfile
 from hocket.units import format_duration, format_rate, shown
 from hocket.workloads import find_model
 
-# What a job of phases has and a job with [jobs.training] has not, and the names of fields that differ.
-_OF_PHASES = (
+# The keys that a job with [jobs.training] must not have, and the fields whose names differ from their keys.
+_NOT_WITH_TRAINING = (
     "period",
     "up",
     "workload",
@@ -28,13 +28,15 @@ _OF_PHASES = (
     "first",
     "label",
 )
-_IN_TABLE = {"period": "period_ps", "nic": "nic_bps"}
+_FIELDS = {"period": "period_ps", "nic": "nic_bps"}
 
 
 def plan_mistakes(plan: PlanTables) -> Iterator[Mistake]:
+    """The errors between keys of `plan`."""
     if (plan.link is None) == (plan.fabric is None):
         found = "both" if plan.link else "neither"
-        yield (), f"a plan has either a [link] or a [fabric]: got {found}"
+        yield (), f"a plan needs either a [link] or a [fabric]: got {found}"
+        # All other checks depend on which of them it is.
         return
     if (
         plan.link
@@ -54,7 +56,7 @@ def plan_mistakes(plan: PlanTables) -> Iterator[Mistake]:
     for index, job in enumerate(plan.jobs):
         yield from _job_mistakes(plan, job, ("jobs", index))
     if not wrong:
-        # What names hosts, ranks or links is checked against a fabric that there is.
+        # Names of hosts, ranks and links can only be checked against a valid fabric.
         yield from placement_mistakes(plan)
         yield from _link_name_mistakes(plan)
 
@@ -66,7 +68,7 @@ def _link_name_mistakes(plan: PlanTables) -> Iterator[Mistake]:
         path: KeyPath = ("changes", index)
         if (change.down is None) == (change.rate_bps is None):
             found = "neither" if change.down is None else "both"
-            yield path, f"has either down = true or false, or a rate: got {found}"
+            yield path, f"needs either down = true or false, or a rate: got {found}"
         if change.link not in rates_bps:
             yield (*path, "link"), f"{shown(change.link)} is not a link{names.closest(change.link)}"
         elif change.rate_bps is not None and change.rate_bps > rates_bps[change.link]:
@@ -76,7 +78,10 @@ def _link_name_mistakes(plan: PlanTables) -> Iterator[Mistake]:
         if isinstance(job.path, str):
             continue
         if plan.fabric is None:
-            yield ("jobs", index, "path"), "names links of a [fabric]; on one [link] there is one way"
+            yield (
+                ("jobs", index, "path"),
+                "names links of a [fabric]; on one shared [link] there is only one path",
+            )
             continue
         for place, name in enumerate(job.path):
             if name not in rates_bps:
@@ -101,9 +106,10 @@ def _job_mistakes(plan: PlanTables, job: Job, path: KeyPath) -> Iterator[Mistake
     if job.first is not None:
         found += phase_mistakes(job.first.up, job.first.period_ps, (*path, "first"))
     yield from found
+    # A profile can be computed only from valid keys.
     if found:
         return
-    # Those of a workload on a fabric are known with its hosts.
+    # On a fabric, the profile of a workload depends on its hosts: `placement_mistakes` checks it.
     if plan.fabric is not None and job.workload is not None:
         return
     profiles = plan.profiles_of(job)
@@ -115,11 +121,11 @@ def _job_mistakes(plan: PlanTables, job: Job, path: KeyPath) -> Iterator[Mistake
 
 
 def _training_job_mistakes(plan: PlanTables, job: Job, path: KeyPath) -> Iterator[Mistake]:
-    assert job.training is not None, "it is one"
-    for key in _OF_PHASES:
-        name = _IN_TABLE.get(key, key)
+    assert job.training is not None, "the caller checks that"
+    for key in _NOT_WITH_TRAINING:
+        name = _FIELDS.get(key, key)
         if getattr(job, name) != Job.model_fields[name].default:
-            yield (*path, key), "belongs to a job of phases, and this one has [jobs.training]"
+            yield (*path, key), "belongs to a job with Up phases, and this one has [jobs.training]"
     if not isinstance(job.path, str):
         yield (
             (*path, "path"),
@@ -137,7 +143,7 @@ def _training_job_mistakes(plan: PlanTables, job: Job, path: KeyPath) -> Iterato
 
 def _explicit_mistakes(job: Job, path: KeyPath) -> Iterator[Mistake]:
     for key in ("batch_size", "strategy", "nic"):
-        if getattr(job, _IN_TABLE.get(key, key)) is not None:
+        if getattr(job, _FIELDS.get(key, key)) is not None:
             yield (*path, key), "belongs to a workload of the catalogue, and this job names none"
     if job.period_ps is None and job.up is None:
         yield path, 'needs period and up, a workload such as "VGG16" with its batch_size, or [jobs.training]'
@@ -152,9 +158,10 @@ def _explicit_mistakes(job: Job, path: KeyPath) -> Iterator[Mistake]:
 
 
 def phase_mistakes(up: Sequence[Up], period_ps: int, path: KeyPath) -> Iterator[Mistake]:
-    """Of the Up phases of a period, those that do not fit in it or overlap; `path` leads to their table."""
+    """The errors of Up phases that do not fit in the period or overlap; `path` leads to their table."""
     period = format_duration(period_ps)
     end_ps, before = 0, -1
+    # In order of start, a phase overlaps an earlier one if it starts before the latest end so far.
     for index, phase in sorted(enumerate(up), key=lambda item: item[1].start_ps):
         start, duration = format_duration(phase.start_ps), format_duration(phase.duration_ps)
         if phase.start_ps + phase.duration_ps > period_ps:
@@ -195,6 +202,7 @@ def _workload_mistakes(plan: PlanTables, job: Job, path: KeyPath) -> Iterator[Mi
     for size in job.batch_size or ():
         yield from _refusal((*path, "batch_size"), partial(model.check_batch_size, size))
     yield from _refusal((*path, "strategy"), partial(model.check_strategy, job.strategy))
+    # An unknown strategy is reported above; `check_workers` would report it again.
     if job.strategy is None or job.strategy in model.strategies:
         for where, count in counts.items():
             yield from _refusal(where, partial(model.check_workers, count, job.strategy))

@@ -1,8 +1,8 @@
-"""What governs the flows of a job on the packet engine: a congestion control, its preset, and what a plan
-says otherwise.
+"""The congestion control of a job's flows on the packet engine: its preset, and the parameters that a plan
+overrides.
 
-Parameters have their names of the papers; those of NVIDIA's NICs (mlx5) and of HPCC-style simulators are
-understood too, in the units in which they stand there.
+Parameters have the names of the papers. The names of NVIDIA's NICs (mlx5) and of HPCC-style simulators are
+accepted too, with the units that they have there.
 """
 
 from collections.abc import Callable, Mapping
@@ -76,24 +76,25 @@ Preset = Literal["recommended", "mlx5", "sigcomm15", "hotnets22"]
 
 _PRESETS: dict[Preset, str] = {
     "recommended": "the scripts of HPCC's simulator (SIGCOMM'19), for the rate of the NIC",
-    "mlx5": "what ConnectX NICs are shipped with (NVIDIA, DCQCN CC parameters, DOCA 3.4, November 2026)",
+    "mlx5": "ConnectX NICs as shipped (NVIDIA, DCQCN CC parameters, DOCA 3.4, November 2026)",
     "sigcomm15": "DCQCN, SIGCOMM'15 §5 and §6, for 40 Gbps",
     "hotnets22": "HotNets'22 §2: ConnectX-5 as shipped, with a rate-increase timer of 125 µs",
 }
 
 _SOURCES = {
-    "static-window": "HOTI'22 §VI: the largest with which no PAUSE is sent, from all flows that may meet",
-    "receiver-driven": "what fills the way; 7 messages at a time, Homa, SIGCOMM'18 §3.5",
+    "static-window": "HOTI'22 §VI: the largest with which no PAUSE is sent even if all flows meet",
+    "receiver-driven": "the bytes that fill the path; 7 messages at a time, Homa, SIGCOMM'18 §3.5",
 }
 
 
-_MAY_BE_OFF = ("byte_counter", "cut_check_ps", "rate_on_first_cnp_bps")
+# Of these, the plan's "off" is held as 0 and is `None` in the engine.
+_CAN_BE_OFF = ("byte_counter", "cut_check_ps", "rate_on_first_cnp_bps")
 
 
 def _quantity_or_off(
     parse: Callable[[Any], int], write: Callable[[int], str], example: str
 ) -> tuple[BeforeValidator, PlainSerializer, WithJsonSchema]:
-    """A quantity above 0, or "off", which is held as 0."""
+    """A field that reads a quantity above 0, or "off", which is held as 0."""
 
     def read(value: object) -> int:
         if value == "off":
@@ -125,7 +126,7 @@ def _describe_other_names(schema: dict[str, Any], control: type[Table]) -> None:
 
 
 class _Control(Table):
-    """The parameters of a congestion control that a plan gives; the others are those of its preset."""
+    """The parameters of a congestion control that a plan gives; its preset has the others."""
 
     model_config = ConfigDict(json_schema_extra=_describe_other_names)
 
@@ -142,18 +143,18 @@ class _Control(Table):
         return spellings
 
     def preset_name(self) -> Preset:
-        """Where parameters come from that are not given."""
+        """The preset that parameters come from if they are not given."""
         return "recommended"
 
     def given(self) -> dict[str, Any]:
-        """What the plan says, by the engine's name of the parameter, in its units."""
+        """The parameters that the plan gives, by the engine's name and in its units; `None` for "off"."""
         names = (name for name in type(self).model_fields if name in self.model_fields_set - {"preset"})
         values = ((name, getattr(self, name)) for name in names)
-        return {name: None if name in _MAY_BE_OFF and value == 0 else value for name, value in values}
+        return {name: None if name in _CAN_BE_OFF and value == 0 else value for name, value in values}
 
 
 class PfcOnly(_Control):
-    """Line rate; PAUSE frames alone hold a flow back."""
+    """Flows send at line rate; only PAUSE frames hold them back."""
 
     @constructor
     def __init__(self) -> None: ...
@@ -435,7 +436,7 @@ Policy = Literal[
 
 
 class Congestion(Table):
-    """One congestion control: its name alone, or a table of its name to a table of parameters."""
+    """One congestion control: its name alone, or a table that maps its name to a table of parameters."""
 
     pfc_only: PfcOnly | None = Field(default=None, alias="pfc-only")
     """Line rate, and PAUSE frames."""
@@ -475,12 +476,15 @@ class Congestion(Table):
             }
         if isinstance(given, Mapping):
             if len(given) != 1:
-                raise InputError(f"must name one congestion control, of {', '.join(known)}: got {len(given)}")
+                raise InputError(
+                    f"must name exactly one congestion control, of {', '.join(known)}: got {len(given)}"
+                )
             return given
         if given not in known:
             names = ", ".join(map(repr, known))
             raise InputError(
-                f"must be one of {names}, or a table from one to its parameters: got {shown(given)}"
+                f"must be one of {names}, or a table that maps one of them to its parameters: "
+                f"got {shown(given)}"
             )
         return {given: {}}
 
@@ -492,11 +496,13 @@ class Congestion(Table):
 
     @property
     def policy(self) -> str:
-        """Its name."""
+        """The name of the congestion control."""
         return self._chosen()[0]
 
     def parameters(self, line_rate_bps: int, path_bytes: int) -> list[Parameter]:
-        """Its name and all parameters, for flows from a NIC of this rate on a way that so many bytes fill."""
+        """The name and all parameters, for flows from a NIC of `line_rate_bps` on a path that `path_bytes`
+        fill.
+        """
         policy, control = self._chosen()
         preset, given = control.preset_name(), control.given()
         default = _SOURCES.get(policy, f"{preset}: {_PRESETS[preset]}")

@@ -1,4 +1,4 @@
-"""`[fabric]`: a shape with its parameters or links one by one, and the scale-up networks inside servers."""
+"""`[fabric]`: a shape with parameters or a list of links, and the scale-up networks inside servers."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -54,7 +54,7 @@ MAX_CABLES = 1_000_000
 """The most links of a fabric."""
 
 LARGEST_SCALE_UP_PAYLOAD = 32_768
-"""The most bytes of data in a packet of a scale-up network: the packet engine counts a packet in 16 bits."""
+"""The most bytes of data in a packet of a scale-up network: the packet engine holds sizes in 16 bits."""
 
 _HOTI = "HOTI'22 Table I"
 _HOTI_RACK = "HOTI'22 §III-B"
@@ -98,15 +98,18 @@ class FabricLink(Table):
     ) -> None: ...
 
     def cable(self) -> Cable:
-        """As it is in the fabric."""
+        """The link as a cable of the fabric."""
         one, other = self.ends
         return Cable((one, other), self.rate_bps, self.delay_ps, self.name)
 
 
 def _fewest_for_full_bisection(below: Callable[[Mapping[str, Any]], int]) -> Callable[[dict[str, Any]], int]:
-    """The fewest cables to each spine that carry what the NICs below a switch do; `below` counts the NICs."""
+    """A default: the fewest cables from a switch to each spine that carry the rate of all NICs below the
+    switch; `below` counts these NICs.
+    """
 
     def fewest(given: dict[str, Any]) -> int:
+        # Without spines there is nothing to connect; a single rack or unit is valid all the same.
         uplinks_bps = max(given["spines"], 1) * given["uplink_bps"]
         needed: int = -(-below(given) * given["nic_bps"] // uplinks_bps)
         return max(needed, 1)
@@ -115,7 +118,7 @@ def _fewest_for_full_bisection(below: Callable[[Mapping[str, Any]], int]) -> Cal
 
 
 class Clos(Table):
-    """Servers in racks, a ToR in each, spines above."""
+    """Racks of servers with a ToR switch each; spines connect the ToRs."""
 
     racks: Servers
     """Racks, each with a ToR switch."""
@@ -154,12 +157,12 @@ class Clos(Table):
     ) -> None: ...
 
     def cables(self) -> int:
-        """How many it has."""
+        """The number of its links."""
         nics = self.servers_per_rack * self.gpus_per_server
         return self.racks * (nics + self.spines * self.cables_per_spine)
 
     def mistakes(self) -> Iterator[Mistake]:
-        """What is wrong between its keys."""
+        """The errors between its keys."""
         if self.racks > 1 and self.spines == 0:
             yield ("spines",), f"{self.racks} racks need at least one spine between them: got 0"
 
@@ -178,7 +181,7 @@ class Clos(Table):
 
 
 class Rail(Table):
-    """GPU i of each server at rail switch i, spines above the rail switches."""
+    """GPU i of each server connects to rail switch i; spines connect the rail switches."""
 
     servers: Servers
     """Servers in total."""
@@ -218,12 +221,12 @@ class Rail(Table):
     ) -> None: ...
 
     def cables(self) -> int:
-        """How many it has."""
+        """The number of its links."""
         units = -(-self.servers // self.servers_per_unit)
         return self.gpus_per_server * (self.servers + units * self.spines * self.cables_per_spine)
 
     def mistakes(self) -> Iterator[Mistake]:
-        """What is wrong between its keys."""
+        """The errors between its keys."""
         if self.servers_per_unit > self.servers:
             yield (
                 ("servers_per_unit",),
@@ -247,7 +250,7 @@ class Rail(Table):
 
 
 class FatTree(Table):
-    """The k-ary fat tree: k³/4 GPUs, all links alike."""
+    """The k-ary fat tree: k³/4 GPUs, all links of one rate."""
 
     k: Annotated[StrictInt, Field(ge=2, le=128)]
     """Ports of each switch, an even number."""
@@ -269,11 +272,11 @@ class FatTree(Table):
     ) -> None: ...
 
     def cables(self) -> int:
-        """How many it has."""
+        """The number of its links."""
         return 3 * self.k**3 // 4
 
     def mistakes(self) -> Iterator[Mistake]:
-        """What is wrong between its keys."""
+        """The errors between its keys."""
         if self.k % 2:
             yield ("k",), f"must be even: got {self.k}"
         elif self.k // 2 % self.gpus_per_server:
@@ -290,7 +293,7 @@ class FatTree(Table):
 
 
 class Dumbbell(Table):
-    """Servers on either side of one link."""
+    """Servers on both sides of one link."""
 
     left: Servers
     """Servers at the left switch."""
@@ -318,11 +321,11 @@ class Dumbbell(Table):
     ) -> None: ...
 
     def cables(self) -> int:
-        """How many it has."""
+        """The number of its links."""
         return (self.left + self.right) * self.gpus_per_server + 1
 
     def mistakes(self) -> Iterator[Mistake]:
-        """What is wrong between its keys: nothing can be."""
+        """The errors between its keys: there are none to make."""
         return iter(())
 
     def topology(self) -> Topology:
@@ -365,9 +368,9 @@ class Lingjun(Table):
     ) -> None: ...
 
     def topology(self, directory: Path) -> Topology:
-        """Its nodes and cables, from its file, which is looked for from `directory` on.
+        """Its nodes and cables, from its file, whose path is relative to `directory`.
 
-        Raises `InputError` if there is none, or one that is no such table.
+        Raises `InputError` if the file cannot be read or is not such a table.
         """
         return lingjun(
             Path(directory, self.file),
@@ -383,7 +386,7 @@ Shape = Clos | Rail | FatTree | Dumbbell
 
 
 class ScaleUp(Table):
-    """What joins the GPUs inside each server: a switch, and a link to it from each GPU."""
+    """The scale-up network inside each server: a switch, and a link to it from each GPU."""
 
     rate_bps: PositiveRateBps = default(
         parse_rate("1600 Gbps"), f"{_HOTI}: NVLink, 200 GB/s in total", "rate"
@@ -407,9 +410,9 @@ class ScaleUp(Table):
 
 
 class Fabric(Table):
-    """The network that jobs are placed on: exactly one of a shape, a known testbed, and links one by one.
+    """The network that jobs are placed on: exactly one of a shape, a known testbed, and a list of links.
 
-    Of `links`, a node with one link is a host; a node with several a switch unless it is one of `hosts`.
+    In `links`, a node with one link is a host; a node with several is a switch unless `hosts` names it.
     """
 
     clos: Clos | None = None
@@ -453,23 +456,23 @@ class Fabric(Table):
     ) -> None: ...
 
     def model_post_init(self, context: Any, /) -> None:
-        """Pydantic calls it where a fabric is read or built, and not again where a plan takes it."""
+        """Pydantic calls this when a fabric is read or built, but not when a plan takes one that is built."""
         self._directory = directory_of(context)
 
     def files(self) -> tuple[Path, ...]:
-        """The files that it names, from the directory of its plan on."""
+        """The files that it names, as paths that include the directory of its plan."""
         return () if self.lingjun is None else (self._directory / self.lingjun.file,)
 
     @property
     def shape(self) -> Shape | None:
-        """The parameters that it is built from, if it is."""
+        """The shape that it is built from, if there is one."""
         return self.clos or self.rail or self.fat_tree or self.dumbbell
 
     @cached_property
     def topology(self) -> Topology:
         """Its nodes and cables.
 
-        Raises `InputError` if they are in a file that cannot be read; those of a checked plan have been.
+        Raises `InputError` if its file cannot be read; the check of a plan has read it already.
         """
         if self.shape is not None:
             found = self.shape.topology()
@@ -493,7 +496,7 @@ class Fabric(Table):
         return server_of(host)
 
     def hosts_at(self, places: Sequence[str]) -> tuple[str, ...]:
-        """The hosts at `places`, in their order: each is a host, or a server that stands for its GPUs."""
+        """The hosts at `places`, in order: each place is a host, or a server that stands for its GPUs."""
         nodes, servers = self.topology.nodes, self.topology.servers
         return tuple(host for place in places for host in ([place] if place in nodes else servers[place]))
 
@@ -503,15 +506,16 @@ class Fabric(Table):
 
 
 def fabric_mistakes(fabric: Fabric) -> Iterator[Mistake]:
-    """What is wrong between the keys of `fabric`."""
-    ways = ("clos", "rail", "fat_tree", "dumbbell", "testbed", "lingjun", "links")
-    given = [key for key in ways if getattr(fabric, key) is not None]
+    """The errors between keys of `fabric`."""
+    kinds = ("clos", "rail", "fat_tree", "dumbbell", "testbed", "lingjun", "links")
+    given = [key for key in kinds if getattr(fabric, key) is not None]
     if len(given) != 1:
-        yield (), f"has exactly one of {', '.join(ways)}: got {' and '.join(given) or 'none'}"
+        yield (), f"needs exactly one of {', '.join(kinds)}: got {' and '.join(given) or 'none'}"
         return
     if fabric.hosts and fabric.links is None:
-        yield ("hosts",), f"belongs to links; of {given[0]}, hosts are known"
+        yield ("hosts",), f"belongs to links; the hosts of {given[0]} are known"
     if fabric.shape is not None:
+        # The limit is checked before `topology` builds anything, which for a huge shape would exhaust memory.
         found = [((given[0], *path), text) for path, text in fabric.shape.mistakes()]
         if not found and fabric.shape.cables() > MAX_CABLES:
             found = [((given[0],), f"has {fabric.shape.cables():,} links, above the limit of {MAX_CABLES:,}")]
@@ -527,7 +531,7 @@ def fabric_mistakes(fabric: Fabric) -> Iterator[Mistake]:
     if fabric.scale_up is not None and "scale-up" not in topology.nodes.values():
         yield (
             ("scale_up",),
-            "joins GPUs of one server, such as 's0:0' and 's0:1', and no server has several",
+            "joins GPUs of one server, such as 's0:0' and 's0:1', and no server has two",
         )
 
 
@@ -538,6 +542,7 @@ def _link_mistakes(fabric: Fabric) -> Iterator[Mistake]:
         label = link.cable().label
         if link.ends[0] == link.ends[1]:
             yield (*path, "ends"), f"{shown(link.ends[0])} is linked to itself"
+        # Paths, changes and tables refer to a link by its label, so labels must be unique.
         if label in labels:
             yield (
                 path,
@@ -554,4 +559,4 @@ def _link_mistakes(fabric: Fabric) -> Iterator[Mistake]:
                 yield ("links", index, "ends"), f"{shown(end)} is the name of the scale-up switch of a server"
     for index, host in enumerate(fabric.hosts if fabric.links else ()):
         if host not in nodes:
-            yield ("hosts", index), f"{shown(host)} is at the end of no link{ends.closest(host)}"
+            yield ("hosts", index), f"{shown(host)} is not at the end of any link{ends.closest(host)}"

@@ -1,5 +1,5 @@
-"""How hosts and switches work on the packet engine: the `[host]` and `[switch]` tables of a plan, and their
-defaults with sources.
+"""The `[host]` and `[switch]` tables of a plan: how hosts and switches work on the packet engine, with the
+sources of their defaults.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,6 +47,7 @@ from hocket.units import (
 PRIORITIES = 8
 """Classes of traffic on a link: IEEE 802.1Q."""
 
+# The packet engine counts the bytes of a port in 32 bits.
 _LARGEST_BUFFER = 2**32 - 1
 _HPCC = "HPCC, SIGCOMM'19 §5.1"
 _SIMULATOR = "HPCC's simulator (SIGCOMM'19)"
@@ -117,7 +118,7 @@ Scheduling = Annotated[
 
 
 class Marking(Table):
-    """ECN by WRED at ports of one rate; in HPCC-style settings KMIN_MAP, KMAX_MAP and PMAX_MAP."""
+    """ECN marking by WRED at ports of one rate; KMIN_MAP, KMAX_MAP and PMAX_MAP of HPCC-style settings."""
 
     rate_bps: PositiveRateBps = Field(alias="rate")
     """Rate of the ports that this entry is for."""
@@ -138,7 +139,7 @@ _MARKING = Marking(rate="25 Gbps", minimum="100 kB", maximum="400 kB", probabili
 
 
 class Switch(Table):
-    """Every switch of the fabric."""
+    """The settings of every switch of the fabric."""
 
     buffer_bytes: Annotated[int, *size_within(1_000, _LARGEST_BUFFER)] = default(
         parse_bytes("32 MB"), f"{_HPCC}: 32 MB shared by all ports", "buffer"
@@ -221,7 +222,7 @@ def _describe_nic_spellings(schema: dict[str, Any]) -> None:
 
 
 class Host(Table):
-    """Every host of the fabric."""
+    """The settings of every host of the fabric."""
 
     model_config = ConfigDict(json_schema_extra=_describe_nic_spellings)
 
@@ -245,10 +246,10 @@ class Host(Table):
     )
     """Shortest time between two CNPs of a flow; also `np_min_time_between_cnps`, in whole µs."""
     cnp_priority: Annotated[StrictInt, Field(ge=0, le=PRIORITIES - 1)] = default(
-        7, "Hocket: the last class is theirs alone; whichever they have goes before all others"
+        7, "Hocket: the last class, for CNPs alone; whichever it is goes before all others"
     )
     """Class of CNPs, which goes before all others."""
-    pause_holds_acks: StrictBool = default(True, "Hocket: acknowledgements are of the class that is paused")
+    pause_holds_acks: StrictBool = default(True, "Hocket: acknowledgements belong to the paused class")
     """Whether PAUSE holds back a host's acknowledgements too."""
     retransmit_timeout_ps: PositiveDurationPs = default(
         parse_duration("4 ms"), "InfiniBand: 4.096 µs × 2^10, rounded", "retransmit_timeout"

@@ -1,4 +1,4 @@
-"""`[[jobs]]`: what a job sends, where it runs, and its own policy."""
+"""`[[jobs]]`: what a job sends, where it runs, and its policy."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -57,10 +57,10 @@ MAX_PLACES = 10_000
 """The most entries of a placement."""
 
 PathName = Literal["ecmp", "spray"]
-"""How flows find their path where a plan names no links."""
+"""How a flow's path is chosen if a plan does not name its links."""
 
 WINDOWS = ("unlimited", "path", "path-scaled")
-"""Names of windows; others are numbers of bytes."""
+"""The windows with a name; others are a number of bytes."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,11 @@ class Share:
     def __post_init__(self) -> None:
         if self.kind not in ("fair", "weighted", "adaptive"):
             raise _no_share(self.kind)
-        # What `hocket_scenario::Weight` resolves well.
+        # Within these limits `hocket_scenario::Weight`, a multiple of 1/65,536, resolves weights well.
         if not 1 / 64 <= number(self.weight) <= 1024:
-            raise InputError(f"a weight is between 1/64 and 1024: got {self.kind} = {shown(self.weight)}")
+            raise InputError(
+                f"a weight must be between 1/64 and 1024: got {self.kind} = {shown(self.weight)}"
+            )
 
 
 def _no_share(value: object) -> InputError:
@@ -106,6 +108,7 @@ def _parse_window(value: object) -> str | int:
     value = str(value) if isinstance(value, Quantity) else value
     if isinstance(value, str) and value in WINDOWS:
         return value
+    # Text that begins with a digit is meant as a size, so a mistake in it gets the message of sizes.
     if isinstance(value, str) and value[:1].isdigit():
         found = parse_bytes(value)
         if found == 0:
@@ -187,7 +190,7 @@ class Up(Table):
 
 
 class First(Table):
-    """What is left of an iteration that is under way when its job comes: a profile of its own."""
+    """The rest of an iteration that is under way when its job arrives, as a profile of its own."""
 
     period_ps: PositiveDurationPs = Field(alias="period")
     """What is left of the period."""
@@ -198,12 +201,12 @@ class First(Table):
     def __init__(self, *, period: DurationLike, up: Sequence[Up]) -> None: ...
 
     def profile(self) -> WorkloadProfile:
-        """It, with its phases in order of start."""
+        """The profile, with phases in order of start."""
         return _given(self.period_ps, self.up)
 
 
 IN_SECONDS = {f"{key}_s": Spelling(key, in_seconds) for key in ("time_shift", "pad_to")}
-"""Keys that also take a number of seconds: what `hocket.compatibility` answers."""
+"""Keys with a variant that takes a number of seconds, the unit of `hocket.compatibility`'s answers."""
 
 
 def _describe_seconds(schema: dict[str, Any]) -> None:
@@ -220,7 +223,7 @@ def _read_seconds(key: str, value: object) -> object:
 
 
 class JobKeys(TypedDict, total=False):
-    """The keys of a job besides its name, and what they take; `None` leaves one out."""
+    """The keys of a job besides its name, and their types; `None` leaves a key out."""
 
     training: Training | None
     collectives: Collectives | None
@@ -253,7 +256,7 @@ class JobKeys(TypedDict, total=False):
 
 
 class Job(Table):
-    """A training job: a period with Up phases, a workload of the catalogue or `training`, and its policy."""
+    """A training job, given by Up phases, a workload of the catalogue or `training`; and its policy."""
 
     model_config = ConfigDict(json_schema_extra=_describe_seconds)
 
@@ -325,7 +328,7 @@ class Job(Table):
     """Delay of the first iteration; also `time_shift_s`, a number of seconds."""
     clock_error_ps: DurationPs = default(0, "Hocket: perfect clocks", "clock_error")
     """Standard deviation of the error of each delay."""
-    readjust: StrictBool = default(False, "Hocket: the agent of NSDI'24 §4.2 is asked for")
+    readjust: StrictBool = default(False, "Hocket: the agent of NSDI'24 §4.2 runs on request")
     """Return to the slot after drifting by 5%. Needs a `time_shift`."""
     jitter: Annotated[Number, Field(ge=0, le=1)] = default(0.0, "Hocket: compute times do not vary")
     """Standard deviation of each Down duration, or of each compute operation, relative to it."""
@@ -337,9 +340,9 @@ class Job(Table):
     def __init__(self, name: str, **keys: Unpack[JobKeys]) -> None: ...
 
     def replace(self, *, name: str | None = None, **changes: Unpack[JobKeys]) -> "Job":
-        """A new job with `changes`, of which `None` leaves a key out.
+        """A new job with `changes`; a value of `None` leaves a key out.
 
-        Raises `InputError` for a wrong value, as the constructor does.
+        Raises `InputError` for an invalid value, as the constructor does.
 
         >>> from hocket.units import gbps, ms
         >>> job = Job("a", period="180 ms", up=[Up("0 ms", ms(90), gbps(40))])
@@ -348,7 +351,7 @@ class Job(Table):
         >>> job.replace(period="180", jitter=2)
         Traceback (most recent call last):
         hocket_agent.errors.InputError: period: a duration needs a unit such as ms: got '180'
-        jitter: 2 is above the largest, 1
+        jitter: must be at most 1: got 2
         """
         changed = {"name": name or self.name, **changes}
         for key, spelling in IN_SECONDS.items():
@@ -363,12 +366,12 @@ class Job(Table):
     def profiles(
         self, workers: int | None = None, nic_bps: int = LINE_RATE_BPS.value
     ) -> tuple[WorkloadProfile, ...]:
-        """What one iteration may be on an idle network: one profile for each batch size that may be chosen.
+        """The profiles of an iteration on an idle network, one for each batch size to choose from.
 
-        An explicit job has one. A workload of the catalogue runs on `workers` and with NICs of `nic_bps`,
-        where the job itself does not say on how many and with which. Phases come in order of start.
+        A job with Up phases has one profile. For a workload of the catalogue, `workers` and `nic_bps` apply
+        where the job itself gives no number of workers and no NIC. Phases are in order of start.
 
-        Raises `InputError` for a job given by `training`, whose phases only a run shows.
+        Raises `InputError` for a job given by `training`, whose phases only a simulation shows.
         """
         if self.training is not None:
             raise InputError(
@@ -386,7 +389,7 @@ class Job(Table):
         )
 
     def worker_count(self) -> int | None:
-        """`workers`, or the number of hosts placed, or `None` for an explicit job that says neither."""
+        """`workers`, or else the number of hosts in `placement`, or `None` if neither is given."""
         return self.workers or (len(self.placement) if self.placement else None)
 
     def _explicit(self) -> WorkloadProfile:

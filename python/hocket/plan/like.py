@@ -1,4 +1,4 @@
-"""Whatever stands for a plan: the plan itself, its tables, its file, or an answer that has one."""
+"""What functions accept as a plan: the plan itself, its tables, its file, or an answer with a plan."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +10,7 @@ from hocket.plan.reading import load_plan, parse_plan
 
 @runtime_checkable
 class HasPlan(Protocol):
-    """An answer that can be acted on, as that of `hocket.compatibility`."""
+    """An answer that has a plan to run, such as that of `hocket.compatibility`."""
 
     def plan(self) -> Plan: ...
 

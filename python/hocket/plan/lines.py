@@ -1,4 +1,4 @@
-"""On which line of a TOML file a key is, for messages: TOML readers say nothing about places."""
+"""The lines of keys in a TOML file, for error messages: `tomllib` does not report positions of keys."""
 
 import re
 import tomllib
@@ -10,19 +10,19 @@ from hocket.plan.mistakes import KeyPath
 _BLANK = re.compile(r"(?:\s|#[^\n]*)*")
 _TEXT = re.compile(r'"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:\\.|[^"\\])*"|\'[^\']*\'', re.DOTALL)
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-# A number, a date or a word: whatever is neither text, nor a list, nor a table.
+# A number, a date, true or false: any value that is not a string, an array or a table.
 _SCALAR = re.compile(r"[^,\]}\n#]+")
 
 
 class Lines:
-    """The lines of the keys in `text`, which a TOML reader has taken."""
+    """The lines of the keys in `text`, which is valid TOML."""
 
     def __init__(self, text: str) -> None:
-        # As TOML readers count them.
+        # `tomllib` counts lines after the same replacement.
         self._text = text.replace("\r\n", "\n")
 
     def of(self, path: KeyPath) -> int | None:
-        """The line, from 1, of the key at `path`; of one that is not there, that of the table around it."""
+        """The line, from 1, of the key at `path`; for a key that is missing, of the table around it."""
         while path and path not in self._lines:
             path = path[:-1]
         return self._lines.get(path)
@@ -33,7 +33,7 @@ class Lines:
 
 
 class _Scan:
-    """One pass over a text, which is known to be valid."""
+    """One pass over valid TOML."""
 
     def __init__(self, text: str) -> None:
         self.lines: dict[KeyPath, int] = {}
@@ -49,7 +49,7 @@ class _Scan:
                 self._pair(table)
 
     def _header(self) -> KeyPath:
-        """`[a.b]` or `[[a.b]]`, which of the latter every time is another table."""
+        """Reads `[a.b]` or `[[a.b]]` and returns its path; each `[[a.b]]` begins a new entry of the array."""
         start = self._at
         is_entry = self._take("[") and self._take("[")
         path: KeyPath = ()
@@ -80,7 +80,7 @@ class _Scan:
         self._value(path)
 
     def _key(self) -> list[str]:
-        """The parts of a dotted key."""
+        """Reads the parts of a dotted key."""
         parts = []
         while True:
             self._skip_blank()
@@ -120,16 +120,16 @@ class _Scan:
         return text[0]
 
     def _take(self, mark: str) -> bool:
-        """Whether `mark` is next; it is passed then."""
+        """Whether `mark` comes next; if so, moves past it."""
         self._skip_blank()
         found = self._text.startswith(mark, self._at)
         self._at += found
         return found
 
     def _skip_blank(self) -> bool:
-        """Passes blanks and comments; whether anything is left."""
+        """Moves past blanks and comments; returns whether any text is left."""
         blank = _BLANK.match(self._text, self._at)
-        assert blank is not None, "it matches nothing, too"
+        assert blank is not None, "the pattern matches the empty string, too"
         self._at = blank.end()
         return self._at < len(self._text)
 

@@ -9,14 +9,14 @@ from hocket.plan.schema import Number, Table, constructor, default
 from hocket.units import DurationLike, DurationPs, PositiveRateBps, RateLike, parse_duration
 
 FINEST_PRECISION_DEG, COARSEST_PRECISION_DEG = 0.1, 90
-"""The range of steps between rotations, wherever they are given."""
+"""The range of steps between rotations, in a plan and in arguments."""
 
 StepDeg = Annotated[Number, Field(ge=FINEST_PRECISION_DEG, le=COARSEST_PRECISION_DEG)]
-"""The largest step between rotations that are tried."""
+"""The largest step between rotations to try."""
 
 
 def check_precision(degrees: float) -> float:
-    """`degrees`, if they are a `PrecisionDeg`; else raises `InputError`."""
+    """`degrees` if valid as a `PrecisionDeg`; else raises `InputError`."""
     if degrees != 0 and not FINEST_PRECISION_DEG <= degrees <= COARSEST_PRECISION_DEG:
         raise InputError(
             f"must be 0 for all shifts, or from {FINEST_PRECISION_DEG} to {COARSEST_PRECISION_DEG} degrees: "
@@ -26,7 +26,7 @@ def check_precision(degrees: float) -> float:
 
 
 PrecisionDeg = Annotated[Number, Field(ge=0, le=COARSEST_PRECISION_DEG), AfterValidator(check_precision)]
-"""`StepDeg`, or 0 where all shifts are searched."""
+"""A `StepDeg`, or 0 to search all shifts."""
 
 
 class Link(Table):

@@ -1,4 +1,4 @@
-"""What is wrong with a table, each mistake a key and a sentence, and the one error that they make."""
+"""Errors in tables: each is a key and a sentence, and one `InputError` reports them all."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
@@ -15,26 +15,26 @@ KeyPath: TypeAlias = tuple[str | int, ...]
 Mistake: TypeAlias = tuple[KeyPath, str]
 
 MOST_MISTAKES_SHOWN = 20
-"""So many lines fit on a screen; the rest is counted."""
+"""The most lines of an `InputError`, about a screenful; the other mistakes are only counted."""
 
-_MOST_COMPARED = 20_000
+_MAX_COMPARED = 20_000
 _MISSING = "is missing"
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 _OTHER_WORDS = {"model": "workload", "workload": "model"}
-"""A key by what another kind of file calls the same."""
+"""Keys with the same meaning in a plan and in a cluster trace, each by the other."""
 
 
 class KeyLines(Protocol):
-    """Where the keys of a file are."""
+    """The lines of the keys in a file."""
 
     def of(self, path: KeyPath) -> int | None:
-        """The line of the key at `path`."""
+        """The line of the key at `path`, or `None` if it is unknown."""
 
 
 class TableError(ValueError):
-    """What is wrong between keys, carried through pydantic, which knows one error per table."""
+    """Several mistakes raised in one validator: pydantic allows one error for each."""
 
     def __init__(self, mistakes: list[Mistake]) -> None:
         super().__init__(f"{len(mistakes)} mistakes")
@@ -47,16 +47,16 @@ def refusal(
     source: str = "",
     lines: KeyLines | None = None,
 ) -> InputError:
-    """What pydantic raised of a `table`, as one line for each mistake, each beginning with `source` and the
-    line of the key, as far as they are known.
+    """Turns what pydantic raised for `table` into an `InputError` with one line per mistake, each beginning
+    with `source` and the line of the key, as far as they are known.
     """
     start = f"{source}: " if source else ""
     if isinstance(error, UnicodeEncodeError):
-        # A lone surrogate, which JSON can spell and no text can hold.
+        # A lone surrogate: JSON can spell it (`"\ud800"`), but UTF-8 cannot encode it.
         return InputError(f"{start}has a key that is not valid text")
     unknown = _UnknownKeys(table)
     mistakes = [mistake for each in error.errors(include_url=False) for mistake in _explained(each, unknown)]
-    # A key that is missing because it is misspelt is one mistake.
+    # A misspelt key counts once: as unknown, and not as missing too.
     mistakes = [each for each in mistakes if each[1] != _MISSING or each[0] not in unknown.meant]
     texts = []
     for path, text in mistakes:
@@ -70,23 +70,23 @@ def refusal(
 
 
 def _explained(error: ErrorDetails, unknown: "_UnknownKeys") -> list[Mistake]:
-    """Pydantic's `error` in this project's words: path and sentence."""
+    """Pydantic's `error` as mistakes in our words."""
     path: KeyPath = error["loc"]
     if path[-1:] == ("[key]",) and error["type"] != "extra_forbidden":
-        # Pydantic's way to say that the key itself is wrong, not its value.
+        # Pydantic marks an error in the key itself, not in its value, with this last part.
         path = path[:-1]
     context = error.get("ctx", {})
     cause = context.get("error")
     if isinstance(cause, TableError):
         return [((*path, *rest), text) for rest, text in cause.mistakes]
     if isinstance(cause, AssertionError):
-        # Pydantic takes a defect of ours for a mistake in the table.
+        # Pydantic turns a failed assertion into a validation error, but it is a defect of ours.
         raise cause
     if error["type"] == "too_short" and _entries(error) >= context["min_length"]:
-        # Pydantic counts valid entries only; the invalid ones have their own mistakes.
+        # Pydantic counts only valid entries; the invalid ones have errors of their own.
         return []
     if error["type"] == "default_factory_not_called":
-        # It follows from keys that are wrong, and said to be.
+        # The default depends on keys that are invalid, which have errors of their own.
         return []
     if error["type"] == "extra_forbidden":
         return [(path, unknown.sentence(path))]
@@ -101,11 +101,11 @@ def _sentence(error: ErrorDetails, context: Mapping[str, Any]) -> str:
         case "greater_than":
             return f"must be above {context['gt']}: got {found}"
         case "greater_than_equal":
-            return f"{found} is below the smallest, {context['ge']}"
+            return f"must be at least {context['ge']}: got {found}"
         case "less_than":
             return f"must be below {context['lt']}: got {found}"
         case "less_than_equal":
-            return f"{found} is above the largest, {context['le']}"
+            return f"must be at most {context['le']}: got {found}"
         case "too_long":
             return f"has more than {context['max_length']} entries: got {_entries(error)}"
         case "too_short":
@@ -134,7 +134,7 @@ def _entries(error: ErrorDetails) -> int:
 
 
 class _UnknownKeys:
-    """What is said about keys that a table does not know."""
+    """The messages about unknown keys of a table."""
 
     def __init__(self, table: type[BaseModel]) -> None:
         self._table = table
@@ -143,8 +143,8 @@ class _UnknownKeys:
         """The keys that are suggested instead."""
 
     def sentence(self, path: KeyPath) -> str:
-        """The key that was meant, as far as that can be guessed; else, once for each kind of table, which
-        there are.
+        """A sentence with the key that was probably meant; if there is none, with all known keys, but only
+        once for each kind of table.
         """
         given, table = str(path[-1]), _table_at(path[:-1], self._table)
         known = [field.alias or name for name, field in table.model_fields.items()]
@@ -161,7 +161,7 @@ class _UnknownKeys:
 
 
 def closest(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'NAME'?` of the one of `known` that is most like `name`, or nothing."""
+    """`; did you mean 'NAME'?` with the one of `known` that is most similar to `name`, or nothing."""
     return _did_you_mean(get_close_matches(name, list(known), n=1))
 
 
@@ -170,17 +170,17 @@ def _did_you_mean(matches: Sequence[str]) -> str:
 
 
 class Suggestions:
-    """The closest of names that may be many, for the first mistakes only.
+    """The closest of a large number of names, for the first mistakes only.
 
-    Comparing with each takes a while, and of many mistakes no more than `MOST_MISTAKES_SHOWN` are shown.
+    Comparing a name with all others is slow, and no more than `MOST_MISTAKES_SHOWN` mistakes are shown.
     """
 
     def __init__(self, known: Collection[str]) -> None:
         self._known = known
-        self._left = MOST_MISTAKES_SHOWN if len(known) <= _MOST_COMPARED else 0
+        self._left = MOST_MISTAKES_SHOWN if len(known) <= _MAX_COMPARED else 0
 
     def closest(self, name: str) -> str:
-        """As the function of this name, or nothing."""
+        """As the function `closest`; nothing once the limit is reached."""
         self._left -= 1
         return closest(name, self._known) if self._left >= 0 else ""
 
@@ -194,7 +194,7 @@ def _table_at(path: KeyPath, table: type[BaseModel]) -> type[BaseModel]:
 
 
 def tables_in(annotation: object) -> Iterator[type[BaseModel]]:
-    """The tables that a field of this type may hold."""
+    """The classes of tables that a field of this type can hold."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for argument in get_args(annotation):
@@ -202,7 +202,7 @@ def tables_in(annotation: object) -> Iterator[type[BaseModel]]:
 
 
 def spelt(path: KeyPath) -> str:
-    """`path` as it is read in a plan: `jobs[1].up[0].rate`."""
+    """`path` as text: `jobs[1].up[0].rate`."""
     spelt = ""
     for part in path:
         if isinstance(part, int):

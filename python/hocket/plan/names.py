@@ -1,7 +1,7 @@
 """The names of a congestion control's parameters: in its paper, in NVIDIA's NICs, and in HPCC-style studies.
 
-A parameter is declared once, as a field of its control in `congestion`, with its `Names` beside it. Plans,
-the export to NICs, studies and the page of keys all use that declaration.
+A parameter is declared once, as a field of its control in `congestion` that is annotated with its `Names`.
+Plans, the export to NICs, studies and the reference of keys all use that declaration.
 """
 
 import math
@@ -15,25 +15,25 @@ from hocket.units import shown
 
 _PS_PER_US = 10**6
 _BPS_PER_MBPS = 10**6
-# What the driver takes: `kstrtou32_from_user`.
+# The driver reads values with `kstrtou32_from_user`.
 _U32 = 2**32 - 1
 
 
 @dataclass(frozen=True)
 class NicFile:
-    """The file of the mlx5 driver's `cc_params/` that holds a parameter, a whole number in a unit of its own.
+    """The file in the mlx5 driver's `cc_params/` that holds a parameter as a whole number in its own unit.
 
     Names and width: Linux `drivers/infiniband/hw/mlx5/cong.c`. Units and limits: NVIDIA, "DCQCN CC
-    parameters" (DOCA 3.4, November 2026); where it gives no limit, what the driver takes.
+    parameters" (DOCA 3.4, November 2026); where it gives no limit, the driver's limit.
     """
 
     name: str
     unit: str
-    """As a person writes it beside the number."""
+    """The unit as text, to print beside the number."""
     read: Callable[[object], object]
-    """From the number to what the key of a plan takes. Raises `InputError`."""
+    """From the number to a value for the key of a plan. Raises `InputError`."""
     write: Callable[[Any], float]
-    """From the engine's value to the number, which may come out as a fraction."""
+    """From the engine's value to the number, which may be fractional."""
     least: int = 0
     most: int = _U32
 
@@ -49,7 +49,7 @@ class StudyKey:
 
 @dataclass(frozen=True)
 class Names:
-    """Beside the key in a plan, what else a parameter is called."""
+    """The names of a parameter besides its key in a plan."""
 
     paper: str | None = None
     nic: NicFile | None = None
@@ -64,7 +64,7 @@ class Names:
                 yield each.name, each.unit
 
     def spellings(self, key: str) -> dict[str, Spelling]:
-        """By every other name, how a value under it is turned into one of `key`."""
+        """By each other name, how its value becomes a value of `key`."""
         found = {}
         if self.paper is not None:
             found[self.paper] = Spelling(key, lambda value: value)
@@ -76,7 +76,7 @@ class Names:
 
 
 def names_of(control: type[Table]) -> dict[str, Names]:
-    """The names of each declared parameter of `control`, by the engine's name, in the order of its fields."""
+    """The names of each parameter of `control`, by the engine's name, in the order of its fields."""
     return {
         field: names
         for field, info in control.model_fields.items()
@@ -86,12 +86,12 @@ def names_of(control: type[Table]) -> dict[str, Names]:
 
 
 def flag(value: object) -> object:
-    """True or false, also as 1 or 0."""
+    """Reads true or false, also written as 1 or 0."""
     return value if isinstance(value, bool) else integer(value, 0, 1) == 1
 
 
 def study_microseconds(name: str) -> StudyKey:
-    """A key in microseconds, whole or not."""
+    """A key in microseconds, which may be fractional."""
 
     def read(value: object) -> object:
         microseconds = number(value)
@@ -103,7 +103,7 @@ def study_microseconds(name: str) -> StudyKey:
 
 
 def nic_microseconds(name: str, least: int = 1, most: int = _U32) -> NicFile:
-    """A time in microseconds; the engine's `None` is 0."""
+    """A time in microseconds; 0 stands for the engine's `None`."""
     return NicFile(name, "us", whole("us"), lambda value: (value or 0) / _PS_PER_US, least, most)
 
 
@@ -113,12 +113,12 @@ def nic_mbps(name: str, least: int = 1) -> NicFile:
 
 
 def nic_mbps_or_off(name: str) -> NicFile:
-    """A rate in Mbps, of which 0 is none."""
+    """A rate in Mbps; 0 is "off"."""
     return NicFile(name, "Mbps", _zero_is_off(whole("Mbps")), lambda value: (value or 0) / _BPS_PER_MBPS)
 
 
 def nic_blocks_or_off(name: str) -> NicFile:
-    """Bytes in blocks of 64, of which 0 is none."""
+    """Bytes in blocks of 64; 0 is "off"."""
     return NicFile(name, "64 B", _zero_is_off(whole("B", 64)), lambda value: (value or 0) / 64)
 
 
@@ -133,7 +133,7 @@ def nic_count(name: str) -> NicFile:
 
 
 def nic_share(name: str, unit: str, parts: int, least: int = 0) -> NicFile:
-    """A share of 1 in `parts`."""
+    """A share of 1, in units of 1 ÷ `parts`."""
     return NicFile(
         name, unit, lambda value: integer(value, 0, parts) / parts, lambda value: parts * value, least, parts
     )
@@ -151,7 +151,7 @@ def nic_complement(name: str) -> NicFile:
 
 
 def nic_power_of_two(name: str) -> NicFile:
-    """2 to the power of the number − 10."""
+    """2^(number − 10)."""
     return NicFile(
         name,
         "10 + log2",

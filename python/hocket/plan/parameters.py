@@ -1,11 +1,11 @@
-"""What a run of the packet engine uses: values by name, each with where it is from."""
+"""The parameters of a run of the packet engine: values by name, each with its source."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 
 class Parameter(NamedTuple):
-    """A value that a run uses, and where it is from."""
+    """A value that a run uses, and its source."""
 
     name: str
     value: Any
@@ -13,7 +13,7 @@ class Parameter(NamedTuple):
 
 
 class Marking(NamedTuple):
-    """How queues to links of one rate mark packets, as the packet engine takes it and manifests list it."""
+    """How queues to links of one rate mark packets, in the form of the packet engine and of manifests."""
 
     rate_bps: int
     minimum_bytes: int
@@ -27,5 +27,5 @@ def values(parameters: Sequence[Parameter]) -> dict[str, Any]:
 
 
 def described(parameters: Sequence[Parameter]) -> dict[str, Any]:
-    """Values and sources by name, as manifests have them."""
+    """Values and sources by name, in the form of manifests."""
     return {each.name: {"value": each.value, "source": each.source} for each in parameters}

@@ -1,4 +1,4 @@
-"""What is wrong with where a plan puts its jobs."""
+"""The checks of placements: of jobs, of candidates, and of GPUs."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ _GPU = re.compile(r"(?P<host>[^:]+):[0-9]{1,4}")
 
 
 def placement_mistakes(plan: PlanTables) -> Iterator[Mistake]:
-    """What is wrong with the placements of jobs and candidates, on a fabric that is as it must be."""
+    """The errors in the placements of jobs and candidates; the fabric, if there is one, must be valid."""
     yield from repeated("candidates", [candidate.name for candidate in plan.candidates])
     for index, job in enumerate(plan.jobs):
         yield from _gpu_mistakes(plan, job, ("jobs", index))
@@ -27,16 +27,16 @@ def placement_mistakes(plan: PlanTables) -> Iterator[Mistake]:
         if plan.candidates:
             yield ("candidates",), "need a [fabric]; on one shared [link] nothing is placed"
         return
-    ground = _Ground(plan.fabric)
+    placements = _Placements(plan.fabric)
     jobs = {job.name: job for job in plan.jobs}
     names = Suggestions(jobs)
     for index, job in enumerate(plan.jobs):
         path: KeyPath = ("jobs", index, "placement")
         if job.placement is not None:
-            yield from ground.mistakes(job, job.placement, path)
+            yield from placements.mistakes(job, job.placement, path)
         elif job.training is not None:
             hosts = plan.fabric.gpus()
-            yield from ground.reach_mistakes(hosts, path)
+            yield from placements.reach_mistakes(hosts, path)
             yield from _rank_mistakes(job, hosts, path)
         elif not plan.candidates or any(job.name not in each.placement for each in plan.candidates):
             yield path, "is missing; on a [fabric] each job needs the hosts of its workers"
@@ -46,11 +46,11 @@ def placement_mistakes(plan: PlanTables) -> Iterator[Mistake]:
             if name not in jobs:
                 yield path, f"{shown(name)} is not a job{names.closest(name)}"
             else:
-                yield from ground.mistakes(jobs[name], places, path)
+                yield from placements.mistakes(jobs[name], places, path)
 
 
-class _Ground:
-    """What placements are checked against: the fabric's hosts, and which of them can reach each other."""
+class _Placements:
+    """Checks placements against the fabric: that its hosts exist and can reach each other."""
 
     def __init__(self, fabric: Fabric) -> None:
         self.fabric = fabric
@@ -58,7 +58,7 @@ class _Ground:
         self.suggestions = Suggestions(self.topology.gpus)
 
     def mistakes(self, job: Job, places: tuple[str, ...], path: KeyPath) -> Iterator[Mistake]:
-        """What is wrong with `job` at `places`."""
+        """The errors of `job` at `places`."""
         unknown = list(self._unknown(job, places))
         yield from (((*path, *rest), text) for rest, text in unknown)
         if job.training is None and job.worker_count() not in (None, len(places)):
@@ -73,7 +73,7 @@ class _Ground:
             yield from _rank_mistakes(job, hosts, path)
 
     def reach_mistakes(self, hosts: tuple[str, ...], path: KeyPath) -> Iterator[Mistake]:
-        """Hosts that the first of `hosts` cannot reach."""
+        """An error for each host that the first of `hosts` cannot reach."""
         islands = self.topology.islands
         for index, host in enumerate(hosts):
             if islands[host] != islands[hosts[0]]:
@@ -112,7 +112,7 @@ class _Ground:
         nics = self.topology.nic_rates_bps
         slowest = min(hosts, key=lambda host: nics[host])
         if (job.period_ps is None or job.up is None) if job.workload is None else job.batch_size is None:
-            # Reported where the job's own keys are checked, as what follows is.
+            # Missing keys are reported by the checks of the job itself, as is the error suppressed below.
             return
         try:
             profiles = job.profiles(len(hosts), nics[slowest])
@@ -138,7 +138,7 @@ class _Ground:
 
 
 def _rank_mistakes(job: Job, hosts: tuple[str, ...], path: KeyPath) -> Iterator[Mistake]:
-    """Ranks of a training job that share a GPU, and stragglers that are none of its ranks."""
+    """The errors of a training job whose ranks share a GPU, and of stragglers that are not its ranks."""
     for index, straggler in enumerate(job.stragglers):
         if straggler.rank >= len(hosts):
             text = f"{straggler.rank} is not a rank: the job has {len(hosts)}, counted from 0"
@@ -151,7 +151,7 @@ def _rank_mistakes(job: Job, hosts: tuple[str, ...], path: KeyPath) -> Iterator[
 
 
 def padding_mistakes(job: Job, profiles: Sequence[WorkloadProfile]) -> Iterator[str]:
-    """What is wrong with a `pad_to` of `job` that is shorter than an iteration of some of `profiles`."""
+    """The errors of a `pad_to` that is shorter than the period of one of `profiles`."""
     for profile in profiles:
         if job.pad_to_ps is not None and job.pad_to_ps < profile.period_ps:
             padded, period = format_duration(job.pad_to_ps), format_duration(profile.period_ps)
@@ -173,7 +173,7 @@ def _gpu_mistakes(plan: PlanTables, job: Job, path: KeyPath) -> Iterator[Mistake
 
 
 def repeated(table: str, names: list[str]) -> Iterator[Mistake]:
-    """Names that an entry of `table` has already."""
+    """An error for each of `names` that an earlier entry of `table` has."""
     first: dict[str, int] = {}
     for index, name in enumerate(names):
         if name in first:

@@ -1,4 +1,4 @@
-"""A plan as a whole: its tables fit each other, and everything made explicit."""
+"""A plan as a whole: its tables are consistent, and `resolved` makes every default explicit."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, Self, TypedDict, Unpack
@@ -25,7 +25,7 @@ from hocket.units import (
 
 
 class ShiftedJob(Protocol):
-    """A job of an answer: how far it is shifted, and the batch size that was chosen if there were several."""
+    """A job of an answer: its time-shift, and the batch size chosen if there were several."""
 
     @property
     def name(self) -> str: ...
@@ -43,7 +43,7 @@ class ScoredCandidate(Protocol):
 
 
 class Answer(Protocol):
-    """What `hocket.compatibility` found of a plan: its jobs, and the candidates, best first."""
+    """The answer of `hocket.compatibility` for a plan: its jobs, and the candidates, best first."""
 
     @property
     def jobs(self) -> Sequence[ShiftedJob]: ...
@@ -52,7 +52,7 @@ class Answer(Protocol):
 
 
 class PlanKeys(TypedDict, total=False):
-    """The keys of a plan besides its jobs, and what they take; `None` leaves one out."""
+    """The keys of a plan besides its jobs, and their types; `None` leaves a key out."""
 
     name: str | None
     seed: int | None
@@ -67,15 +67,15 @@ class PlanKeys(TypedDict, total=False):
 
 
 class Plan(PlanTables):
-    """Jobs on a shared link or on a fabric, and what to do with them; valid by construction."""
+    """Jobs on a shared link or a fabric, and how to search and simulate; valid by construction."""
 
     @constructor
     def __init__(self, *, jobs: Sequence[Job], **keys: Unpack[PlanKeys]) -> None: ...
 
     def replace(self, *, jobs: Sequence[Job] | None = None, **changes: Unpack[PlanKeys]) -> "Plan":
-        """A new plan with `changes`, of which `None` leaves a key out. Relative paths start where they did.
+        """A new plan with `changes`; a value of `None` leaves a key out. Relative paths keep their directory.
 
-        Raises `InputError` as the constructor does: everything is checked again.
+        Raises `InputError` as the constructor does: the whole plan is checked again.
 
         >>> from hocket.plan import Up
         >>> half = Job("a", period="180 ms", up=[Up("0 ms", "90 ms", "40 Gbps")])
@@ -87,16 +87,16 @@ class Plan(PlanTables):
         hocket_agent.errors.InputError: jobs[0].up[0].rate: 40 Gbps is above the link's capacity of 30 Gbps
         jobs[1].up[0].rate: 40 Gbps is above the link's capacity of 30 Gbps
         """
+        # The constructor knows of no file, so it takes the current directory for relative paths.
         replaced = self._replaced({"jobs": self.jobs if jobs is None else jobs, **changes})
         replaced._directory = self._directory
         return replaced
 
     def shifted(self, answer: Answer) -> "Plan":
-        """A new plan whose jobs have the time-shifts of `answer`, and what it chose with them.
+        """A new plan whose jobs have the time-shifts of `answer`, and its other choices.
 
-        That is the batch size of a job with several, and on a fabric with candidates the placement of the
-        best one; the plan then has no candidates any more. Jobs that the answer does not have stay as they
-        are.
+        These are the batch size of a job with several, and with candidates the placement of the best one; the
+        new plan then has no candidates. Jobs that are not in the answer stay the same.
 
         Raises `InputError` if `answer` is about other jobs or candidates than those of the plan.
         """
@@ -126,7 +126,7 @@ class Plan(PlanTables):
         raise InputError(f"the answer is about a candidate {shown(best)}, and the plan has none of that name")
 
     def to_toml(self) -> str:
-        """The keys that were given, as a file of TOML: what `load_plan` reads as the same plan.
+        """The given keys as TOML, which `load_plan` reads as the same plan.
 
         >>> from hocket.plan import Clos, Training
         >>> training = Training(collective="all-reduce", bytes="64 MB")
@@ -157,12 +157,13 @@ class Plan(PlanTables):
         yield None, Words(f"{counted(len(self.jobs), 'job')} on {where}")
 
     def resolved(self, placement: Mapping[str, Sequence[str]] | None = None) -> dict[str, Any]:
-        """Everything explicit, ready for JSON: all defaults, and each job's profiles with their sources.
+        """The plan with all defaults and each job's profiles with their sources, ready for JSON.
 
-        Profiles are those of the jobs where `placement` puts them, else where they are. Quantities are text
-        with units. `defaults` lists every key that was not given, its value and its source.
+        Profiles are those of jobs under `placement`, or else under their own. Quantities are text with units.
+        `defaults` lists every key that was not given, its value and its source.
         """
         written: dict[str, Any] = self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        # It may be given in [link] instead of [compat].
         written["compat"]["precision_deg"] = self.precision_deg
         for job, table in zip(self.jobs, written["jobs"], strict=True):
             if job.training is None:
@@ -183,7 +184,7 @@ class Plan(PlanTables):
 
 
 def defaults_in(path: KeyPath, table: Table) -> Iterator[dict[str, Any]]:
-    """Each key of `table`, at `path`, and of tables in it that was not given: its value and its source."""
+    """The value and source of each key not given in `table`, which is at `path`, or in the tables in it."""
     written = table.model_dump(mode="json", by_alias=True)
     for name, field in type(table).model_fields.items():
         key, value = field.alias or name, getattr(table, name)
@@ -195,6 +196,7 @@ def defaults_in(path: KeyPath, table: Table) -> Iterator[dict[str, Any]]:
                 if isinstance(each, Table):
                     yield from defaults_in((*here, index), each)
         extra = field.json_schema_extra
+        # The keys of a table that was not given are listed one by one, above.
         if name not in table.model_fields_set and isinstance(extra, dict) and not isinstance(value, Table):
             yield {"key": spelt(here), "value": written[key], "source": extra["source"]}
 

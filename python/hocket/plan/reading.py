@@ -1,4 +1,4 @@
-"""Files of tables, a plan from one of them or from tables in memory, and its JSON Schema."""
+"""Reads TOML and JSON files, and plans from a file or from tables in memory; the JSON Schema of plans."""
 
 import json
 import tomllib
@@ -25,22 +25,22 @@ MAX_FILE_BYTES = 16_000_000
 """The largest plan that is read: a hundred times what a plan of a thousand jobs needs."""
 
 STANDARD_INPUT = Path("/dev/stdin")
-"""Where programs find their standard input as a file; relative paths in it start where the program runs."""
+"""Standard input as a file; relative paths in a plan from it are relative to the current directory."""
 
-_OF_A_PLAN = "a plan has at least a [link] or [fabric] and one of [[jobs]]"
+_CONTENTS_OF_A_PLAN = "a plan has at least a [link] or [fabric] and one of [[jobs]]"
 
 
 @dataclass(frozen=True)
 class TablesFile:
-    """What a file holds, not checked yet."""
+    """The contents of a file, not checked yet."""
 
     tables: object
     source: str
-    """What messages call it."""
+    """The name of the file in messages."""
     directory: Path
-    """Where relative paths in it start."""
+    """The directory that relative paths in it start from."""
     lines: Lines | None
-    """Where its keys are; `None` of JSON."""
+    """The lines of its keys; `None` for JSON."""
 
 
 def load_plan(path: str | Path) -> Plan:
@@ -52,14 +52,14 @@ def load_plan(path: str | Path) -> Plan:
     return parse_plan(file.tables, file.source, file.directory, file.lines)
 
 
-def read_tables(path: str | Path, holds: str = _OF_A_PLAN) -> TablesFile:
-    """What the file at `path` holds: JSON if its name ends in `.json`, TOML if in `.toml`; of another name,
-    JSON if it begins with a brace, as no TOML does.
+def read_tables(path: str | Path, contents: str = _CONTENTS_OF_A_PLAN) -> TablesFile:
+    """The tables in the file at `path`: JSON if its name ends in `.json`, TOML if in `.toml`; with another
+    name, JSON if it begins with a brace, which TOML cannot.
 
-    Raises `InputError` if it cannot be read or is neither; of an empty file it says what one `holds`.
+    Raises `InputError` if it cannot be read or is neither; for an empty file, the message ends in `contents`.
     """
     path = Path(path)
-    text = _read(path, holds)
+    text = _read(path, contents)
     suffix = path.suffix.lower()
     is_json = suffix == ".json" or (suffix != ".toml" and text.lstrip().startswith("{"))
     try:
@@ -75,10 +75,10 @@ def read_tables(path: str | Path, holds: str = _OF_A_PLAN) -> TablesFile:
 def parse_plan(
     tables: object, source: str = "plan", directory: str | Path = "", lines: Lines | None = None
 ) -> Plan:
-    """The plan in `tables`, as TOML or JSON readers return them; `source` names it in errors, and `lines` the
-    line of each key.
+    """The plan in `tables`, as TOML or JSON readers return them; error messages begin with `source`, and with
+    `lines` also name the line of the key.
 
-    Relative paths in it start from `directory`: from where the program runs, if that is not given.
+    Relative paths in it start from `directory`, by default the current one.
 
     Raises `InputError`, one line per mistake.
 
@@ -101,7 +101,7 @@ def parse_as(
     directory: str | Path,
     lines: Lines | None = None,
 ) -> AnyTable:
-    """What `tables` hold as a file of this `kind`: a plan, or a trace of jobs.
+    """The content of `tables` as a file of this `kind`: a plan, or a trace of jobs.
 
     Raises `InputError`, one line per mistake, each beginning with `source` and, with `lines`, the line.
     """
@@ -122,9 +122,11 @@ def plan_schema() -> dict[str, Any]:
     return schema_of(Plan)
 
 
-def _read(path: Path, holds: str) -> str:
+def _read(path: Path, contents: str) -> str:
     try:
         with path.open("rb") as file:
+            # One byte more than the limit shows that a file is too large without reading all of it. A pipe
+            # has no size to check first.
             content = file.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -132,13 +134,14 @@ def _read(path: Path, holds: str) -> str:
     if len(content) > MAX_FILE_BYTES:
         raise InputError(f"{path}: is larger than the limit of {MAX_FILE_BYTES // 1_000_000} MB")
     try:
+        # Some editors begin a UTF-8 file with a byte order mark, which this codec removes.
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
             f"{path}: is not UTF-8 text: byte {error.start} is {content[error.start]:#04x}"
         ) from None
     if not text.strip():
-        raise InputError(f"{path}: is empty; {holds}")
+        raise InputError(f"{path}: is empty; {contents}")
     return text
 
 
@@ -150,11 +153,12 @@ def _read_toml(text: str) -> object:
 
 
 def read_json(text: str) -> object:
-    """What `text` holds as strict JSON: no key twice in a table, no number that is not finite.
+    """Reads `text` as strict JSON: no key twice in a table, only finite numbers.
 
-    Raises `InputError`, and `RecursionError` where it is nested too deeply.
+    Raises `InputError`, and `RecursionError` if it is nested too deeply.
     """
 
+    # By default, Python's reader accepts NaN and Infinity, and silently keeps the last of repeated keys.
     def constant(name: str) -> float:
         raise InputError(f"has the number {name}; only finite numbers are allowed")
 

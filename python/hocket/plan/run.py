@@ -1,4 +1,4 @@
-"""What is asked of a plan: how `hocket compat` searches, and how `hocket run` simulates."""
+"""`[compat]` and `[run]`: how `hocket compat` searches, and how `hocket run` simulates."""
 
 from typing import Annotated, Literal, TypedDict, Unpack
 
@@ -24,7 +24,7 @@ class Compat(Table):
     strict: StrictBool = default(False, "NSDI'24 Table 1: the demand form; HotNets'22 §3 is the strict one")
     """Allow at most one job on a link at a time, whatever its rate."""
     time_limit_ps: PositiveDurationPs = default(
-        parse_duration("10 s"), "Hocket: an answer while one waits for it", "time_limit"
+        parse_duration("10 s"), "Hocket: short enough to wait for an answer", "time_limit"
     )
     """Time after which the search returns the best shifts found so far, with their bound."""
     tolerance: Annotated[Number, Field(ge=0, le=0.5)] = default(
@@ -57,13 +57,13 @@ class Compat(Table):
 
 
 class SkipAhead(Table):
-    """When a run of the packet engine may repeat what its jobs do instead of simulating it."""
+    """When the packet engine may repeat the behaviour of periodic jobs instead of simulating it."""
 
     tolerance: Annotated[Number, Field(ge=0, lt=1)] = default(
         0.001, "Hocket: a tenth of what measured iteration times vary by"
     )
     """Largest relative difference between joint cycles that count as equal."""
-    cycles: Annotated[StrictInt, Field(ge=2, le=64)] = default(3, "Hocket: twice the same may be chance")
+    cycles: Annotated[StrictInt, Field(ge=2, le=64)] = default(3, "Hocket: two equal cycles may be chance")
     """Number of joint cycles that must agree."""
 
     @constructor
@@ -76,7 +76,7 @@ class SkipAhead(Table):
 
 
 class RunKeys(TypedDict, total=False):
-    """What `RunSettings` takes; none of it is needed."""
+    """The keys of `RunSettings` and their types, all optional."""
 
     engine: Engine | None
     iterations: int | None
@@ -120,9 +120,9 @@ class RunSettings(Table):
     def __init__(self, **keys: Unpack[RunKeys]) -> None: ...
 
     def replace(self, **changes: Unpack[RunKeys]) -> "RunSettings":
-        """New settings with `changes`, of which `None` leaves a key out.
+        """New settings with `changes`; a value of `None` leaves a key out.
 
-        Raises `InputError` for a wrong value, as the constructor does.
+        Raises `InputError` for an invalid value, as the constructor does.
 
         >>> RunSettings(iterations=10).replace(until="1 s")
         RunSettings(iterations=10, until='1 s')

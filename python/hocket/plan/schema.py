@@ -1,5 +1,5 @@
-"""What tables of a plan are made of: their base and its constructor, fields that are text with a unit,
-names, counts, and defaults with their sources.
+"""The building blocks of a plan's tables: their base class and its constructor, types of fields, and defaults
+with their sources.
 """
 
 import inspect
@@ -32,39 +32,39 @@ P = ParamSpec("P")
 _MOST_LISTED = 4
 
 AS_SHORT_AS_FILES = "as short as files"
-"""The context of a dump in which a table that says no more than a name is written as the name."""
+"""The context of a dump that writes a table with only a name as the name itself."""
 
 
 class Words(str):
-    """Text that stands in the `repr` of a table as it is."""
+    """Text that the `repr` of a table shows without quotes."""
 
     __slots__ = ()
     __repr__ = str.__str__
 
 
 class Table(BaseModel):
-    """A table of a plan. Keys that it does not know are errors."""
+    """A table of a plan. Unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     def __init__(self, /, **keys: object) -> None:
-        """Raises `InputError`, one line per mistake with the sentence that a file gets."""
+        """Raises `InputError`, one line per mistake, with the same sentences as for a file."""
         try:
             super().__init__(**keys)
         except (ValidationError, UnicodeEncodeError) as error:
             raise refusal(error, type(self)) from None
 
-    # Pydantic reads tables of a file without calling constructors that have this mark, as its own has.
+    # With this mark, which pydantic's own constructor has, pydantic validates a table without calling it.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     def to_dict(self) -> dict[str, Any]:
-        """The keys that were given, as a file has them; of a plan, what `parse_plan` takes."""
+        """The given keys in the form of a file; those of a plan are what `parse_plan` takes."""
         return self.model_dump(
             mode="json", by_alias=True, exclude_unset=True, exclude_none=True, context=AS_SHORT_AS_FILES
         )
 
     def _given(self) -> dict[str, Any]:
-        """The keys that were given, as a constructor takes them: tables as they are, quantities as text."""
+        """The given keys in the form of the constructor: tables as objects, quantities as text."""
         fields = type(self).model_fields
         given = [name for name in fields if name in self.model_fields_set and getattr(self, name) is not None]
         tables = {name for name in given if any(tables_in(fields[name].annotation))}
@@ -75,23 +75,24 @@ class Table(BaseModel):
         }
 
     def _replaced(self, changes: Mapping[str, object]) -> Self:
-        """A new table with `changes` to the keys that were given; of these, `None` leaves a key out."""
+        """A new table with `changes` to the given keys; a value of `None` leaves a key out."""
         given = {**self._given(), **changes}
         return type(self)(**{key: value for key, value in given.items() if value is not None})
 
     def __repr_args__(self) -> Iterator[tuple[str | None, object]]:
-        """The keys that were given, on one line: of most lists only how many entries they have."""
+        """The given keys on one line, long lists as their number of entries."""
         positional = _positional(type(self).__init__)
         for key, value in self._given().items():
             yield None if key in positional else key, _brief(value)
 
     __str__ = BaseModel.__repr__
-    # A table alone is no list of tables: pydantic would take its fields for the entries of one.
+    # A table must not be iterable: where a list of tables is expected, pydantic would take the fields of a
+    # single table for the entries of the list.
     __iter__ = None  # type: ignore[assignment]
 
 
 def counted(number: int, one: str, several: str = "") -> str:
-    """How many there are of what is called `one`, and `several` if that is not `one` with an s.
+    """A count with its noun; `several` is the plural if it is not `one` with an s.
 
     >>> counted(1, "job"), counted(2, "job"), counted(2, "entry", "entries")
     ('1 job', '2 jobs', '2 entries')
@@ -115,10 +116,10 @@ def _brief(value: object) -> object:
 
 
 def constructor(signature: Callable[P, None]) -> Callable[P, None]:
-    """Makes `signature`, an `__init__` without a body, the constructor of a table.
+    """Decorates `signature`, an `__init__` without a body, to be the constructor of a table.
 
-    It says which keys type checkers, editors and `help` know; what their values may be, the fields say.
-    `None` leaves a key out.
+    The signature lists the keys for type checkers, editors and `help`; the fields check their values. A value
+    of `None` leaves a key out.
     """
     positional = _positional(signature)
 
@@ -129,7 +130,8 @@ def constructor(signature: Callable[P, None]) -> Callable[P, None]:
         if len(placed) > len(positional):
             places = ", ".join(positional) or "nothing"
             raise TypeError(
-                f"{type(table).__name__} takes {len(positional)} without a key, {places}: got {len(placed)}"
+                f"{type(table).__name__} takes {counted(len(positional), 'positional argument')}, {places}: "
+                f"got {len(placed)}"
             )
         given = {key: value for key, value in keys.items() if value is not None}
         Table.__init__(table, **dict(zip(positional, placed, strict=False)), **given)
@@ -139,13 +141,13 @@ def constructor(signature: Callable[P, None]) -> Callable[P, None]:
 
 
 def _positional(init: Callable[..., None]) -> list[str]:
-    """Keys that a constructor also takes by their place."""
+    """The keys that a constructor also takes as positional arguments."""
     parameters = list(inspect.signature(init).parameters.values())[1:]
     return [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
 
 
 def _spelt_out(init: Callable[..., None]) -> inspect.Signature:
-    """Its signature, with the keys of `**keys: Unpack[TypedDict]` one by one."""
+    """The signature of `init`, with the keys of `**keys: Unpack[TypedDict]` as separate parameters."""
     signature = inspect.signature(init)
     parameters: list[inspect.Parameter] = []
     for each in signature.parameters.values():
@@ -161,14 +163,14 @@ def _spelt_out(init: Callable[..., None]) -> inspect.Signature:
 
 
 class Spelling(NamedTuple):
-    """Another name for a key, and what turns its value into what that key takes."""
+    """Another name for a key: the key it stands for, and how its value becomes a value of that key."""
 
     key: str
     read: Callable[[object], object]
 
 
 def respelt(given: object, spellings: Mapping[str, Spelling]) -> object:
-    """The table `given` with the keys of `spellings` turned into those they stand for.
+    """The table `given` with the keys of `spellings` replaced by those they stand for.
 
     Raises `TableError` if a value cannot be read, or a key is given by two names.
     """
@@ -194,6 +196,7 @@ def respelt(given: object, spellings: Mapping[str, Spelling]) -> object:
 
 def integer(value: object, least: int, most: int) -> int:
     """`value` if it is a whole number within limits. Raises `InputError` for anything else."""
+    # In Python, True and False are integers.
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise InputError(f"must be a whole number from {least} to {most}: got {shown(value)}")
     return value
@@ -205,7 +208,7 @@ def whole(unit: str, factor: int = 1) -> Callable[[object], object]:
 
 
 def in_seconds(value: object) -> str:
-    """Reads a number of seconds, to the nearest picosecond: few numbers of a program are whole ones."""
+    """Reads a number of seconds, to the nearest picosecond: computed seconds are seldom whole picoseconds."""
     if isinstance(value, str | Quantity):
         raise InputError(
             f"must be a number of seconds; text with a unit is for the key without _s: got {shown(value)}"
@@ -217,12 +220,12 @@ def in_seconds(value: object) -> str:
 
 
 def default(value: object, source: str, key: str | None = None) -> Any:
-    """A field with a default whose source the manifest prints; `key` is its name in the file."""
+    """A field with a default and its source, which manifests contain; `key` is its name in the file."""
     return Field(default=value, alias=key, json_schema_extra={"source": source})
 
 
 def source_of(table: Table, name: str) -> str:
-    """Where the value of a field with a default is from: the plan, or the default's source."""
+    """The source of the value of a field with a default: "plan", or the default's source."""
     extra = type(table).model_fields[name].json_schema_extra
     assert isinstance(extra, dict), "a field without a source has no default"
     return "plan" if name in table.model_fields_set else str(extra["source"])
@@ -232,13 +235,13 @@ def number(value: object) -> float:
     """`value` if it is a finite number. Raises `InputError` for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InputError(f"must be a number: got {shown(value)}")
-    if not abs(value) <= LARGEST:  # nor is NaN
+    if not abs(value) <= LARGEST:  # false for NaN, too
         raise InputError(f"must be a finite number: got {shown(value)}")
     return float(value)
 
 
 class _OneOrSeveral:
-    """In the JSON Schema, a list or one of its items alone."""
+    """In the JSON Schema: a list, or one item alone."""
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
@@ -248,7 +251,7 @@ class _OneOrSeveral:
 
 
 class _FlagOrTable:
-    """In the JSON Schema, a table, or true for its defaults and false for none."""
+    """In the JSON Schema: a table, true for its defaults, or false for none."""
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
@@ -257,14 +260,14 @@ class _FlagOrTable:
 
 
 def one_or_several() -> tuple[BeforeValidator, PlainSerializer, _OneOrSeveral]:
-    """Reads and writes one item where a tuple of several may be."""
+    """Makes a tuple field also accept one item alone, and write a single item so."""
     read = BeforeValidator(lambda value: value if isinstance(value, list | tuple) else (value,))
     write = PlainSerializer(lambda values: values[0] if len(values) == 1 else list(values))
     return read, write, _OneOrSeveral()
 
 
 def flag_or_table(table: type[Table], keys: str) -> tuple[BeforeValidator, _FlagOrTable]:
-    """Reads true as `table` with its defaults and false as `None`; `keys` names the table's in the error."""
+    """Makes a field read true as `table` with its defaults and false as `None`; the error names `keys`."""
 
     def read(value: object) -> object:
         if isinstance(value, bool):
@@ -277,7 +280,7 @@ def flag_or_table(table: type[Table], keys: str) -> tuple[BeforeValidator, _Flag
 
 
 def size_within(least: int, most: int) -> tuple[BeforeValidator, PlainSerializer, WithJsonSchema]:
-    """Bytes within limits, as text with a unit."""
+    """A field for bytes within limits, read from text with a unit."""
     limits = f"{format_bytes(least)} to {format_bytes(most)}"
 
     def read(value: Any) -> int:
@@ -292,11 +295,12 @@ def size_within(least: int, most: int) -> tuple[BeforeValidator, PlainSerializer
 
 
 def directory_of(context: Any) -> Path:
-    """Where relative paths start in what is read with this `context`; without one, where the program runs."""
+    """The directory that relative paths start from in this `context`; without one, the current directory."""
     return Path((context or {}).get("directory", ""))
 
 
 def _name(value: object) -> object:
+    # Names are printed in tables and in messages of one line.
     if isinstance(value, str) and not (value.strip() and value.isprintable()):
         raise InputError(f"must be a name of printable characters: got {shown(value)}")
     return value
@@ -310,7 +314,7 @@ def _file_path(value: object) -> object:
 
 Name = Annotated[StrictStr, Field(max_length=100), BeforeValidator(_name)]
 FilePath = Annotated[StrictStr, BeforeValidator(_file_path)]
-"""A path as it is written: relative ones start from the directory of the plan."""
+"""A path as written in the plan; relative paths start from the plan's directory."""
 
 Number = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(number)]
 Count = Annotated[StrictInt, Field(ge=1, le=LARGEST)]

@@ -1,4 +1,4 @@
-"""The tables of a plan together, each right by itself, and what follows from them."""
+"""The tables of a plan together, each valid by itself, and the values that follow from several of them."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,16 +26,17 @@ MAX_JOBS = 10_000
 """The most jobs of a plan: ten times the largest cluster that the solver is measured on."""
 
 DEFAULT_TRAINING_ITERATIONS = 1
-"""Of a job of operations, in a run that says neither how many nor until when: HOTI'22 Fig 10 shows one."""
+"""Iterations of a job with [jobs.training] in a run that limits neither iterations nor time: HOTI'22 Fig 10
+shows one."""
 
 DEFAULT_ITERATIONS = 1_000
-"""Iterations of a run that says neither how many nor until when: HotNets'22 §2 and NSDI'24 §2.2 run 1,000."""
+"""Iterations of a run that limits neither iterations nor time: HotNets'22 §2 and NSDI'24 §2.2 run 1,000."""
 
 _MOST_CANDIDATES = 1_000
 
 
 class Change(Table):
-    """A link that fails, comes back, or carries less from a time on, in both directions."""
+    """From a time on, a link fails, comes back, or has a lower rate, in both directions."""
 
     at_ps: DurationPs = Field(alias="at")
     """Time from the start of the run."""
@@ -58,7 +59,7 @@ class Change(Table):
 
 
 class Candidate(Table):
-    """One placement of the jobs that a scheduler holds equally good as the others."""
+    """One of the placements that a scheduler considers equivalent."""
 
     name: Name
     """Unique name of the candidate."""
@@ -102,31 +103,31 @@ class PlanTables(Table):
 
     @property
     def directory(self) -> Path:
-        """Where relative paths in the plan start: the directory of its file."""
+        """The directory that relative paths in the plan start from: that of its file."""
         return self._directory
 
     def files(self) -> tuple[Path, ...]:
-        """The files and directories that it names, from `directory` on."""
+        """The files and directories that it names, as paths that include `directory`."""
         named = [path for job in self.jobs if job.training is not None for path in job.training.paths()]
         of_fabric = () if self.fabric is None else self.fabric.files()
         return (*of_fabric, *(self._directory / path for path in named))
 
     def hosts_of(self, job: Job, placement: Mapping[str, Sequence[str]] | None = None) -> tuple[str, ...]:
-        """Where `job` runs on the fabric: where `placement` puts it, else its own, else on every GPU.
+        """The hosts of `job` on the fabric: those of `placement`, else its own, else all GPUs.
 
         A server stands for its GPUs.
         """
-        assert self.fabric is not None, "only on a fabric have jobs hosts"
+        assert self.fabric is not None, "jobs have hosts only on a fabric"
         places = (placement or {}).get(job.name) or job.placement
         return self.fabric.gpus() if places is None else self.fabric.hosts_at(places)
 
     def profiles_of(
         self, job: Job, placement: Mapping[str, Sequence[str]] | None = None
     ) -> tuple[WorkloadProfile, ...]:
-        """What an iteration of `job` may be on an idle network where `placement` puts it, else where it is.
+        """The profiles of `job` on an idle network under `placement`, or else under its own placement.
 
-        A workload of the catalogue sends through the one link, or the slowest NIC of its hosts. A job that
-        only candidates place, and that no `placement` does, is where the first of them puts it.
+        The NIC of a workload of the catalogue has the rate of the one link, or of the slowest NIC of its
+        hosts. A job without either placement has that of the first candidate that places it.
 
         Raises `InputError` as `Job.profiles` does.
         """
@@ -138,8 +139,8 @@ class PlanTables(Table):
         return job.profiles(len(places), self.slowest_nic_bps(self.hosts_of(job, {job.name: places})))
 
     def slowest_nic_bps(self, hosts: Sequence[str]) -> int:
-        """Of the NICs of `hosts` of the fabric; of hosts without any, that of the catalogue."""
-        assert self.fabric is not None, "only on a fabric have jobs hosts"
+        """The rate of the slowest NIC of `hosts` on the fabric; that of the catalogue if they have none."""
+        assert self.fabric is not None, "jobs have hosts only on a fabric"
         nics = self.fabric.nic_rates_bps()
         return min((nics[host] for host in hosts if host in nics), default=LINE_RATE_BPS.value)
 
@@ -150,13 +151,13 @@ class PlanTables(Table):
 
     @property
     def precision_deg(self) -> float:
-        """The largest step between rotations that are tried: of `[compat]`, else of `[link]`; 0 for all."""
+        """The largest step between rotations to try, from `[compat]`, else from `[link]`; 0 tries all."""
         if self.compat.precision_deg is not None:
             return self.compat.precision_deg
         return self.link.precision_deg if self.link else 0.0
 
     def rates_bps(self) -> dict[str, int]:
-        """The rate of each link by its name; the one link that all share is called `link`."""
+        """The rate of each link by its name; the one shared link is called `link`."""
         if self.fabric is None:
             return {"link": self.link.capacity_bps} if self.link else {}
         return {cable.label: cable.rate_bps for cable in self.fabric.topology.cables}
@@ -170,13 +171,15 @@ class PlanTables(Table):
 
     @property
     def iterations(self) -> int | None:
-        """Where a run stops by iterations: as given, 1,000 if neither they nor a time are, else `None`."""
+        """The iterations after which a run ends: as given; 1,000 if no limit is given; `None` if only a time
+        is.
+        """
         if self.run.iterations is None and self.run.until_ps is None:
             return DEFAULT_ITERATIONS
         return self.run.iterations
 
     def iterations_of(self, job: Job) -> int | None:
-        """After how many iterations `job` leaves, if it has a number of its own."""
+        """The number of iterations after which `job` leaves, or `None` if it has none of its own."""
         is_open = self.run.iterations is None and self.run.until_ps is None
         if job.iterations is None and job.training is not None and is_open:
             return DEFAULT_TRAINING_ITERATIONS

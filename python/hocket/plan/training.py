@@ -1,7 +1,6 @@
-"""`[jobs.training]`, `[jobs.collectives]` and stragglers: jobs given as what their GPUs do.
+"""`[jobs.training]`, `[jobs.collectives]` and stragglers: jobs described by what their GPUs do.
 
-What a model, a Chakra trace or a workload file means is checked by `hocket.training`; here only that they are
-named.
+This module checks only that a model, a Chakra trace or a workload file is named; `hocket.training` reads it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +28,7 @@ MAX_LAYERS = 10_000
 """The most layers of a training loop: ten times those of the deepest models that are trained."""
 
 MAX_OPERATIONS = 100_000
-"""The most operations of a program that a plan spells out."""
+"""The most operations of a program that is listed in a plan."""
 
 Algorithm = Literal["ring", "tree", "halving-doubling", "direct"]
 PositiveBytes = Annotated[Bytes, Field(ge=1)]
@@ -43,7 +42,7 @@ Algorithms = Annotated[
 
 
 class Parallel(Table):
-    """Over how many GPUs a model is split in each way; their product is the job's GPUs."""
+    """The degrees of data, tensor and pipeline parallelism; their product is the job's number of GPUs."""
 
     data: Count | None = None
     """Number of replicas."""
@@ -63,7 +62,7 @@ class Parallel(Table):
 
 
 class BucketsTable(Table):
-    """Gradients that are all-reduced together."""
+    """The sizes of the buckets in which gradients are all-reduced together."""
 
     first_bytes: PositiveBytes = default(
         2**20, "PyTorch DistributedDataParallel: _DEFAULT_FIRST_BUCKET_BYTES", "first"
@@ -79,7 +78,7 @@ class BucketsTable(Table):
 
 
 class RooflineTable(Table):
-    """A GPU's limits, for traces that know what a compute does and not how long it takes."""
+    """A GPU's limits, for traces that give the work of a compute but not its duration."""
 
     flops: Annotated[Number, Field(ge=1, le=1e18)]
     """Floating-point operations per second."""
@@ -91,7 +90,7 @@ class RooflineTable(Table):
 
 
 class LayerTable(Table):
-    """One layer of a data-parallel training loop: compute times, and the weights with gradients to add up."""
+    """One layer of a data-parallel training loop: compute times, and weights whose gradients are reduced."""
 
     name: Name
     """Name of the layer."""
@@ -146,7 +145,7 @@ class OperationTable(Table):
 
 
 class Training(Table):
-    """What the GPUs of a job do in each iteration, given in exactly one of six ways."""
+    """What the GPUs of a job do in each iteration, described by exactly one of six sources."""
 
     model: Name | None = None
     """A model of the training catalogue, such as `"DLRM (HOTI'22)"`."""
@@ -218,12 +217,12 @@ class Training(Table):
     ) -> None: ...
 
     def paths(self) -> tuple[str, ...]:
-        """The files and directories that it names, as written."""
+        """The files and directories that it names, as in the plan."""
         return (*(self.chakra or ()), *(path for path in (self.groups, self.simai) if path is not None))
 
 
 class Straggler(Table):
-    """A rank whose computes take `slowdown` times as long."""
+    """A rank whose computes take `slowdown` times as long as those of the others."""
 
     rank: Annotated[StrictInt, Field(ge=0)]
     """Rank that computes more slowly."""
@@ -280,10 +279,10 @@ class Collectives(Table):
     ) -> None: ...
 
 
-_WAYS = ("model", "layers", "collective", "operations", "chakra", "simai")
+_SOURCES = ("model", "layers", "collective", "operations", "chakra", "simai")
 _FIELDS = {"loading": "loading_ps", "bytes": "size_bytes"}
-# Which ways the other keys go with.
-_BELONG = {
+# The sources that each other key belongs to.
+_SOURCES_OF_KEYS = {
     "batch_size": ("model",),
     "parallel": ("model", "simai"),
     "microbatches": ("model", "simai"),
@@ -299,19 +298,19 @@ _BELONG = {
 
 
 def training_mistakes(training: Training) -> Iterator[Mistake]:
-    """What is wrong between the keys of `training`."""
-    given = [way for way in _WAYS if getattr(training, way) is not None]
+    """The errors between keys of `training`."""
+    given = [source for source in _SOURCES if getattr(training, source) is not None]
     if len(given) != 1:
-        yield (), f"has exactly one of {', '.join(_WAYS)}: got {' and '.join(given) or 'none'}"
+        yield (), f"needs exactly one of {', '.join(_SOURCES)}: got {' and '.join(given) or 'none'}"
         return
-    for key, ways in _BELONG.items():
+    for key, sources in _SOURCES_OF_KEYS.items():
         value = getattr(training, _FIELDS.get(key, key))
-        if value is not None and given[0] not in ways:
-            yield (key,), f"belongs to {' or '.join(ways)}, and this job has {given[0]}"
+        if value is not None and given[0] not in sources:
+            yield (key,), f"belongs to {' or '.join(sources)}, and this job has {given[0]}"
     if training.simai is not None and training.parallel is not None and training.parallel.data is not None:
         yield (
             ("parallel", "data"),
-            "belongs to model; of simai, there are as many replicas as there are GPUs for",
+            "belongs to model; with simai, the number of replicas follows from the number of GPUs",
         )
     if training.collective is not None and training.size_bytes is None:
         yield ("bytes",), f"is missing; the collective {shown(training.collective)} needs it"
@@ -338,7 +337,7 @@ def _operation_mistakes(operations: tuple[OperationTable, ...]) -> Iterator[Mist
         path: KeyPath = ("operations", index)
         if (each.compute_ps is None) == (each.collective is None):
             found = "neither" if each.collective is None else "both"
-            yield path, f"has either a compute or a collective: got {found}"
+            yield path, f"needs either a compute or a collective: got {found}"
         elif each.collective is not None and each.size_bytes is None:
             yield (*path, "bytes"), f"is missing; the collective {shown(each.collective)} needs it"
         elif each.collective is None and each.size_bytes is not None:
@@ -347,6 +346,7 @@ def _operation_mistakes(operations: tuple[OperationTable, ...]) -> Iterator[Mist
             if name not in places:
                 hint = names.closest(name)
                 yield (*path, "after", number), f"{shown(name)} is not an operation of the job{hint}"
+            # In a circle some operation always comes too late: the circle itself is the error to report.
             elif places[name] >= index and circle is None:
                 yield (
                     (*path, "after", number),
@@ -355,11 +355,13 @@ def _operation_mistakes(operations: tuple[OperationTable, ...]) -> Iterator[Mist
 
 
 def _circle(operations: tuple[OperationTable, ...]) -> list[str] | None:
-    """Names of operations of which each waits for the next, the last being the first; `None` without such."""
+    """The names of operations that wait for each other in a circle, first and last the same; `None` if there
+    is none.
+    """
     try:
         TopologicalSorter({each.name: each.after for each in operations}).prepare()
     except CycleError as error:
-        # The sorter tells who is waited for before who waits.
+        # `graphlib` lists an operation before those that wait for it; the message shows the reverse order.
         names: list[str] = error.args[1][::-1]
         return names
     return None

@@ -1,4 +1,4 @@
-"""A plan as a file that `load_plan` reads."""
+"""Writes a plan to a file that `load_plan` reads."""
 
 import json
 from pathlib import Path
@@ -8,8 +8,8 @@ from hocket.plan.plan import Plan
 
 
 def check_plan_file(path: Path, *, replace: bool = False) -> None:
-    """Raises `InputError` if no plan can be written to `path`: neither .toml nor .json, in a directory that
-    is not there, or there already and not to be replaced.
+    """Raises `InputError` if no plan can be written to `path`: if its suffix is neither .toml nor .json, its
+    directory does not exist, or the file exists and `replace` is false.
     """
     if path.suffix not in (".toml", ".json"):
         raise InputError(f"{path}: suffix {path.suffix!r}; a plan is written as .toml or .json")
@@ -22,8 +22,8 @@ def check_plan_file(path: Path, *, replace: bool = False) -> None:
 def write_plan(plan: Plan, path: Path, *, comment: str = "", replace: bool = False) -> None:
     """Writes `plan` to `path`, as TOML below a `comment` or as JSON without it.
 
-    Raises `InputError` as `check_plan_file` does, and if the plan names files by paths that would not lead to
-    them from where it is written.
+    Raises `InputError` as `check_plan_file` does, and if the plan names files by relative paths and `path` is
+    in another directory, from which they would lead nowhere.
     """
     check_plan_file(path, replace=replace)
     home = plan.directory.resolve()

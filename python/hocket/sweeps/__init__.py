@@ -1,5 +1,5 @@
-"""Sweeps: a plan with every combination of values of some of its keys, each a run, on all processors of this
-machine or of a cluster, none of them twice.
+"""Sweeps: runs of a plan with every combination of values of some of its keys, on all processors of this
+machine or of a cluster; results are cached, so that no run is repeated.
 """
 
 from hocket.sweeps.answers import Sweep

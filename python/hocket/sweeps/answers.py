@@ -1,4 +1,4 @@
-"""What a sweep found: a row for each combination and job, and the mean over seeds."""
+"""The result of a sweep: a table with a row for each combination and job, and means over seeds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,32 +15,34 @@ from hocket.sweeps.combinations import SEED, Combination, Refusal
 from hocket.sweeps.task import Answer, Failure, Outcome
 
 TABLE = "sweep"
-"""The name of the table where a sweep is written as a run."""
+"""The name of the table in the directory of a written sweep."""
 
 
 @dataclass(frozen=True, repr=False)
 class Sweep:
-    """The answers of a sweep, in the order of its combinations, whoever computed them in whichever order.
+    """The result of a sweep, in the order of its combinations, wherever and in which order they ran.
 
     `table` has a row for each combination and job: `combination` (from 0), a column for each axis, `engine`,
-    `status` (`complete`, `refused` if it is no valid plan, `failed` or, after Ctrl-C, `not run`), `error`,
-    the columns of the table of jobs, and with the prefix `run_` numbers of the run as a whole. What was
-    refused, failed or did not run has one row, in which those are null. `manifest` says what was asked, of
-    which build, how long each run took and which answers came from the cache; all that differs from one time
-    to the next is there and not in the table.
+    `status` (`complete`, `refused` if it is not a valid plan, `failed` or, after Ctrl-C, `not run`), `error`,
+    the columns of the table of jobs and, with the prefix `run_`, numbers of the run as a whole. A combination
+    that was refused, failed or did not run has one row, in which these are null. `manifest` has the axes, the
+    build, the time of each run and which results came from the cache: everything that may differ when the
+    sweep is repeated is there and not in the table.
     """
 
     table: pl.DataFrame
     manifest: dict[str, Any]
     plans: tuple[Plan | None, ...]
-    """Of each combination; `None` of one that is no valid plan."""
+    """The plan of each combination; `None` if it is not a valid one."""
 
     def __repr__(self) -> str:
         name = self.manifest["plan"].get("name")
-        of = "" if name is None else f" of {brief(name)}"
+        of_plan = "" if name is None else f" of {brief(name)}"
         runs, rows = counted(len(self.manifest["runs"]), "run"), counted(self.table.height, "row")
         status = self.manifest["status"]
-        return on_one_line(f"Sweep{of}: {status}, {runs}, {rows}, over {', '.join(self.axes) or 'nothing'}")
+        return on_one_line(
+            f"Sweep{of_plan}: {status}, {runs}, {rows}, over {', '.join(self.axes) or 'nothing'}"
+        )
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -49,7 +51,7 @@ class Sweep:
 
     @property
     def interrupted(self) -> bool:
-        """Whether some combinations did not run because of Ctrl-C."""
+        """Whether Ctrl-C kept some combinations from running."""
         return bool(self.manifest["status"] == "interrupted")
 
     def failures(self) -> pl.DataFrame:
@@ -57,9 +59,10 @@ class Sweep:
         return self.table.filter(pl.col("status").is_in(["refused", "failed"]))
 
     def over_seeds(self) -> pl.DataFrame:
-        """A row for each job and combination of the axes other than `seed`: how many `runs` were complete,
-        the mean of each number over them under the name that it has in `table`, and with the prefix `std_`
-        the standard deviation of the sample, null for a single run.
+        """A row for each job and combination of the axes other than `seed`.
+
+        It has the number of complete `runs`, the mean over them of each number, under its name in `table`,
+        and with the prefix `std_` the standard deviation of the sample, null for a single run.
         """
         by = [axis for axis in self.axes if axis != SEED] + ["engine", "job"]
         complete = self.table.filter(pl.col("status") == "complete").drop("combination", SEED, strict=False)
@@ -69,22 +72,23 @@ class Sweep:
         return complete.group_by(by, maintain_order=True).agg(pl.len().alias("runs"), *means, *spreads)
 
     def write(self, directory: str | Path) -> Path:
-        """Writes `sweep.parquet` and `manifest.json` into `directory`, in place of any there; returns it.
+        """Writes `sweep.parquet` and `manifest.json` into `directory`, replacing existing ones; returns it.
 
-        `Run.read` reads them, with the one table `sweep`. Raises `InputError` if they cannot be written.
+        `Run.read` reads them as a run with the one table `sweep`. Raises `InputError` if they cannot be
+        written.
         """
         with RunWriter(directory) as writer:
             self.write_with(writer)
         return writer.directory
 
     def write_with(self, writer: RunWriter) -> None:
-        """As `write`, where the writer's directory is. Raises `InputError` if it cannot be written."""
+        """As `write`, into the writer's directory. Raises `InputError` if it cannot be written."""
         writer.append_frame(TABLE, self.table)
         writer.finish(self.manifest)
 
 
 def status_of(outcome: Outcome | Refusal | None) -> str:
-    """Of a run, by what came of it if anything did: `complete`, `refused`, `failed` or `not run`."""
+    """The status of a run by its outcome: `complete`, `refused`, `failed` or, without one, `not run`."""
     match outcome:
         case Refusal():
             return "refused"
@@ -97,8 +101,8 @@ def status_of(outcome: Outcome | Refusal | None) -> str:
 
 
 def status(outcomes: Sequence[Outcome | Refusal | None]) -> str:
-    """Of a sweep: `interrupted` if something did not run, else `failed` if something did or was refused, else
-    `complete`.
+    """The status of a sweep: `interrupted` if a run is missing, else `failed` if one failed or was refused,
+    else `complete`.
     """
     of_runs = {status_of(outcome) for outcome in outcomes}
     if "not run" in of_runs:
@@ -112,11 +116,11 @@ def table(
     engines: Sequence[str | None],
     outcomes: Sequence[Outcome | Refusal | None],
 ) -> pl.DataFrame:
-    """The table of a `Sweep`: for each combination its settings, its engine if it is known, and what came of
-    it, if anything did.
+    """The table of a `Sweep`: for each combination its settings, its engine if known, and its outcome, if it
+    has one.
     """
     errors = [outcome.error if isinstance(outcome, Failure | Refusal) else None for outcome in outcomes]
-    asked = pl.DataFrame(
+    runs = pl.DataFrame(
         [
             pl.Series("combination", range(len(combinations)), pl.Int64),
             *(_column(axis, [each.settings[axis.key] for each in combinations]) for axis in axes),
@@ -125,7 +129,7 @@ def table(
             pl.Series("error", errors, pl.String),
         ]
     )
-    answered = [
+    answers = [
         outcome.jobs.with_columns(
             pl.lit(number, pl.Int64).alias("combination"),
             *(_total(name, value) for name, value in outcome.totals.items()),
@@ -134,8 +138,8 @@ def table(
         if isinstance(outcome, Answer)
     ]
     nothing = pl.DataFrame(schema={"combination": pl.Int64, "job": pl.String})
-    found = pl.concat([nothing, *answered], how="diagonal_relaxed")
-    return asked.join(found, on="combination", how="left", maintain_order="left_right")
+    found = pl.concat([nothing, *answers], how="diagonal_relaxed")
+    return runs.join(found, on="combination", how="left", maintain_order="left_right")
 
 
 def _total(name: str, value: int | float) -> pl.Expr:
@@ -143,7 +147,7 @@ def _total(name: str, value: int | float) -> pl.Expr:
 
 
 def _column(axis: Axis, values: Sequence[object]) -> pl.Series:
-    """Values of an axis: numbers and truth values as they are if all of them are, else all as text."""
+    """The values of an axis as a column: of integers, floats or Booleans if all are such, else of text."""
     kinds = {type(value) for value in axis.values if value is not None}
     if kinds == {bool}:
         return pl.Series(axis.key, values, pl.Boolean)

@@ -1,6 +1,6 @@
-"""Axes of a sweep: a key of the plan, however deep, and the values that it takes.
+"""Axes of a sweep: a key of the plan, at any depth, and its values.
 
-Axes work on a plan's tables before they are checked, so that every key of a plan can be one.
+An axis changes the tables of a plan before they are checked, so that every key of a plan can be an axis.
 """
 
 import json
@@ -24,17 +24,17 @@ _EVERY = "*"
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A key of a plan as it is written, such as `jobs.*.congestion`, and its values in order.
+    """A key of a plan as text, such as `jobs.*.congestion`, and its values in order.
 
-    In a list a part of the key is a position from 0, the name of one of its tables, or `*` for all of them. A
-    value of `None` means that the plan does not give the key.
+    In a list, a part of the key is a position from 0, the name of an entry, or `*` for all entries. A value
+    of `None` leaves the key out of the plan.
     """
 
     key: str
     values: tuple[object, ...]
 
     def __post_init__(self) -> None:
-        """Raises `InputError` for a key that cannot be read, no values, too many, or one given twice."""
+        """Raises `InputError` for an invalid key, for no or too many values, and for a value given twice."""
         _parts(self.key)
         if not 1 <= len(self.values) <= MAX_VALUES:
             raise InputError(f"{self.key}: has {len(self.values)} values; an axis has 1 to {MAX_VALUES}")
@@ -49,9 +49,8 @@ class Axis:
 def parse_axis(text: str) -> Axis:
     """The axis in `text`: `KEY=V1,V2,…`.
 
-    A value is a whole number, a range of them (`1..5`), a number, true or false, a list or a table as TOML
-    writes it, text in quotes, or else the text itself; an empty one means that the plan does not give the
-    key.
+    A value is a whole number, a range of whole numbers (`1..5`), a number, true or false, a list or a table
+    as in TOML, text in quotes, or else the text itself; an empty value leaves the key out of the plan.
 
     Raises `InputError` for anything else.
 
@@ -62,7 +61,7 @@ def parse_axis(text: str) -> Axis:
     """
     key, equals, values = text.partition("=")
     if not equals:
-        raise InputError(f"{shown(text)} is not an axis; one is written KEY=V1,V2,…")
+        raise InputError(f"{shown(text)} is not an axis; write it as KEY=V1,V2,…")
     key = key.strip()
     found: list[object] = []
     for value in _split(values):
@@ -71,7 +70,7 @@ def parse_axis(text: str) -> Axis:
 
 
 def written(value: object) -> str:
-    """`value` of an axis as messages and tables show it.
+    """`value` of an axis as text for messages and tables.
 
     >>> written("dcqcn"), written(0.5), written({"dcqcn": {"g": 0.5}}), written(None)
     ('dcqcn', '0.5', '{"dcqcn": {"g": 0.5}}', 'not given')
@@ -82,15 +81,15 @@ def written(value: object) -> str:
 
 
 def plain(values: Sequence[object]) -> list[object]:
-    """`values` as JSON takes them; what it has no form for as text."""
+    """`values` in types that JSON has; others, such as dates, become text."""
     found: list[object] = json.loads(json.dumps(values, default=str))
     return found
 
 
 def with_setting(tables: object, key: str, value: object) -> object:
-    """A copy of `tables` in which `key` has `value`; tables on the way to it are made where there are none.
+    """A copy of `tables` in which `key` has `value`; missing tables on the path of the key are created.
 
-    Raises `InputError` where the key leads into a list past its end or into something that is no table.
+    Raises `InputError` if the key leads past the end of a list or into a value that is not a table.
 
     >>> with_setting({"jobs": [{"name": "a"}, {"name": "b"}]}, "jobs.*.priority", 1)
     {'jobs': [{'name': 'a', 'priority': 1}, {'name': 'b', 'priority': 1}]}
@@ -108,9 +107,7 @@ def _parts(key: str) -> tuple[str, ...]:
         parts.append((match["key"] or match["item"]).strip())
         end = match.end()
     if end < len(key) or not parts:
-        raise InputError(
-            f"{shown(key)} is not a key; one is written as in run.iterations or jobs[0].congestion"
-        )
+        raise InputError(f"{shown(key)} is not a key; write it as run.iterations or jobs[0].congestion")
     return tuple(parts)
 
 
@@ -149,7 +146,7 @@ def _chosen(items: Sequence[object], part: str, where: str) -> Sequence[int]:
 
 
 def _split(values: str) -> list[str]:
-    """The text between commas that stand neither in brackets nor in quotes."""
+    """The parts of `values` between commas outside brackets and quotes."""
     found, start = [], 0
     closing: list[str] = []
     quote = ""
@@ -158,7 +155,7 @@ def _split(values: str) -> list[str]:
         if quote:
             quote = "" if character == quote and not _is_escaped(values, place, quote) else quote
         elif character in "\"'" and (at_start or closing):
-            # An apostrophe within bare text is one: DLRM (HOTI'22).
+            # A quote opens text only at the start of a value or in brackets: "DLRM (HOTI'22)" is bare text.
             quote = character
         elif character in _CLOSING and (at_start or closing):
             closing.append(_CLOSING[character])
@@ -187,6 +184,7 @@ def _read(key: str, text: str) -> Sequence[object]:
         if text[0] in "[{\"'":
             raise InputError(f"{key}: {shown(text)} is not a value of TOML") from None
         return [text]
+    # Text with a line break may contain further keys; dates are no values of a plan. Both stay text.
     if list(value) == ["value"] and isinstance(value["value"], bool | int | float | str | list | dict):
         return [value["value"]]
     return [text]

@@ -1,7 +1,6 @@
-"""Answers of runs on disk, by plan and build, so that what has run once need not run again.
+"""Caches the answers of runs on disk, by plan and build, so that no run is repeated.
 
-An entry is one file, written whole or not at all, and checked when it is read: what is damaged counts as not
-there.
+An entry is one file, written atomically and checked when it is read: a damaged entry counts as missing.
 """
 
 import hashlib
@@ -22,33 +21,31 @@ _TOTALS = b"hocket"
 
 
 def default_directory() -> Path:
-    """Where answers are kept unless asked otherwise: `$XDG_CACHE_HOME/hocket/sweep`, or in `~/.cache`."""
+    """The default directory of the cache: `$XDG_CACHE_HOME/hocket/sweep`, or `~/.cache/hocket/sweep`."""
     named = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    # The XDG specification: paths that are not absolute are invalid and are ignored.
+    # XDG Base Directory Specification: relative paths are invalid and must be ignored.
     return (named if named.is_absolute() else Path.home() / ".cache") / "hocket" / "sweep"
 
 
 def key_of(task: Task) -> str:
-    """What the answer of `task` depends on, as 64 hexadecimal digits: the plan after defaults, what is in the
-    files that it names, the engine, and the build.
+    """A digest of everything that the answer of `task` depends on, as 64 hexadecimal digits: the plan after
+    defaults, the contents of the files that it names, the engine, and the build.
     """
-    asked = {"plan": digest_of(task.plan), "engine": task.engine, "build": task.build}
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+    question = {"plan": digest_of(task.plan), "engine": task.engine, "build": task.build}
+    return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
 
 
 class Cache:
     """Answers in a directory, by key."""
 
     def __init__(self, directory: Path) -> None:
-        """Makes `directory` if need be. Raises `InputError` if it cannot be written."""
+        """Creates `directory` if it is missing. Raises `InputError` if it cannot be written."""
         self.directory = directory
         try:
             directory.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=directory).close()
         except OSError as error:
-            raise InputError(
-                f"{directory}: answers cannot be kept there: {error.strerror or error}"
-            ) from None
+            raise InputError(f"{directory}: cannot be used as the cache: {error.strerror or error}") from None
 
     def find(self, key: str) -> Answer | None:
         """The answer under `key`; `None` if there is none, or if its file is damaged."""
@@ -56,6 +53,7 @@ class Cache:
             content = self._path(key).read_bytes()
         except OSError:
             return None
+        # The digest covers the key, so that an entry that was moved to another key counts as damaged.
         digest, payload = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
         if hashlib.sha256(key.encode() + payload).digest() != digest:
             return None
@@ -66,7 +64,7 @@ class Cache:
         return Answer(jobs, kept["totals"], kept["run_s"])
 
     def keep(self, key: str, answer: Answer) -> None:
-        """Writes `answer` under `key`, in place of any there; readers see the one or the other.
+        """Writes `answer` under `key`, replacing an existing one; readers see either the old or the new one.
 
         Raises `OSError` if it cannot be written.
         """
@@ -80,7 +78,7 @@ class Cache:
         digest = hashlib.sha256(key.encode() + payload).digest()
         path = self._path(key)
         path.parent.mkdir(exist_ok=True)
-        # Renaming within a directory is atomic.
+        # Renaming a file within a directory is atomic, writing it is not.
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
             try:
                 file.write(digest + payload)

@@ -1,4 +1,4 @@
-"""Every combination of the values of some axes, each a plan that has been checked before any of them runs."""
+"""Makes a plan for every combination of the values of axes, and checks them all before any of them runs."""
 
 import itertools
 import math
@@ -18,24 +18,24 @@ SEED = "seed"
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why values of axes make no valid plan together."""
+    """The reason why a combination is not a valid plan."""
 
     error: str
 
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """One value of each axis, and the plan with them, if it is one."""
+    """One value of each axis, and the plan with these values or the reason why it is not valid."""
 
     settings: Mapping[str, object]
     plan: Plan | Refusal
 
 
 class Tables(NamedTuple):
-    """A plan that is not checked yet, what messages call it, where its relative paths start, and where its
-    keys are.
+    """A plan that is not checked yet: its tables, its name in messages, the directory that its relative paths
+    start from, and the lines of its keys.
 
-    Paths start from an absolute one: workers may run elsewhere.
+    The directory is absolute, because workers may run in another one.
     """
 
     tables: object
@@ -45,7 +45,7 @@ class Tables(NamedTuple):
 
     @classmethod
     def of(cls, plan: PlanLike) -> Self:
-        """Raises `InputError` if `plan` is a file that cannot be read."""
+        """The tables of `plan`. Raises `InputError` if it is a file that cannot be read."""
         match plan:
             case Plan():
                 tables = plan.model_dump(mode="json", by_alias=True, exclude_unset=True)
@@ -57,8 +57,8 @@ class Tables(NamedTuple):
                 return cls(plan, "plan", Path.cwd())
 
     def seeds(self, count: int) -> Axis:
-        """The axis of `count` seeds, from that of the plan on. Raises `InputError` if it is not 1 to
-        `MAX_VALUES`.
+        """The axis of `count` consecutive seeds, beginning with the plan's. Raises `InputError` if `count` is
+        not from 1 to `MAX_VALUES`.
         """
         if not 1 <= count <= MAX_VALUES:
             raise InputError(f"seeds: a sweep has 1 to {MAX_VALUES:,} of them: got {count}")
@@ -67,15 +67,16 @@ class Tables(NamedTuple):
         return Axis(SEED, tuple(range(first, first + count)))
 
     def combinations(self, axes: Sequence[Axis]) -> list[Combination]:
-        """All combinations in order, the last axis changing first; some of them may be refused.
+        """All combinations in order, the last axis varying fastest; some of them may be refusals.
 
-        Raises `InputError` for a key that is an axis twice or not there, for more than `MAX_VALUES`
-        combinations, and if none of them is a valid plan, with what is wrong with the first.
+        Raises `InputError` if a key is given twice or leads nowhere, for more than `MAX_VALUES` combinations,
+        and if none of them is a valid plan, with the errors of the first.
         """
         keys = [axis.key for axis in axes]
         for key in keys:
             if keys.count(key) > 1:
-                raise InputError(f"{key}: is an axis twice")
+                raise InputError(f"{key}: is given as an axis twice")
+        # Counted before any is made: two axes of 100,000 values have 10^10 combinations.
         count = math.prod(len(axis.values) for axis in axes)
         if count > MAX_VALUES:
             raise InputError(f"the axes have {count:,} combinations; the limit is {MAX_VALUES:,}")
@@ -94,19 +95,19 @@ class Tables(NamedTuple):
                 changed = with_setting(changed, key, value)
             except InputError as error:
                 raise InputError(f"{self.source}: {key}: {error}") from None
-        # With other values, a mistake may be in one of them and not in the file.
+        # With other values, an error may be in one of them and not on a line of the file.
         lines = None if settings else self.lines
         try:
             return Combination(settings, parse_plan(changed, self.source, self.directory, lines))
         except InputError as error:
-            said = str(error).splitlines()
+            lines_of_error = str(error).splitlines()
             return Combination(
-                settings, Refusal("\n".join(line.removeprefix(f"{self.source}: ") for line in said))
+                settings, Refusal("\n".join(line.removeprefix(f"{self.source}: ") for line in lines_of_error))
             )
 
 
 def described(settings: Mapping[str, object]) -> str:
-    """Values of axes as messages name them.
+    """Values of axes as text for messages.
 
     >>> described({"seed": 2, "jobs[0].congestion": "dcqcn"})
     'seed = 2, jobs[0].congestion = dcqcn'

@@ -1,4 +1,4 @@
-"""The command `hocket sweep`: every combination of values of a plan's keys."""
+"""The command `hocket sweep`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 
 from hocket import options
-from hocket.console import INTERRUPTED, WRONG, err, print_json, print_warnings, progress_bar
+from hocket.console import FAILED, INTERRUPTED, err, print_json, print_warnings, progress_bar
 from hocket.errors import InputError
 
 
@@ -15,33 +15,34 @@ def sweep_command(
     plan: Annotated[Path, options.file("The plan to vary, as TOML or JSON")],
     settings: options.Axes = None,
     seeds: Annotated[
-        int | None, typer.Option("--seeds", metavar="N", help="So many seeds, from the plan's own on.")
+        int | None, typer.Option("--seeds", metavar="N", help="Run N seeds, the plan's and those after it.")
     ] = None,
     engine: options.Engine = None,
     workers: Annotated[
-        int | None, typer.Option("--workers", metavar="N", help="Runs at once; all processors if not given.")
+        int | None,
+        typer.Option("--workers", metavar="N", help="Runs at a time; by default one per processor."),
     ] = None,
     ray: Annotated[
         str | None,
-        typer.Option("--ray", metavar="ADDRESS", help="On a cluster of Ray: local, auto or its address."),
+        typer.Option("--ray", metavar="ADDRESS", help="Run on a Ray cluster: local, auto or its address."),
     ] = None,
     cache: Annotated[
         Path | None,
-        typer.Option("--cache", metavar="DIR", help="Where answers are kept, if not in ~/.cache."),
+        typer.Option("--cache", metavar="DIR", help="Cache results here instead of in ~/.cache."),
     ] = None,
     no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Neither look for kept answers nor keep any.")
+        bool, typer.Option("--no-cache", help="Neither use cached results nor cache any.")
     ] = False,
     directory: Annotated[Path | None, options.out_directory("Write sweep.parquet and a manifest.")] = None,
     force: options.Force = False,
     keep_runs: Annotated[
-        bool, typer.Option("--keep-runs", help="With --out: all tables of every run too, in DIR/runs.")
+        bool, typer.Option("--keep-runs", help="With --out, also write all tables of each run, in DIR/runs.")
     ] = False,
     figure: Annotated[
         Path | None,
         options.figure(
-            "Draw iteration times by the values of the first key and, of up to 6 combinations, who uses the "
-            "link when."
+            "Draw iteration times over the values of the first key and, for up to 6 combinations, who uses "
+            "the link when."
         ),
     ] = None,
     as_json: options.AsJson = False,
@@ -56,7 +57,7 @@ def sweep_command(
     if is_study(plan):
         raise InputError(f"{plan}: is a study of an HPCC-style simulator; a sweep varies the keys of plans")
     if no_cache and cache is not None:
-        raise InputError("--no-cache: is the opposite of --cache; give one of them")
+        raise InputError("--no-cache: contradicts --cache; give one of them")
     if directory is not None:
         check_replaceable(directory, force)
     with progress_bar() as progress:
@@ -89,12 +90,10 @@ def sweep_command(
         uses = {} if swept.interrupted else uses_of_combinations(swept)
         options.save_figure(sweep_figure(swept, title, uses), figure)
     if swept.manifest["not_kept"] is not None:
-        err.print(f"[yellow]warning:[/yellow] answers were not kept: {escape(swept.manifest['not_kept'])}")
+        err.print(f"[yellow]warning:[/yellow] results were not cached: {escape(swept.manifest['not_kept'])}")
     if swept.interrupted:
-        kept = (
-            "" if swept.manifest["cache"] is None else "; what was finished is kept, and need not run again"
-        )
+        kept = "" if swept.manifest["cache"] is None else "; finished runs are cached and need not run again"
         err.print(f"interrupted{kept}")
         raise typer.Exit(INTERRUPTED)
     if swept.failures().height > 0:
-        raise typer.Exit(WRONG)
+        raise typer.Exit(FAILED)

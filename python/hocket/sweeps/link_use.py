@@ -1,4 +1,4 @@
-"""Who uses a link when in each combination of a sweep, simulated again: for pictures."""
+"""Simulates a few iterations of each combination of a sweep again, for pictures of who uses a link when."""
 
 import polars as pl
 
@@ -8,14 +8,14 @@ from hocket.sweeps.answers import Sweep
 from hocket.sweeps.combinations import SEED, described
 
 MOST_COMBINATIONS = 6
-"""Hocket: of which link use is simulated again, and drawn; more would be too small to compare."""
+"""The most combinations whose link use is drawn: with more, each would be too small to compare."""
 
 
 def uses_of_combinations(sweep: Sweep) -> dict[str, LinkUse]:
-    """The use of a link by each job in four iterations of each combination that was complete, by its values:
-    of one of its seeds, on the link that `hocket.engines.link_use.uses_of` chooses for all.
+    """The use of a link by each job in four iterations of each complete combination, by its values.
 
-    Empty for more than `MOST_COMBINATIONS`, and if no job sends anything.
+    Of several seeds, the first is used; `hocket.engines.link_use.uses_of` chooses one link for all
+    combinations. Empty for more than `MOST_COMBINATIONS`, and if no job sends anything.
     """
     complete = sweep.table.filter(pl.col("status") == "complete")
     if complete.is_empty():

@@ -1,4 +1,4 @@
-"""Does tasks on a cluster of Ray, on this machine or many; needs `hocket[ray]`."""
+"""Runs tasks on a Ray cluster, of this machine or of many; needs `hocket[ray]`."""
 
 import itertools
 import re
@@ -11,21 +11,21 @@ from hocket.sweeps.task import Failure, Outcome, Task, perform
 
 _HOST_AND_PORT = re.compile(r"(?:ray://)?(?P<host>[^/]+):(?P<port>[0-9]{1,5})")
 _ANSWER_WITHIN_S = 10
-# Ray looks at all of them whenever one is done, and no cluster has more processors to keep busy.
-_MOST_UNDER_WAY = 1_000
+# `ray.wait` examines all pending tasks whenever one is done, and few clusters have more processors than this.
+_MAX_PENDING = 1_000
 
 LOCAL = "local"
-"""The address that stands for a cluster of this machine alone, made for the sweep."""
+"""The address that stands for a cluster of this machine alone, started for the sweep."""
 
 
 def on_ray(tasks: Sequence[Task], address: str, workers: int | None) -> Generator[tuple[int, Outcome]]:
-    """The position of each task with its outcome, as they come, from the cluster at `address`.
+    """Yields the position and outcome of each task as it ends, from the cluster at `address`.
 
-    `auto` is the cluster that this machine belongs to; `local` one of `workers` processors that is made here
-    and ends with the iteration. At most `workers` tasks are under way if it is given.
+    `auto` is the cluster that this machine belongs to; `local` one of `workers` processors that is started
+    here and ends with the iteration. At most `workers` tasks are pending at a time, if it is given.
 
-    Every machine needs the same build of Hocket. A cluster that this process is already connected to is used
-    as it is, whatever the address.
+    Every machine needs the same build of Hocket. If this process is already connected to a cluster, that one
+    is used, whatever the address.
 
     Raises `InputError` if Ray is not installed or the cluster cannot be reached.
     """
@@ -40,7 +40,7 @@ def on_ray(tasks: Sequence[Task], address: str, workers: int | None) -> Generato
         remote = ray.remote(perform)
         for number, task in waiting:
             busy[remote.remote(task)] = number
-            if len(busy) == (workers or _MOST_UNDER_WAY):
+            if len(busy) == (workers or _MAX_PENDING):
                 break
         while busy:
             done, _ = ray.wait(list(busy))
@@ -59,15 +59,15 @@ def on_ray(tasks: Sequence[Task], address: str, workers: int | None) -> Generato
 def _connect(ray: Any, address: str, workers: int | None) -> None:
     named = _HOST_AND_PORT.fullmatch(address)
     if named is not None:
-        # Ray tries again for minutes where nobody answers.
+        # Ray itself would retry for minutes if nothing answers at this address.
         try:
             socket.create_connection((named["host"], int(named["port"])), _ANSWER_WITHIN_S).close()
         except (OSError, OverflowError, UnicodeError) as error:
             raise InputError(f"--ray: the cluster {address!r} cannot be reached: {error}") from None
-    # A cluster has the processors that it has; only one that is made here can be told how many.
-    made_here = {"num_cpus": workers, "include_dashboard": False} if address == LOCAL else {}
+    # The number of processors can be set only for a cluster that is started here.
+    settings = {"num_cpus": workers, "include_dashboard": False} if address == LOCAL else {}
     try:
-        ray.init(address=address, logging_level="warning", **made_here)
+        ray.init(address=address, logging_level="warning", **settings)
     except (ConnectionError, ValueError, RuntimeError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise InputError(f"--ray: the cluster {address!r} cannot be reached: {reason}") from None
@@ -77,6 +77,6 @@ def _outcome(ray: Any, answered: Any) -> Outcome:
     try:
         outcome: Outcome = ray.get(answered)
     except ray.exceptions.RayError as error:
-        # Above the last line is where it happened.
+        # The lines above the last one are a traceback.
         return Failure(f"on Ray: {str(error).strip().splitlines()[-1]}")
     return outcome

@@ -1,7 +1,7 @@
-"""Does tasks in worker processes on this machine, one task each at a time.
+"""Runs tasks in worker processes on this machine, one task at a time in each.
 
-Workers are programs of their own and no forks or copies of this one: they need nothing of its main module,
-Ctrl-C does not reach them, and one that dies takes no other task with it.
+Workers are started as programs of their own, not by `multiprocessing`: they need nothing of the caller's main
+module, Ctrl-C does not reach them, and one that dies affects no other task.
 """
 
 import os
@@ -17,15 +17,17 @@ from typing import Self
 import hocket
 from hocket.sweeps.task import Failure, Outcome, Task
 
+# Workers already keep all processors busy; threads of libraries would only compete with them.
 _ONE_THREAD = dict.fromkeys(
     ("POLARS_MAX_THREADS", "RAYON_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"
 )
 
 
 def in_processes(tasks: Sequence[Task], workers: int) -> Generator[tuple[int, Outcome]]:
-    """The position of each task with its outcome, as they come.
+    """Yields the position and outcome of each task as it ends.
 
-    A task whose process dies has failed; the others go on. However the iteration ends, the processes end too.
+    A task whose process dies has failed; the others continue. The processes end with the iteration, however
+    it ends.
     """
     waiting = iter(enumerate(tasks))
     busy: dict[Connection, tuple[_Worker, int]] = {}
@@ -38,7 +40,7 @@ def in_processes(tasks: Sequence[Task], workers: int) -> Generator[tuple[int, Ou
             return
         worker = worker or _Worker.start()
         busy[worker.connection] = (worker, number)
-        worker.ask(task)
+        worker.send(task)
 
     try:
         for _ in range(min(workers, len(tasks))):
@@ -49,6 +51,7 @@ def in_processes(tasks: Sequence[Task], workers: int) -> Generator[tuple[int, Ou
                 worker, number = busy[connection]
                 outcome = worker.outcome()
                 del busy[connection]
+                # A worker that has died is replaced by a new process.
                 start_next(worker if outcome is not None else None)
                 yield number, outcome or Failure(worker.obituary())
     finally:
@@ -68,24 +71,24 @@ class _Worker:
         ours, theirs = Pipe()
         with theirs:
             process = subprocess.Popen(
-                # -P: what lies in the current directory is not imported by accident.
+                # -P keeps Python from importing modules in the current directory by accident.
                 [sys.executable, "-P", "-m", "hocket.sweeps.worker", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
-                # It ends when this pipe is closed, also where this process is killed.
+                # The worker ends when this pipe closes, which happens even if this process is killed.
                 stdin=subprocess.PIPE,
-                # Ctrl-C is sent to all processes of the terminal's group; what it means is decided here.
+                # The terminal sends Ctrl-C to its whole process group; only this process is to handle it.
                 process_group=0,
                 env=os.environ | _ONE_THREAD | {"PYTHONPATH": _import_path()},
             )
         return cls(process, ours)
 
-    def ask(self, task: Task) -> None:
-        # A worker that has died is found out when its outcome is read.
+    def send(self, task: Task) -> None:
+        # If the worker has died, reading its outcome detects that.
         with suppress(BrokenPipeError):
             self.connection.send(task)
 
     def outcome(self) -> Outcome | None:
-        """What it answers; `None` if it has died."""
+        """The outcome of the task; `None` if the worker has died."""
         try:
             outcome: Outcome = self.connection.recv()
         except (EOFError, ConnectionResetError):
@@ -93,7 +96,7 @@ class _Worker:
         return outcome
 
     def obituary(self) -> str:
-        """How it has died."""
+        """How the process ended."""
         code = self._end_of_process()
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         hint = "; is there enough memory?" if code == -signal.SIGKILL else ""
@@ -112,6 +115,6 @@ class _Worker:
 
 
 def _import_path() -> str:
-    """Where this Hocket is found, before wherever else modules are looked for."""
+    """A PYTHONPATH with which workers import this Hocket before any other."""
     ours = str(Path(hocket.__file__).parents[1])
     return os.pathsep.join(filter(None, (ours, os.environ.get("PYTHONPATH"))))

@@ -1,4 +1,4 @@
-"""What the command line prints of a sweep."""
+"""What `hocket sweep` prints."""
 
 import re
 from collections import Counter
@@ -17,9 +17,7 @@ _LAST_NAME = re.compile(r"[\w-]+(?=(?:\[[^\]]*\]|\.\*)*\Z)")
 
 
 class _Figure(NamedTuple):
-    """A column that is printed: its title, what its values are multiplied by and rounded to, and how soon a
-    narrow terminal does without it.
-    """
+    """A printed column: its title, the factor and decimals of its values, and its `Column.spare`."""
 
     title: str
     factor: float
@@ -40,12 +38,13 @@ _FIGURES = {
 }
 
 _EXPOSED = _FIGURES["mean_communication_s"]._replace(title="exposed")
-"""What communication is called where all jobs are training jobs."""
+"""The column of communication if all jobs are training jobs, whose exposed part it counts."""
 
 
 def print_sweep(title: str, sweep: Sweep, directory: Path | None) -> None:
-    """A row for each combination and job, means over seeds with their spread; what was refused or failed on
-    stderr.
+    """Prints a row for each combination and job, with means over seeds and their spread.
+
+    Refusals and failures go to stderr.
     """
     runs = sweep.manifest["runs"]
     out.print(f"[bold]{escape(title)}[/bold]")
@@ -98,19 +97,19 @@ def _print_rows(sweep: Sweep) -> None:
     cells = [[*map(_text, rows[label])] for label in labels] + [[*map(str, rows[name])] for name in runs]
     cells += [_numbers(rows, name, figure) for name, figure in figures.items()]
     measured = (Column(figure.title, figure.spare) for figure in figures.values())
-    said = (Column(title, text=True) for title in _titles(labels, figures.values()))
-    header = [*said, *(Column(name, spare=4) for name in runs), *measured]
+    axes = (Column(title, text=True) for title in _titles(labels, figures.values()))
+    header = [*axes, *(Column(name, spare=4) for name in runs), *measured]
     print_table(header, zip(*cells, strict=True))
 
 
 def _fixed(sweep: Sweep) -> dict[str, object]:
-    """The keys that have one value in all runs, and it."""
+    """The keys that have a single value in all runs, with this value."""
     values = {axis: sweep.table[axis].unique().to_list() for axis in sweep.axes if axis != SEED}
     return {axis: found[0] for axis, found in values.items() if len(found) == 1}
 
 
 def _titles(labels: Sequence[str], figures: Iterable[_Figure]) -> list[str]:
-    """Keys by their last name where nothing else has the same: `jobs.*.congestion` is congestion."""
+    """Titles of keys: the last name, `congestion` of `jobs.*.congestion`, if no other column has the same."""
     short = [match[0] if (match := _LAST_NAME.search(label)) else label for label in labels]
     taken = [*short, *(figure.title for figure in figures)]
     return [name if taken.count(name) == 1 else label for name, label in zip(short, labels, strict=True)]
@@ -123,7 +122,7 @@ def _text(value: object) -> str:
 
 
 def _numbers(rows: pl.DataFrame, name: str, figure: _Figure) -> list[str]:
-    """A column with the spread over seeds where there is any; a dash where there is no number."""
+    """The cells of a column, with the spread over seeds if there is any; a dash for a missing number."""
     spread = f"std_{name}"
     varies = spread in rows.columns and (rows[spread].fill_null(0) > 0).any()
     spreads = rows[spread] if varies else [None] * rows.height

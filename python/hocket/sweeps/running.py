@@ -1,4 +1,4 @@
-"""The way of a sweep: combinations that are checked, answers that are looked up or computed, one table."""
+"""Runs a sweep: checks its combinations, looks up or computes their answers, and makes one table of them."""
 
 import os
 import re
@@ -25,11 +25,11 @@ from hocket.sweeps.task import Answer, Outcome, Task, kept
 from hocket.units import shown
 
 Progress = Callable[[int, int], object]
-"""Called at the start and after each answer, with how many there are and how many there will be."""
+"""Called at the start and after each answer, with the number of answers so far and in total."""
 
 _RATES_OF_LINKS = re.compile(r"link\.capacity|fabric\..*\b(nic|uplink|bottleneck|rate)")
 _RUNS = "runs"
-# 64 of the 256 bits: two of a million runs share them once in a hundred million sweeps.
+# 64 of 256 bits: with a million runs, the probability that two share a directory is below 1 in 10⁷.
 _DIGITS_OF_A_DIRECTORY = 16
 
 
@@ -46,26 +46,27 @@ def sweep(
     keep_runs: bool = False,
     progress: Progress | None = None,
 ) -> Sweep:
-    """Simulates `plan` with every combination of the values of `axes`, on `engine` or the one that it names.
+    """Simulates `plan` with every combination of the values of `axes`, on `engine` or the plan's own.
 
-    A key of an axis is any of the plan, such as `run.engine`, `jobs[0].congestion` or `jobs.*.priority`;
-    `None` among its values leaves it out. `seeds` adds the axis `seed`: so many, from that of the plan on.
+    An axis is any key of the plan, such as `run.engine`, `jobs[0].congestion` or `jobs.*.priority`; a value
+    of `None` leaves the key out. `seeds` adds the axis `seed` with this number of consecutive seeds,
+    beginning with the plan's.
 
-    Runs go side by side in `workers` processes of one thread each, as many as there are processors if not
-    said; or with `ray` on the cluster at that address (`local` for one on this machine, `auto` for the one
-    that it belongs to). Same sweep, same table, however many.
+    Runs are executed in `workers` parallel processes of one thread each, by default one per processor; or,
+    with `ray`, on the cluster at that address (`local` for one on this machine, `auto` for the one that this
+    machine belongs to). The table does not depend on the number of workers.
 
-    What a complete run answered is kept in `cache`, a directory or the user's own: the same plan on the same
-    engine of the same build is answered from there. With a `directory` the sweep is written there; with
-    `keep_runs` all tables of each run too, into `runs` in it, which all machines of a cluster must see; a
-    run that is there already is not repeated.
+    The results of complete runs are kept in `cache`, a directory or by default the user's own, and reused for
+    the same plan on the same engine of the same build. With a `directory`, the sweep is written there; with
+    `keep_runs`, so are all tables of each run, in `runs` inside it, which all machines of a cluster must be
+    able to write; a run that is there already is not repeated.
 
-    Ctrl-C ends what is running: what was finished comes back and stays in the cache. A combination that is no
-    valid plan, and a run that is refused by the engine, proves itself wrong or dies, is a row with its error,
-    and the others go on.
+    Ctrl-C ends the runs under way; finished ones are returned and stay in the cache. A combination that is
+    not a valid plan is a row with its error, as is a run that its engine refuses, whose self-check fails or
+    whose process dies; the other runs continue.
 
-    Raises `InputError` before anything runs: for a bad plan or axis, if no combination is a valid plan, and
-    for what cannot be written or reached.
+    Raises `InputError` before anything runs: for an invalid plan or axis, if no combination is a valid plan,
+    and for what cannot be written or reached.
 
     >>> plan = {
     ...     "link": {"capacity": "50 Gbps"},
@@ -94,8 +95,9 @@ def sweep(
     ]
     valid = [task for task in tasks if isinstance(task, Task)]
     keys = [key_of(task) if isinstance(task, Task) else None for task in tasks]
-    # Absolute: workers of a cluster run elsewhere.
+    # An absolute path, because workers of a cluster run in other directories.
     runs = Path(directory).absolute() / _RUNS if keep_runs and directory is not None else None
+    # Combinations with equal plans have the same key, and so run only once.
     answers = _Answers(
         {key: task for key, task in zip(keys, tasks, strict=True) if isinstance(task, Task) and key},
         _cache(cache),
@@ -139,7 +141,7 @@ def _axes(axes: Mapping[str, Sequence[object]] | Sequence[Axis]) -> list[Axis]:
 
 
 def _fixed_rates(axes: Sequence[Axis], plan: Plan) -> Iterator[str]:
-    """What to know of an axis that varies the rates of links below jobs that keep theirs."""
+    """A warning for each axis that varies rates of links while jobs keep the rates of their Up phases."""
     fixed = [shown(job.name) for job in plan.jobs if job.up is not None or job.nic_bps is not None]
     for axis in axes:
         if fixed and len(axis.values) > 1 and _RATES_OF_LINKS.fullmatch(axis.key):
@@ -150,7 +152,7 @@ def _fixed_rates(axes: Sequence[Axis], plan: Plan) -> Iterator[str]:
 
 
 def _ignored(tasks: Sequence[Task]) -> list[dict[str, str]]:
-    """Keys without effect, each with the engine that does not read it and the reason."""
+    """The keys without effect, each with the engine that does not read it and the reason."""
     found = {
         (task.engine, each["key"], each["why"]): None
         for task in tasks
@@ -166,10 +168,10 @@ def _cache(cache: str | Path | bool) -> Cache | None:
 
 
 class _Answers:
-    """The outcomes of tasks by key: those that are known already, and those that are computed."""
+    """The outcomes of tasks by key: known ones, and those that are computed."""
 
     def __init__(self, tasks: Mapping[str, Task], cache: Cache | None, runs: Path | None) -> None:
-        """Looks up in `cache`; or in `runs`, where whole runs are wanted, which a cache does not have."""
+        """Looks up known answers in `cache`, or in `runs` if whole runs are wanted, which no cache has."""
         self.cache = cache
         self.outcomes: dict[str, Outcome] = {}
         self.not_kept: str | None = None
@@ -182,18 +184,19 @@ class _Answers:
         self._known_before = frozenset(self.outcomes)
 
     def compute(self, workers: int | None, ray: str | None, progress: Progress) -> None:
-        """Computes those that are missing, until Ctrl-C, and keeps each as it comes."""
+        """Computes the missing answers, until Ctrl-C, and adds each to the cache as it arrives."""
         progress(len(self.outcomes), len(self._tasks))
         missing = [key for key in self._tasks if key not in self.outcomes]
         if not missing:
             return
         tasks = [self._tasks[key] for key in missing]
+        # A process may use fewer processors than the machine has, under `taskset` for example.
         arriving = (
             in_processes(tasks, workers or len(os.sched_getaffinity(0)))
             if ray is None
             else on_ray(tasks, ray, workers)
         )
-        # What is under way ends with the iteration.
+        # Closing the generator ends the runs under way.
         with suppress(KeyboardInterrupt), closing(arriving):
             for number, outcome in arriving:
                 self.outcomes[missing[number]] = outcome
@@ -201,8 +204,8 @@ class _Answers:
                 progress(len(self.outcomes), len(self._tasks))
 
     def described(self, key: str | None) -> dict[str, Any]:
-        """What a manifest says of the run under `key`, of a refused combination without one; `run_s` is that
-        of the engine when it ran.
+        """The manifest's entry for the run under `key`, or for a refused combination, which has none; `run_s`
+        is the engine's time when it ran, even for a cached answer.
         """
         if key is None:
             return {"key": None, "status": "refused", "cached": False, "run_s": None, "directory": None}
@@ -236,5 +239,5 @@ class _Answers:
         try:
             self.cache.keep(key, outcome)
         except OSError as error:
-            # A full disk costs the next sweep time; it must not cost this one its answers.
+            # With a full disk the next sweep has to repeat this run, but this sweep keeps its answer.
             self.not_kept = f"{self.cache.directory}: {error.strerror or error}"

@@ -1,4 +1,4 @@
-"""One run of a sweep as a task that any process on any machine can do, and what is kept of it."""
+"""One run of a sweep as a task for any process on any machine, and its outcome."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ from hocket.sweeps.build import build
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A checked plan, the engine to run it on, and where the whole run is to be written, if anywhere.
+    """A checked plan, the engine to run it on, and the directory to write the whole run to, if any.
 
-    `build` is that of whoever asks: another build would answer something else.
+    `build` is that of the process that runs the sweep: another build may give another answer.
     """
 
     plan: Plan
@@ -30,11 +30,10 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is kept of a complete run: a row per job, and numbers of the run as a whole by name.
+    """The numbers kept from a complete run: a row per job, and totals of the run by name.
 
-    Jobs have the columns of the run's table `jobs`, and besides `policy`, `marks`, `cnps`, `ranks`,
-    `slowest_rank` and `imbalance` as `hocket.results.summary.job_summary` says, `collectives` (how many),
-    `algbw_bps` and `busbw_bps`.
+    `jobs` has the columns of the run's table `jobs`, those of `hocket.results.summary.job_summary` in
+    `_OF_JOB`, and `collectives` (their number), `algbw_bps` and `busbw_bps`.
     """
 
     jobs: pl.DataFrame
@@ -44,19 +43,19 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why there is no answer."""
+    """The reason why a run has no answer."""
 
     error: str
 
 
-# What the table of jobs does not have already.
+# The columns of `job_summary` that the table `jobs` does not have.
 _OF_JOB = ("policy", "marks", "cnps", "ranks", "slowest_rank", "imbalance")
 
 Outcome: TypeAlias = Answer | Failure
 
 
 def perform(task: Task) -> Outcome:
-    """Runs `task` here."""
+    """Runs `task` in this process."""
     if task.build != build():
         return Failure(f"this machine has another build of Hocket: {build()[:12]} and not {task.build[:12]}")
     try:
@@ -67,7 +66,7 @@ def perform(task: Task) -> Outcome:
 
 
 def kept(run: Run) -> Answer:
-    """What is kept of a complete `run`."""
+    """The numbers to keep from a complete `run`."""
     manifest = run.manifest
     whole = {key: manifest[key] for key in ("simulated_s", "packet_hops") if key in manifest}
     network = {
@@ -78,7 +77,7 @@ def kept(run: Run) -> Answer:
 
 
 def _jobs(run: Run) -> pl.DataFrame:
-    """The run's table of jobs, and beside it what other tables say of each job."""
+    """The run's table of jobs, joined with the numbers of each job from other tables."""
     jobs = run.tables["jobs"]
     summaries = (job_summary(run).select("job", *_OF_JOB), _bandwidths(run))
     for summary in summaries:
@@ -87,8 +86,8 @@ def _jobs(run: Run) -> pl.DataFrame:
 
 
 def _bandwidths(run: Run) -> pl.DataFrame:
-    """Of each job the number of its collectives, and their bandwidths as nccl-tests defines them, weighted by
-    the time that each took.
+    """The number of each job's collectives, and the means of their bandwidths as nccl-tests defines them,
+    weighted by the time that each took.
     """
     measured = collective_summary(run).filter(pl.col("busbw_bps").is_not_null())
     time_s = pl.col("time_s") * pl.col("count")

@@ -1,6 +1,6 @@
 """A worker process of a sweep, started as `python -m hocket.sweeps.worker DESCRIPTOR`.
 
-It does the tasks that come through the connection with that descriptor, one after the other.
+It runs the tasks that arrive through the connection with that descriptor, one after the other.
 """
 
 import os
@@ -12,7 +12,7 @@ from hocket.sweeps.task import Task, perform
 
 
 def main(descriptor: int) -> None:
-    """Answers tasks until there are no more, or until whoever asks is gone."""
+    """Runs tasks until the connection closes, or until the process at its other end is gone."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with Connection(descriptor) as connection:
         while True:
@@ -25,7 +25,7 @@ def main(descriptor: int) -> None:
 
 
 def _end_with_parent() -> None:
-    """Ends this process, in the midst of a run too, when standard input is closed: nobody waits for it."""
+    """Ends this process, even during a run, when standard input closes: the parent process is gone."""
     os.read(sys.stdin.fileno(), 1)
     os._exit(1)
 

@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 
 from hocket import options
-from hocket.console import INTERRUPTED, WRONG, Column, err, out, print_json, print_table, progress_bar
+from hocket.console import FAILED, INTERRUPTED, Column, err, out, print_json, print_table, progress_bar
 from hocket.errors import InputError, located
 from hocket.manual import ListingGroup
 from hocket.testbed.congestion import FAIR
@@ -154,7 +154,7 @@ def run_command(
         raise typer.Exit(INTERRUPTED)
     if run.manifest["status"] == "failed":
         err.print(f"[red]workers were lost:[/red] {escape(run.manifest['failure'])}; kept what was finished")
-        raise typer.Exit(WRONG)
+        raise typer.Exit(FAILED)
     if figure is not None:
         from hocket.figures.run import run_figure
         from hocket.testbed.link_use import measured_use

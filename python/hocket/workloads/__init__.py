@@ -1,4 +1,4 @@
-"""The workload catalogue: what one iteration of a known model sends (NSDI'24 Table 3)."""
+"""The workload catalogue: the profile of one iteration of known models (NSDI'24 Table 3)."""
 
 from hocket.workloads.catalogue import (
     CATALOGUE,

@@ -1,6 +1,6 @@
-"""The workload catalogue: the 13 models of NSDI'24 Table 3 by name, and what one iteration of each does.
+"""The workload catalogue: the 13 models of NSDI'24 Table 3 by name, with the profile of an iteration of each.
 
-Whoever has counters of the real job profiles it instead; the catalogue is for when nobody has."""
+It is for jobs that cannot be measured; a profile from counters of the real job is more accurate."""
 
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -25,9 +25,9 @@ _ALIASES = {"wideresnet": "WideResNet101"}
 
 
 def find_model(name: str, models: Mapping[str, Model] = CATALOGUE) -> Model:
-    """The one of `models` that is called `name`, in any case, with or without hyphens.
+    """The one of `models` called `name`, in any case, with or without hyphens.
 
-    Raises `InputError` with the closest name if there is none.
+    Raises `InputError` with the closest names if there is none.
 
     >>> find_model("gpt-3").name
     'GPT3'
@@ -43,7 +43,7 @@ def find_model(name: str, models: Mapping[str, Model] = CATALOGUE) -> Model:
 
 
 def plain_name(name: str) -> str:
-    """A name of a model as names are compared.
+    """The name of a model in the form in which names are compared.
 
     >>> plain_name("GPT-3")
     'gpt3'
@@ -60,8 +60,8 @@ def profile(
 ) -> WorkloadProfile:
     """One iteration of the model `name` at `batch_size` per GPU on `workers` servers of one GPU each.
 
-    Without a `strategy`, the model's first that runs on so many workers. With another NIC than those that the
-    catalogue was measured with it sends the same bytes, as `with_nic` says.
+    Without a `strategy`, the model's first one that runs on this number of workers is used. A NIC of another
+    rate than the catalogue's sends the same bytes in another time (see `with_nic`).
 
     Raises `InputError` for an unknown name or strategy and for values outside the catalogue's range.
 

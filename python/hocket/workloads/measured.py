@@ -1,6 +1,6 @@
-"""A model of one's own: iterations that were measured, by number of workers and batch size.
+"""A user's own model: measured iterations, by number of workers and batch size.
 
-In between and beyond, what is computed follows the batch size as that of the catalogue's models does.
+Between and beyond the measured batch sizes, times follow the batch size as in the catalogue's models.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,14 +14,14 @@ from hocket.workloads.sourced import Sourced
 
 
 class Measurement(NamedTuple):
-    """An iteration at `batch_size` samples per GPU."""
+    """A measured iteration at `batch_size` samples per GPU."""
 
     batch_size: int
     profile: WorkloadProfile
 
 
 class _Segment(NamedTuple):
-    """Down time, and the Up phase after it with its bits; the last one of an iteration has no Up phase."""
+    """Down time and the Up phase after it with its bits; the last segment of an iteration has no Up phase."""
 
     down_ps: Fraction
     up_ps: Fraction
@@ -30,11 +30,11 @@ class _Segment(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Measurements by number of workers, each number's in order of their batch sizes and with as many phases.
+    """Measurements by number of workers: for each, in order of batch size and with equally many phases.
 
-    Between two batch sizes everything is linear in the batch size. Past them Down goes on along the nearest
-    segment, or in proportion to the batch size where there is one, and Up stays, since gradients do not grow
-    with the batch.
+    Between two batch sizes everything is linear in the batch size. Beyond them, Down follows the nearest
+    segment, or is proportional to the batch size if only one was measured; Up stays the same, because
+    gradients do not grow with the batch.
     """
 
     by_workers: Mapping[int, Sequence[Measurement]]

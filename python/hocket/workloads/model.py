@@ -1,4 +1,4 @@
-"""A model, of the catalogue or a user's own: its limits, and the strategies that it can be trained with."""
+"""A model, from the catalogue or a user's own: its limits, and its parallelisation strategies."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -14,7 +14,7 @@ from hocket.workloads.strategies import LINE_RATE_BPS, Strategy
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A model and its ways to be parallelised, such as those of NSDI'24 Table 3."""
+    """A model with its parallelisation strategies, such as those of NSDI'24 Table 3."""
 
     name: str
     memory_mb: Sourced[tuple[int, int]]
@@ -23,18 +23,19 @@ class Model:
     field_of_use: Sourced[str]
     strategies: Mapping[str, Strategy]
     reference: tuple[int, int]
-    """Batch size and workers that the catalogue's table shows."""
+    """The batch size and number of workers shown in the catalogue's table."""
     more_batch_sizes: tuple[Sourced[int], ...] = field(default=())
-    """Batch sizes that the papers run outside Table 3's range; they widen it."""
+    """Batch sizes that the papers use outside Table 3's range; they extend it."""
     measured_nic_bps: int | None = LINE_RATE_BPS.value
-    """The NIC with which its strategies' profiles were measured; None where rates are to stay as measured."""
+    """The rate of the NIC that the strategies' profiles were measured with; `None` if rates are to stay as
+    measured."""
     nic_bps: int = LINE_RATE_BPS.value
-    """The NIC that it sends with."""
+    """The rate of the NIC that the model sends through."""
     speed: Fraction = Fraction(1)
-    """How many times as fast as the GPUs that were measured its GPUs compute."""
+    """The speed of its GPUs relative to those of the measurement."""
 
     def behind(self, nic_bps: int) -> "Model":
-        """The model where NICs have this rate."""
+        """The model with NICs of this rate."""
         return self if nic_bps == self.nic_bps else replace(self, nic_bps=nic_bps)
 
     def profile(self, batch_size: int, workers: int, strategy: str | None = None) -> WorkloadProfile:
@@ -48,7 +49,7 @@ class Model:
         return with_nic(measured, self.nic_bps, self.measured_nic_bps, self.speed)
 
     def batch_size_limits(self) -> tuple[int, int]:
-        """The smallest and the largest batch size per GPU that the papers run, or that a user gives."""
+        """The smallest and the largest batch size per GPU, from the papers or from the user's model."""
         smallest, largest = self.batch_sizes.value
         more = [each.value for each in self.more_batch_sizes]
         return min([smallest, *more]), max([largest, *more])
@@ -69,11 +70,11 @@ class Model:
             raise InputError(f"{shown(strategy)} is not a strategy of {self.name}; known are {known}")
 
     def check_workers(self, workers: int, strategy: str | None = None) -> None:
-        """Raises `InputError` if `strategy`, or any where none is given, does not run on `workers`."""
+        """Raises `InputError` if `strategy`, or without one every strategy, does not run on `workers`."""
         self.strategy_for(workers, strategy)
 
     def strategy_for(self, workers: int, strategy: str | None = None) -> Strategy:
-        """The strategy named, or the first that runs on so many workers.
+        """The strategy named, or the first that runs on `workers`.
 
         Raises `InputError` if there is none.
         """

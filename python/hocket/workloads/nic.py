@@ -1,4 +1,4 @@
-"""What an iteration that was measured with one NIC is with another: the same bytes, in another time."""
+"""Converts an iteration measured with one NIC to another NIC: the same bytes, in another time."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -10,12 +10,13 @@ from hocket.units import format_rate
 def with_nic(
     profile: WorkloadProfile, nic_bps: int, measured_bps: int, speed: Fraction | int = 1
 ) -> WorkloadProfile:
-    """`profile`, measured with a NIC of `measured_bps`, with one of `nic_bps` and GPUs `speed` times as fast.
+    """`profile`, measured with a NIC of `measured_bps`, for one of `nic_bps` and GPUs `speed` times as fast.
 
-    Each Up phase sends the bytes that it sent. It is taken for the time that these need at the rate of the
-    NIC, and the rest of it for compute in between (NSDI'24 §2.1: Up is backpropagation and all-reduce): the
-    first part is in proportion to the NIC, the second, as all Down time, to the GPU. So no phase ever sends
-    faster than the NIC, a faster NIC never lengthens one, and with the measured NIC and GPU nothing changes.
+    Each Up phase keeps its bytes. Its duration is split into the time to send these at the rate of the NIC,
+    and the rest, which counts as compute (NSDI'24 §2.1: Up is backpropagation and all-reduce). The first part
+    scales with the rate of the NIC; the second, like all Down time, with the speed of the GPU. So no phase
+    sends faster than the NIC, a faster NIC never lengthens a phase, and with the measured NIC and GPU the
+    profile stays the same.
 
     >>> vgg16 = WorkloadProfile(270, (PhaseSpec(120, 150, 30 * 10**12),), ("plan",))
     >>> with_nic(vgg16, 100 * 10**12, 50 * 10**12).phases

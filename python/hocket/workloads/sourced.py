@@ -1,4 +1,4 @@
-"""A value of the catalogue together with where it is from."""
+"""A value of the catalogue together with its source."""
 
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
@@ -11,9 +11,7 @@ Kind = Literal["paper", "calculation", "calibration", "given"]
 
 @dataclass(frozen=True)
 class Sourced(Generic[T]):
-    """A value and where it is from: printed in a paper, calculated from parameters, calibrated, or given by a
-    user.
-    """
+    """A value and its source: a paper, a calculation from parameters, a calibration, or a user."""
 
     value: T
     kind: Kind

@@ -1,4 +1,4 @@
-"""How a model is parallelised, and what one iteration of it sends: the formulas of the catalogue.
+"""Parallelisation strategies and the profile of an iteration with each: the formulas of the catalogue.
 
 An iteration starts with Down (the forward pass) and ends with its last Up phase."""
 
@@ -78,22 +78,22 @@ class Point:
 
 
 class Strategy(Protocol):
-    """A way to parallelise a model, and what it sends."""
+    """A way to parallelise a model, with the profile of an iteration."""
 
     @property
     def name(self) -> str:
-        """What a plan calls it."""
+        """The name of the strategy in a plan."""
 
     @property
     def workers(self) -> Sourced[tuple[int, ...]]:
-        """The numbers of workers that it runs on, in rising order."""
+        """The numbers of workers that it runs on, in ascending order."""
 
     def profile(self, batch_size: int, workers: int) -> WorkloadProfile:
         """One iteration at `batch_size` per GPU on `workers`, one of those that `workers` lists."""
 
 
 def ring_all_reduce_share(workers: int) -> Fraction:
-    """What each of `workers` sends in a ring all-reduce, relative to the buffer: 2(n − 1)/n.
+    """The bytes that each of `workers` sends in a ring all-reduce, relative to the buffer: 2(n − 1)/n.
 
     Source: nccl-tests, doc/PERFORMANCE.md.
 
@@ -110,11 +110,11 @@ _ANY_WORKERS = Sourced(tuple(range(1, MOST_WORKERS.value + 1)), MOST_WORKERS.kin
 class DataParallel:
     """Down for the forward pass, then one Up phase for backpropagation and ring all-reduce together.
 
-    Through the calibration points, Down, Up and rate are linear in the batch size. Past the last points Down
-    goes on along the nearest segment, or in proportion to the batch size where there is one point only (GPUs
-    are kept above 80% busy, NSDI'24 §2.1, so samples per second hardly change); Up and rate stay, because the
-    gradients' bytes do not depend on the batch size. More workers send what a ring all-reduce sends more, at
-    the same rate, in a longer Up phase: HotNets'22 Fig 1 shows two workers at 30 Gbps already.
+    Between calibration points, Down, Up and rate are linear in the batch size. Beyond them, Down follows the
+    nearest segment, or is proportional to the batch size if there is only one point (GPUs are kept above 80%
+    busy, NSDI'24 §2.1, so samples per second hardly change); Up and rate stay the same, because the bytes of
+    gradients do not depend on the batch size. With more workers, the additional bytes of the ring all-reduce
+    lengthen the Up phase at the same rate: HotNets'22 Fig 1 shows two workers at 30 Gbps already.
     """
 
     points: tuple[Point, ...]
@@ -135,8 +135,8 @@ class DataParallel:
         return in_sequence(segments, self._sources(batch_size), notes)
 
     def _mean_megabits(self) -> Fraction:
-        # The points of one model differ in bytes, which the batch size cannot explain; their mean keeps
-        # an iteration from getting shorter where the batch grows.
+        # The points of one model differ in bytes, although bytes do not depend on the batch size. Using their
+        # mean for all batch sizes keeps an iteration from getting shorter as the batch grows.
         return sum((point.up_ms * point.rate_gbps for point in self.points), Fraction(0)) / len(self.points)
 
     def _down_ms(self, batch_size: int) -> Fraction:
@@ -164,8 +164,9 @@ class DataParallel:
 class EmbeddingExchange:
     """DLRM: partitioned embedding tables, so an all-to-all whose bytes grow with the batch.
 
-    Compute and bytes are proportional to the batch size; the Up phase grows with workers like the bytes of an
-    all-to-all, (n − 1)/n. The all-reduce of the replicated layers is inside the calibrated Up phase.
+    Compute and bytes are proportional to the batch size; the Up phase grows with the number of workers n like
+    the bytes of an all-to-all, (n − 1)/n. The calibrated Up phase includes the all-reduce of the replicated
+    layers.
     """
 
     point: Point
@@ -316,7 +317,8 @@ class GptHybrid:
         """One iteration at `batch_size`, on a multiple of four workers."""
         tokens = Fraction(batch_size * SEQUENCE_TOKENS.value, self.minibatches.value)
         wait_ms = self.shape.forward_ms(tokens, self.partitions.value)
-        # Half the layers are in a stage, with two all-reduces each way; two halves each send their buffer.
+        # A stage has half the layers, each with two all-reduces per pass; in a ring of two, an all-reduce
+        # sends its buffer once. So a stage sends layers × activations per pass.
         layer_ms = _sending_ms(self.shape.layers * self.shape.activation_bytes(tokens), TENSOR_RATE_BPS.value)
         forward = [(wait_ms, Fraction(0)), (layer_ms, _gbps(TENSOR_RATE_BPS))]
         backward = [(2 * wait_ms, Fraction(0)), (layer_ms, _gbps(TENSOR_RATE_BPS))]

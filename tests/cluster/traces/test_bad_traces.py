@@ -45,8 +45,8 @@ def with_dynamic(**keys: Any) -> dict[str, Any]:
             "or VGG11?",
         ),
         (with_job(arrival="-1 s"), "trace: jobs[0].arrival: a duration must not be negative: got '-1 s'"),
-        (with_job(workers=0), "trace: jobs[0].workers: 0 is below the smallest, 1"),
-        (with_job(iterations=0), "trace: jobs[0].iterations: 0 is below the smallest, 1"),
+        (with_job(workers=0), "trace: jobs[0].workers: must be at least 1: got 0"),
+        (with_job(iterations=0), "trace: jobs[0].iterations: must be at least 1: got 0"),
         (with_two(name="a"), "trace: jobs[1].name: 'a' is already the name of jobs[0]"),
         (
             with_job(placement=["s0", "s1", "s2", "s24"]),
@@ -165,7 +165,7 @@ def with_dynamic(**keys: Any) -> dict[str, Any]:
         ),
         (
             with_job(iterations=10**13),
-            "trace: jobs[0].iterations: 10000000000000 is above the largest, 1000000000000",
+            "trace: jobs[0].iterations: must be at most 1000000000000: got 10000000000000",
         ),
         (
             {**with_dynamic(running=[{"model": "DLRM", "name": "a"}]), "jobs": [JOB]},
@@ -175,8 +175,8 @@ def with_dynamic(**keys: Any) -> dict[str, Any]:
         ({"jobs": [JOB]}, "trace: fabric: is missing"),
         (
             {**with_job(), "fabric": {"testbed": "cassini", "clos": {"racks": 2}}},
-            "trace: fabric: has exactly one of clos, rail, fat_tree, dumbbell, testbed, lingjun, links: got "
-            "clos and testbed",
+            "trace: fabric: needs exactly one of clos, rail, fat_tree, dumbbell, testbed, lingjun, links: "
+            "got clos and testbed",
         ),
         (
             {
@@ -214,7 +214,7 @@ def with_dynamic(**keys: Any) -> dict[str, Any]:
         ),
         (
             {**with_job(), "cluster": {"jitter": -1}},
-            "trace: cluster.jitter: -1 is below the smallest, 0",
+            "trace: cluster.jitter: must be at least 0: got -1",
         ),
         ({**with_job(), "poison": {}}, "trace: poison: is not a known key; did you mean 'poisson'?"),
         ([], "trace: must be a table of keys: got a list"),

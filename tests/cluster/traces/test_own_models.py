@@ -245,7 +245,7 @@ def test_a_catalogue_model_is_trained_with_the_batch_size_of_the_job_and_faster_
         (model(TWO, workers=[2]), "models[0].workers: is of training"),
         (model(TWO, nic="10 Gbps"), "models[0].profiles[0]: 20 Gbps is above the model's nic of 10 Gbps"),
         (model(TWO, memory="96 GB"), "models[0].memory: 96 GB is above the 80 GB of a GPU"),
-        (model({**ONE, "workers": 25}), "models[0].profiles[0].workers: 25 is above the largest"),
+        (model({**ONE, "workers": 25}), "models[0].profiles[0].workers: must be at most"),
         (model({"workers": 2, "file": "gone.toml"}), "models[0].profiles[0].file: gone.toml: cannot be read"),
         (model(training={"layers": LAYERS}), "models[0].training: needs workers"),
         (model(training={"layers": LAYERS}, workers=[2], speed=2), "models[0].training: is computed for"),
