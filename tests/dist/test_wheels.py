@@ -173,4 +173,4 @@ def test_the_agent_runs_under_another_interpreter_with_nothing_else(
     # Isolated, and without the packages of its site.
     done = subprocess.run([interpreter, "-I", "-S", "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [3, "no service is named", []]
+    assert json.loads(done.stdout) == [3, "no service is configured", []]

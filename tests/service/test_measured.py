@@ -220,8 +220,8 @@ class TestSlotNotFollowed:
         version = course.served.slot("a")["version"]
         assert course.said[0] == f"slot {version} is not followed: dry run"
 
-    def test_an_agent_that_let_it_go(self, course: Course) -> None:
-        why = "adjustments took more than 20% of 50 iterations: they do not fit slots of 181.000 ms"
+    def test_an_agent_that_abandoned_its_slot(self, course: Course) -> None:
+        why = "adjustments took more than 20% of the last 50 iterations, which do not fit the slot's period"
         course.report(182, times=3, reason=why)
 
         assert course.view()["not_followed"] == why
