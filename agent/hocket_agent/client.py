@@ -138,7 +138,7 @@ def _connection(service: str, timeout_s: float) -> tuple[Any, str]:
             f"got {service!r}"
         )
     kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
-    # Without a port http.client would look for one in an IPv6 address.
+    # Without an explicit port, http.client would look for one in an IPv6 address.
     return kind(host, port or kind.default_port, timeout=timeout_s), url.path.rstrip("/")
 
 
