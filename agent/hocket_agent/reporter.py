@@ -67,7 +67,7 @@ class _Totals:
 
 
 class Reporter:
-    """Reports a rank's iterations, and holds the service's last answer."""
+    """Reports a rank's iterations, and keeps the service's last answer."""
 
     def __init__(
         self,

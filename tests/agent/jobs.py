@@ -112,7 +112,7 @@ def slot_of(
     )
 
 
-def tells(jobs: list[Job], from_second: int = 1) -> Callable[[int], None]:
+def answering(jobs: list[Job], from_second: int = 1) -> Callable[[int], None]:
     """A service that answers each rank of each job with its slot, from some second on."""
 
     def every_second(now_ns: int) -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.agent.jobs import MS, Job, simulate, slot_of, tells
+from tests.agent.jobs import MS, Job, answering, simulate, slot_of
 
 from hocket import _hocket
 
@@ -59,7 +59,7 @@ def test_agents_start_iterations_when_the_simulated_agent_does(origins_ms: list[
     jobs = [Job() for _ in origins_ms]
     for job, origin_ms in zip(jobs, origins_ms, strict=True):
         job.slot = slot_of(origin_ms + AFTER_MS, period_ms)
-    simulate(jobs, 10, tells(jobs, from_second=1))
+    simulate(jobs, 10, answering(jobs, from_second=1))
     engine = engine_starts_ms(origins_ms, period_ms, aligned_ms=1_000, until_ms=10_000)
     for job, expected_ms in zip(jobs, engine, strict=True):
         started_ms = [(at - AFTER_MS * MS) / MS for at in job.communication_ns]

@@ -40,7 +40,7 @@ RunJob = Callable[..., list[dict[str, Any]]]
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory that holds the agent and nothing else."""
+    """A directory that contains only the agent."""
     only = tmp_path_factory.mktemp("only")
     (source,) = hocket_agent.__path__
     (only / "hocket_agent").symlink_to(source)

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.agent.jobs import Job, Rank, simulate, slot_of, tells
+from tests.agent.jobs import Job, Rank, answering, simulate, slot_of
 
 from hocket_agent.offset import Offset
 from hocket_agent.slots import Slot
@@ -30,7 +30,7 @@ def test_two_colliding_jobs_interleave_and_stay_interleaved() -> None:
             # 2% more than an iteration: room for twice the deviation, as CASSINI's slots leave.
             jobs[0].slot = slot_of(1_000, 183.6)
             jobs[1].slot = slot_of(1_000 + 183.6 / 2, 183.6)
-        simulate(jobs, 600, tells(jobs))
+        simulate(jobs, 600, answering(jobs))
         return jobs
 
     for job in pair(slotted=False):
@@ -63,7 +63,7 @@ def test_stragglers_cost_one_adjustment_each_and_the_job_returns_to_its_slot() -
     ranks = [Rank(Shifter()) for _ in range(4)]
     slot = slot_of(1_000, 182)
     job = Job(ranks=ranks, slot=slot, straggles=lambda number: 50.0 if number % 100 == 50 else 0.0)
-    simulate([job], 180, tells([job]))
+    simulate([job], 180, answering([job]))
     late_ms = [slot.late_ns(at) / MS for at in job.communication_ns]
     stragglers = range(50, len(late_ms) - 3, 100)
     assert len(stragglers) >= 9
@@ -107,7 +107,7 @@ def test_all_ranks_apply_a_slot_at_the_same_iteration_whenever_they_hear_of_it()
 
 def test_a_slot_that_comes_after_its_iteration_is_applied_at_the_next() -> None:
     job = Job(slot=slot_of(1_077, 180, iteration=3))
-    simulate([job], 5, tells([job], from_second=2))
+    simulate([job], 5, answering([job], from_second=2))
     assert [number for number, delay_ns in enumerate(job.delays_ns) if delay_ns > 0] == [12]
 
 
@@ -199,7 +199,7 @@ def test_slots_made_for_another_profile_are_not_followed() -> None:
 def test_a_slot_too_short_for_its_iterations_is_abandoned() -> None:
     # Iterations of 185 ms in slots 180 ms apart: every other one needs an adjustment of most of a period.
     job = Job(rest=35.0, slot=slot_of(1_000, 180))
-    simulate([job], 60, tells([job]))
+    simulate([job], 60, answering([job]))
     (rank,) = job.ranks
     assert 10 <= job.adjustments <= 50
     assert rank.shifter.applied is None

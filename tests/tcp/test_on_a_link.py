@@ -67,7 +67,7 @@ def test_phases_are_found_by_gaps_and_the_increase_grows_with_what_was_sent(
         assert [phase.total_bytes for phase in phases] == [BURST_BYTES] * len(phases)
         assert phases[-1].sent_bytes == BURST_BYTES
         factors = [phase.factor for phase in phases if phase.factor]
-        # The first look may come before an increase of this phase, and then tells of the last one.
+        # The first look may precede any increase of this phase, and then shows the last phase's.
         assert factors[1:] == sorted(factors[1:])
         assert all(1 <= factor <= 2 for factor in factors)
         assert factors[-1] > 1.5
@@ -113,7 +113,7 @@ def test_four_times_the_increase_gets_more_of_the_link(network: Network) -> None
         # Both begin in slow start, to which the factor does not apply.
         time.sleep(0.5)
         before = [waiting(receiver) for _, receiver in pairs]
-        # Not so long that one of them could have sent all: together they need 6.8 s on this link. And not so
+        # Short enough that neither can finish: together they need 6.8 s on this link. And not so
         # short that a loss decides: on a machine with as many busy loops as processors, the ratio after 2.5 s
         # is 1.1 to 2.4, and after 5 s 1.9 to 2.4.
         time.sleep(5)

@@ -32,16 +32,16 @@ def own(name: str) -> set[str]:
 def test_jobs_train_over_the_plans_links_and_compare_with_a_simulation(name: str, tmp_path: Path) -> None:
     plan = two_jobs()
     plan["jobs"][1]["time_shift"] = "50 ms"
-    told: list[int] = []
+    counts: list[int] = []
     with beds.testbed(plan, name=name) as bed:
         assert own(name) == set(bed.layout.all_namespaces())
-        run = bed.run(directory=tmp_path, progress=lambda time_s, done, total: told.append(done))
+        run = bed.run(directory=tmp_path, progress=lambda time_s, done, total: counts.append(done))
         only = bed.run(jobs=["b"], iterations=2)
     assert own(name) == set()
     assert state.find(name) is None
     assert run.manifest["status"] == "complete", run.manifest.get("failure")
     assert run.tables["jobs"]["iterations"].to_list() == [5, 5]
-    assert told[-1] <= 10
+    assert counts[-1] <= 10
     assert run.tables["jobs"]["time_shift_s"].round(2).to_list() == [0.0, 0.05]
     assert run.tables["iterations"].filter(job="b")["start_s"].min() >= 0.05  # type: ignore[operator]
     # 5 iterations of 800 kB each way, by each job; plus headers and greetings.
