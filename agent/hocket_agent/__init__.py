@@ -1,6 +1,7 @@
-"""The agent in a training job: applies its time-shift, measures its iterations, and tells `hocket serve`.
+"""The agent in a training job: applies its time-shift, measures iterations, and reports to `hocket serve`.
 
-Pure standard library, as it runs inside other people's training containers: it needs nothing else of Hocket.
+It uses only the standard library, since it runs inside other people's training containers, and needs nothing
+else from Hocket.
 
     from hocket_agent import Agent
 

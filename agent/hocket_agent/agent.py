@@ -1,7 +1,7 @@
-"""The agent in a training job: delays its iterations to their slots, and otherwise stays out of the way.
+"""The agent in a training job: delays iterations to their slots, and otherwise does not interfere.
 
-Training's thread only looks at clocks and hands over what it saw; a thread of the agent's own does the rest.
-If anything fails in here, the agent stops working and training goes on.
+The training thread only reads clocks and queues its measurements; a thread of the agent does the rest.
+If anything in the agent fails, the agent stops working and training continues.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from hocket_agent.client import client_of
 from hocket_agent.collectives import is_ddp, watch_collectives, watch_ddp
 from hocket_agent.communication import (
     Communication,
-    Lessons,
-    Seen,
+    Observation,
+    PhaseStart,
     Span,
 )
 from hocket_agent.connections import Connections
@@ -39,29 +39,29 @@ from hocket_agent.state import (
 
 _Model = TypeVar("_Model")
 _Step = TypeVar("_Step", bound=Callable[..., Any])
-# Hocket: iterations that a GPU may be behind its host; more, and the oldest go unmeasured.
-_MOST_PENDING = 1_024
+# Hocket: how many iterations a GPU may lag behind its host; beyond that, the oldest go unmeasured.
+_PENDING_LIMIT = 1_024
 
 
 class _Pending(NamedTuple):
-    """An iteration that the host is through with; a GPU may have it before it still."""
+    """An iteration that the host has finished; a GPU may not have started it yet."""
 
     number: int
     start: Any
-    seen: Seen
+    observed: Observation
     end: Any
     delay: Delay
 
 
 class Agent:
-    """One rank's agent. Its methods are for the thread that trains, except where they say otherwise.
+    """One rank's agent. Call its methods from the training thread unless they state otherwise.
 
     >>> agent = Agent()
     >>> for _ in range(3):
     ...     with agent.iteration():
     ...         pass
     >>> agent.status()["iterations"], agent.status()["reason"]
-    (3, 'no service is named')
+    (3, 'no service is configured')
     """
 
     def __init__(
@@ -72,9 +72,9 @@ class Agent:
         sleep: Callable[[float], None] = time.sleep,
         interval_s: float = INTERVAL_S,
     ) -> None:
-        """`clock` is monotonic, in ns; `sleep` takes seconds; every `interval_s` the service is asked.
+        """`clock` is monotonic, in ns; `sleep` takes seconds; a report is sent every `interval_s`.
 
-        `InputError` if a setting cannot be.
+        Raises `InputError` if a setting is invalid.
         """
         settings = settings or Settings()
         client = client_of(settings, clock)
@@ -83,17 +83,17 @@ class Agent:
         self._sleep = sleep
         self._marker: Marker | None = None
         self._communication = Communication(self._mark, self._fail)
-        self._lessons = Lessons()
+        self._phase_start = PhaseStart()
         after_ms = settings.communication_after_ms
         self._shifter = Shifter(None if after_ms is None else round(after_ms * 1e6))
         self._answer: Answer | None = None
-        self._told: set[tuple[int, bool]] = set()
+        self._logged: set[tuple[int, bool]] = set()
         self._number = 0
         self._running = False
         self._start: Any = None
         self._delay = Delay(0, False)
         self._delayed_ns = 0
-        self._pending: deque[_Pending] = deque(maxlen=_MOST_PENDING)
+        self._pending: deque[_Pending] = deque(maxlen=_PENDING_LIMIT)
         self._failure: str | None = None
         self._iteration = _IterationContext(self)
         self._undo: Callable[[], None] | None = None
@@ -112,11 +112,11 @@ class Agent:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Agent:
-        """The agent that HOCKET_SERVICE, HOCKET_JOB, HOCKET_TOKEN, HOCKET_DRY_RUN, HOCKET_LOG,
-        HOCKET_COMMUNICATION_AFTER_MS and HOCKET_CONGESTION describe; without a service it only measures.
+        """An agent configured by HOCKET_SERVICE, HOCKET_JOB, HOCKET_TOKEN, HOCKET_DRY_RUN, HOCKET_LOG,
+        HOCKET_COMMUNICATION_AFTER_MS and HOCKET_CONGESTION; without a service it only measures.
 
-        It never raises. Whoever sets a cluster's variables is not who starts a training run: if one is
-        wrong, the log says so, and the agent only measures.
+        Never raises: an invalid variable is logged, and the agent then only measures. The person who starts
+        a training run is often not the one who set the cluster's variables.
         """
         try:
             settings = settings_of(os.environ if environment is None else environment)
@@ -125,30 +125,30 @@ class Agent:
             logger.warning("the agent only measures: %s", error)
             return cls()
         if settings.service is None and settings.rank == 0:
-            note("no service is named (HOCKET_SERVICE): training goes on without slots")
+            note("no service is configured (HOCKET_SERVICE is not set): training continues without slots")
         return agent
 
     def iteration(self) -> _IterationContext:
-        """The context of one iteration: all of a step, from its batch to the optimizer. What is to be waited
-        is waited before its body.
+        """Context manager for one iteration: the whole step, from its batch to the optimizer. Any delay
+        happens on entry.
         """
         return self._iteration
 
     def wrap(self, step: _Step) -> _Step:
-        """The function that does one step, each call of it an iteration."""
+        """Wraps a function that performs one step, so that each call is an iteration."""
 
         @functools.wraps(step)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
             with self._iteration:
                 return step(*args, **kwargs)
 
-        return wrapped  # type: ignore[return-value]  # of the same signature
+        return wrapped  # type: ignore[return-value]  # functools.wraps keeps the signature
 
     def attach(self, model: _Model, hook: Any = None, state: Any = None) -> _Model:
-        """Sees when communication starts, and returns the model.
+        """Observes when the model's communication starts, and returns the model.
 
-        Of a `DistributedDataParallel` by its communication hook: one of the user's own is `hook`, with its
-        `state`. Of anything else, FSDP among it, by the functions of `torch.distributed` that it calls.
+        For `DistributedDataParallel`, it registers a communication hook; pass your own as `hook` with its
+        `state`. For anything else, including FSDP, it wraps the functions of `torch.distributed`.
         """
         try:
             if is_ddp(model):
@@ -156,16 +156,16 @@ class Agent:
             elif self._undo is None:
                 self._undo = watch_collectives(self._communication)
         except (RuntimeError, ImportError, AttributeError) as error:
-            logger.warning("when communication starts cannot be seen: %s; training goes on", error)
+            logger.warning("cannot observe when communication starts: %s; training continues", error)
         return model
 
     def communication_started(self) -> None:
-        """Communication starts: for jobs that `attach` cannot see into. May be called in any thread."""
+        """Marks the start of communication, for jobs that `attach` cannot observe. Thread-safe."""
         self._communication.started()
 
     @contextmanager
     def communication(self) -> Iterator[None]:
-        """The context of communication that is over when its body is. May be used in any thread."""
+        """Context manager for communication that ends when the body does. Thread-safe."""
         self._communication.span_started()
         try:
             yield
@@ -173,8 +173,8 @@ class Agent:
             self._communication.span_ended()
 
     def status(self) -> dict[str, Any]:
-        """What the agent does and why, for people and for logs: times in ns, `reason` says why nothing is
-        shifted.
+        """The agent's state, for people and for logs: times are in ns, and `reason` explains why no slot is
+        followed.
         """
         answer, shifter = self._reporter.answer, self._shifter
         offset = None if answer is None else answer.offset
@@ -190,21 +190,19 @@ class Agent:
             "delayed_ns": self._delayed_ns,
             "clock_offset_ns": None if offset is None else offset.offset_ns,
             "clock_uncertainty_ns": None if offset is None else offset.uncertainty_at(self._clock()),
-            "service": self._reporter.said,
+            "service": self._reporter.service_status,
         }
 
     def _reason(self) -> str:
-        """Why nothing is shifted; empty while a slot is in force."""
+        """Why no slot is followed; empty while one is."""
         if self._failure is not None:
             return self._failure
         if self._settings.dry_run:
             return "dry run"
-        return "no service is named" if self._settings.service is None else self._shifter.reason
+        return "no service is configured" if self._settings.service is None else self._shifter.reason
 
     def close(self) -> None:
-        """Reports and writes what there is; takes two seconds at most. Called when the interpreter ends,
-        too.
-        """
+        """Sends and logs what is still queued, within two seconds. Also called when the interpreter exits."""
         atexit.unregister(self.close)
         if self._undo is not None:
             self._undo()
@@ -219,7 +217,7 @@ class Agent:
                 self._marker = _marker(self._clock)
             self._delay = self._wait(self._marker)
             self._start = self._marker.mark()
-            # What went on between iterations belongs to none.
+            # Communication between iterations, such as a checkpoint's, belongs to none of them.
             self._communication.take()
             self._running = True
         except Exception as error:
@@ -230,9 +228,9 @@ class Agent:
             return
         try:
             self._running = False
-            seen = self._communication.take()
+            observed = self._communication.take()
             if completed:
-                pending = _Pending(self._number, self._start, seen, self._marker.mark(), self._delay)
+                pending = _Pending(self._number, self._start, observed, self._marker.mark(), self._delay)
                 self._number += 1
                 self._pending.append(pending)
                 self._settle(self._marker)
@@ -240,7 +238,7 @@ class Agent:
             self._fail(error)
 
     def _wait(self, marker: Marker) -> Delay:
-        """Waits for the slot of the next iteration, if it has one."""
+        """Delays the next iteration to its slot, if it has one."""
         now_ns = self._clock()
         if self._reporter.answer is not self._answer and not self._settings.dry_run:
             self._answer = self._reporter.answer
@@ -252,27 +250,27 @@ class Agent:
             marker.calibrate()
             now_ns = self._clock()
         delay = self._shifter.delay(self._number, now_ns)
-        self._tell()
+        self._log_slot()
         if delay.wait_ns > 0:
             self._sleep(delay.wait_ns / 1e9)
             self._delayed_ns += delay.wait_ns
         return delay
 
-    def _tell(self) -> None:
-        """Says in the log of the process, once for each slot, that the job follows it, or why it does not."""
+    def _log_slot(self) -> None:
+        """Logs, once for each slot, that the job follows it, or why it does not."""
         slot = None if self._answer is None else self._answer.slot
         if slot is None or self._number < slot.iteration:
             return
         follows = self._shifter.applied == slot.version
-        if (slot.version, follows) not in self._told:
-            self._told.add((slot.version, follows))
+        if (slot.version, follows) not in self._logged:
+            self._logged.add((slot.version, follows))
             if follows:
-                logger.info("slot %d is followed from iteration %d on", slot.version, self._number)
+                logger.info("slot %d is followed from iteration %d", slot.version, self._number)
             else:
                 logger.warning("slot %d is not followed: %s", slot.version, self._shifter.reason)
 
     def _settle(self, marker: Marker) -> None:
-        """Passes on the iterations that the device is through with."""
+        """Processes the iterations that the device has finished."""
         while self._pending:
             pending = self._pending[0]
             end_ns = None if pending.end is None else marker.read_ns(pending.end)
@@ -282,18 +280,19 @@ class Agent:
             start_ns = marker.read_ns(pending.start)
             if start_ns is not None and end_ns is not None:
                 self._finish(marker, pending, start_ns, end_ns)
-            # While it learns, the agent may look at marks of an iteration again in the next.
-            if not pending.seen.quiet:
+            # While the agent learns which collective begins the phase, the last mark of one iteration also
+            # begins the first gap of the next.
+            if not pending.observed.gaps:
                 marker.free(_marks(pending))
 
     def _communication_start_ns(self, marker: Marker, pending: _Pending) -> int | None:
-        quiet = pending.seen.quiet
-        if not quiet:
-            return None if pending.seen.start is None else marker.read_ns(pending.seen.start)
-        first = self._lessons.learn([_length_ns(marker, span) for span in quiet], pending.delay.wait_ns)
-        if self._lessons.outcome is not None:
-            self._communication.settle(self._lessons.outcome)
-        return None if first is None else marker.read_ns(quiet[first].end)
+        gaps = pending.observed.gaps
+        if not gaps:
+            return None if pending.observed.start is None else marker.read_ns(pending.observed.start)
+        first = self._phase_start.learn([_length_ns(marker, span) for span in gaps], pending.delay.wait_ns)
+        if self._phase_start.outcome is not None:
+            self._communication.settle(self._phase_start.outcome)
+        return None if first is None else marker.read_ns(gaps[first].end)
 
     def _finish(self, marker: Marker, pending: _Pending, start_ns: int, end_ns: int) -> None:
         iteration = Iteration(
@@ -303,7 +302,7 @@ class Agent:
             end_ns=end_ns,
             delay_ns=pending.delay.wait_ns,
             adjusted=pending.delay.adjusted,
-            communication_ns=_communication_ns(marker, pending.seen),
+            communication_ns=_communication_ns(marker, pending.observed),
         )
         deviation_ns = self._shifter.completed(iteration)
         shifter = self._shifter
@@ -315,15 +314,15 @@ class Agent:
         return None if self._marker is None else self._marker.mark()
 
     def _fail(self, error: Exception) -> None:
-        """The agent stops working, so that training does not."""
+        """Disables the agent, so that its error does not stop training."""
         self._failure = self._reporter.failure = f"the agent has failed: {error!r}"
         self._running = False
-        logger.error("%s; training goes on without it", self._failure, exc_info=error)
+        logger.error("%s; training continues without it", self._failure, exc_info=error)
 
 
 class _IterationContext:
-    """What `Agent.iteration` returns: one object for all iterations, as they do not overlap. An iteration
-    within another, as of a wrapped step in a context, is part of it.
+    """What `Agent.iteration` returns: one object for all iterations, since they do not overlap. An iteration
+    nested in another, such as a wrapped step inside the context, counts as part of the outer one.
     """
 
     def __init__(self, agent: Agent) -> None:
@@ -341,11 +340,11 @@ class _IterationContext:
             self._agent._end(completed=kind is None)
 
 
-def _communication_ns(marker: Marker, seen: Seen) -> int | None:
-    """The time in which at least one collective went on, if all their ends were seen."""
-    lengths_ns = [_length_ns(marker, span) for span in seen.spans]
+def _communication_ns(marker: Marker, observed: Observation) -> int | None:
+    """The time in which at least one collective was under way, if all their ends were observed."""
+    lengths_ns = [_length_ns(marker, span) for span in observed.spans]
     known_ns = [each_ns for each_ns in lengths_ns if each_ns is not None]
-    return sum(known_ns) if seen.is_whole and known_ns and len(known_ns) == len(lengths_ns) else None
+    return sum(known_ns) if observed.is_whole and known_ns and len(known_ns) == len(lengths_ns) else None
 
 
 def _length_ns(marker: Marker, span: Span) -> int | None:
@@ -355,21 +354,21 @@ def _length_ns(marker: Marker, span: Span) -> int | None:
 
 def _marks(pending: _Pending) -> Iterator[Any]:
     yield pending.start
-    yield pending.seen.start
+    yield pending.observed.start
     yield pending.end
-    for span in pending.seen.spans:
+    for span in pending.observed.spans:
         yield from span
 
 
 def _connections(settings: Settings) -> Connections | None:
-    """Those to govern: none in a dry run, which changes nothing."""
+    """Sets the congestion control of connections; none in a dry run, which changes nothing."""
     if settings.congestion is None or settings.dry_run:
         return None
     return Connections(settings.congestion)
 
 
 def _marker(clock: Callable[[], int]) -> Marker:
-    """Of the GPU, if this process uses one by the time of its first iteration."""
+    """A CUDA marker if this process uses a GPU by its first iteration, else one of the host."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
         return CudaMarker(torch.cuda, clock)

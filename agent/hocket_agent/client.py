@@ -1,5 +1,5 @@
-"""One HTTP request at a time to the service, over a connection that is kept: bounded in time and in bytes,
-without redirects and proxies.
+"""HTTP client of the service: one request at a time over a persistent connection, bounded in time and bytes,
+without redirects or proxies.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from hocket_agent.protocol import LONGEST_ANSWER
 from hocket_agent.settings import Settings
 
 _OK = 200
-# What an answer can fail with besides its status: the network, TLS, and what http.client makes of garbage.
+# How a request can fail apart from its status: the network, TLS, and what http.client raises on garbage.
 _FAILURES = (OSError, http.client.HTTPException, ValueError)
 
 
 class UnreachableError(Exception):
-    """No usable answer; `kind` is why, the same for each time that it happens."""
+    """No usable answer; `kind` is the same each time for the same cause, so that it is logged once."""
 
     def __init__(self, kind: str, sentence: str) -> None:
         super().__init__(sentence)
@@ -30,7 +30,7 @@ class UnreachableError(Exception):
 
 
 class Response(NamedTuple):
-    """An answer's status and body, and when request and answer passed, on our monotonic clock."""
+    """An answer's status and body, and when it was requested and received, on our monotonic clock."""
 
     status: int
     body: bytes
@@ -39,7 +39,7 @@ class Response(NamedTuple):
 
 
 class Client:
-    """Sends a job's reports. For one thread."""
+    """Sends a job's reports. Not thread-safe."""
 
     def __init__(
         self,
@@ -50,46 +50,46 @@ class Client:
         timeout_s: float = 1.0,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        """`service` is the URL of a service, `http://host:port` or with https and a path in front.
+        """`service` is the service's URL, such as `http://host:port` or `https://host/path`.
 
-        `InputError` if it is none, or if job or token cannot be sent.
+        Raises `InputError` if it is not one, or if the token cannot be sent in a header.
         """
         self._connection, base = _connection(service, timeout_s)
         self.job = job
         scheme = "https" if isinstance(self._connection, http.client.HTTPSConnection) else "http"
         host = self._connection.host
         self.address = f"{scheme}://{f'[{host}]' if ':' in host else host}:{self._connection.port}{base}"
-        """The service's, without anything that is secret in its URL."""
+        """The service's URL without user and password, safe to log."""
         self._path = f"{base}/v1/jobs/{quote(job, safe='')}/reports"
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if token is not None:
             if not (token.isascii() and token.isprintable() and token and " " not in token):
-                raise InputError("HOCKET_TOKEN: a token is of printable ASCII characters without spaces")
+                raise InputError("HOCKET_TOKEN: must consist of printable ASCII characters without spaces")
             self._headers["Authorization"] = f"Bearer {token}"
         self._timeout_ns = int(timeout_s * 1e9)
         self._clock = clock
 
     def post(self, body: bytes) -> Response:
-        """Sends a report. `UnreachableError` if there is no whole answer within the time limit."""
+        """Sends a report. Raises `UnreachableError` if no complete answer arrives within the time limit."""
         is_kept = self._connection.sock is not None
         try:
             return self._exchange(body)
         except _FAILURES as error:
             self.close()
-            # The service ends connections that were idle for long: that says nothing about it.
+            # A service closes connections that were idle for long, so a lost one is worth a second try.
             if is_kept and isinstance(error, (ConnectionError, http.client.BadStatusLine)):
                 return self.post(body)
             raise UnreachableError(type(error).__name__, f"{type(error).__name__}: {error}") from None
 
     def close(self) -> None:
-        """Ends the connection; the next request makes a new one."""
+        """Closes the connection; the next request opens a new one."""
         self._connection.close()
 
     def _exchange(self, body: bytes) -> Response:
         deadline_ns = self._clock() + self._timeout_ns
         if self._connection.sock is None:
             self._connection.connect()
-            self._connection.sock = _Bounded(self._connection.sock, self._clock)
+            self._connection.sock = _DeadlineSocket(self._connection.sock, self._clock)
         self._connection.sock.deadline_ns = deadline_ns
         sent_ns = self._clock()
         self._connection.request("POST", self._path, body, self._headers)
@@ -99,23 +99,23 @@ class Client:
 
 
 def client_of(settings: Settings, clock: Callable[[], int] = time.monotonic_ns) -> Client | None:
-    """The client that a job's settings ask for, if they name a service.
+    """The client for a job's settings, or None if they name no service.
 
-    `InputError` if a setting cannot be.
+    Raises `InputError` if a setting is invalid.
     """
     if not 0 <= settings.rank < settings.ranks:
         raise InputError(f"RANK: {settings.rank} is not below WORLD_SIZE, {settings.ranks}")
     if settings.service is None and settings.job is None:
         return None
     if settings.service is None:
-        raise InputError("HOCKET_SERVICE: is missing; HOCKET_JOB needs it")
+        raise InputError("HOCKET_SERVICE: not set, but HOCKET_JOB requires it")
     if settings.job is None:
-        raise InputError("HOCKET_JOB: is missing; HOCKET_SERVICE needs it")
+        raise InputError("HOCKET_JOB: not set, but HOCKET_SERVICE requires it")
     return Client(settings.service, settings.job, settings.token, clock=clock)
 
 
 def refusal(response: Response) -> str | None:
-    """What the service says where it does not answer the report; nothing where it does."""
+    """The service's error if it rejected the report, else None."""
     if response.status == _OK:
         return None
     try:
@@ -126,19 +126,19 @@ def refusal(response: Response) -> str | None:
 
 
 def _connection(service: str, timeout_s: float) -> tuple[Any, str]:
-    """A connection that is not open yet, and what stands before the paths of the API."""
+    """A connection that is not open yet, and the prefix of the API's paths."""
     try:
         url = urlsplit(service)
         host, port = url.hostname, url.port
     except ValueError as error:
-        raise InputError(f"HOCKET_SERVICE: {service!r} is no URL: {error}") from None
+        raise InputError(f"HOCKET_SERVICE: {service!r} is not a URL: {error}") from None
     if url.scheme not in ("http", "https") or not host or url.query or url.fragment:
         raise InputError(
             "HOCKET_SERVICE: must be a URL such as http://10.0.0.1:8765 or https://host/path: "
             f"got {service!r}"
         )
     kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
-    # Without a port http.client would look for one in an IPv6 address.
+    # Without an explicit port, http.client would look for one in an IPv6 address.
     return kind(host, port or kind.default_port, timeout=timeout_s), url.path.rstrip("/")
 
 
@@ -151,9 +151,9 @@ def _body(response: http.client.HTTPResponse) -> bytes:
     return body
 
 
-class _Bounded:
-    """A socket all of whose operations end at one deadline: a timeout of its own would begin anew with each
-    byte of a service that sends them one by one.
+class _DeadlineSocket:
+    """A socket whose operations share one deadline. A socket's own timeout restarts with each read, so a
+    service that sends single bytes could stretch it without limit.
     """
 
     def __init__(self, sock: Any, clock: Callable[[], int]) -> None:
@@ -170,7 +170,7 @@ class _Bounded:
         return int(self._sock.recv_into(buffer))
 
     def makefile(self, _: str) -> io.BufferedReader:
-        return io.BufferedReader(_Reading(self))
+        return io.BufferedReader(_RawReader(self))
 
     def close(self) -> None:
         self._sock.close()
@@ -182,8 +182,8 @@ class _Bounded:
         self._sock.settimeout(left_s)
 
 
-class _Reading(io.RawIOBase):
-    def __init__(self, sock: _Bounded) -> None:
+class _RawReader(io.RawIOBase):
+    def __init__(self, sock: _DeadlineSocket) -> None:
         super().__init__()
         self._sock = sock
 

@@ -1,7 +1,7 @@
-"""Where PyTorch tells that communication starts: in the communication hook of `DistributedDataParallel`, and
-for anything else, FSDP among it, in the functions of `torch.distributed` that it calls.
+"""Observes when PyTorch starts communication: by the communication hook of `DistributedDataParallel`, and for
+anything else, including FSDP, by wrapping the functions of `torch.distributed`.
 
-What is there depends on PyTorch's version, so features are looked up, not versions.
+Which functions exist depends on PyTorch's version, so they are looked up by name rather than by version.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 
 from hocket_agent.communication import Communication
 
-# FSDP of PyTorch 2 calls all_gather_into_tensor and reduce_scatter_tensor, of 1.13 the two of the same
-# meaning with `_base`; tensor, pipeline and expert parallelism use the others. Not isend and irecv: PyTorch
-# compares what a P2POp is given with the functions themselves.
+# FSDP of PyTorch 2 calls all_gather_into_tensor and reduce_scatter_tensor; in 1.13 it calls the equivalents
+# named `_base`. Tensor, pipeline and expert parallelism use the others. isend and irecv must stay unwrapped:
+# PyTorch compares the function in a P2POp with the originals.
 _COLLECTIVES = (
     "all_gather",
     "all_gather_into_tensor",
@@ -34,16 +34,18 @@ _COLLECTIVES = (
 
 
 def is_ddp(model: Any) -> bool:
-    """Whether it is a `DistributedDataParallel`; FSDP's hooks, of the same name, are other ones."""
+    """Whether the model is a `DistributedDataParallel`. FSDP has hooks of the same name with another
+    signature, so looking for the method would not do.
+    """
     parallel = sys.modules.get("torch.nn.parallel")
     return parallel is not None and isinstance(model, parallel.DistributedDataParallel)
 
 
 def watch_ddp(model: Any, communication: Communication, state: Any = None, hook: Any = None) -> None:
-    """Tells `communication` of each bucket. The model's hook becomes one that then calls `hook`, or, without
-    one, the all-reduce that the model does by itself.
+    """Registers a hook that reports each bucket to `communication` and then calls `hook`, or without one the
+    model's usual all-reduce.
 
-    `RuntimeError` if the model has a hook already.
+    Raises `RuntimeError` if the model already has a hook.
     """
     inner = hook or _all_reduce_hook()
 
@@ -53,7 +55,7 @@ def watch_ddp(model: Any, communication: Communication, state: Any = None, hook:
 
     def watched(state: Any, bucket: Any) -> Any:
         if bucket.buffer().is_cuda:
-            # Its future is done when the GPU has been told, not when the bytes have arrived.
+            # On a GPU the future completes when the work is enqueued, not when the bytes have arrived.
             communication.started()
             return inner(state, bucket)
         communication.span_started()
@@ -65,17 +67,17 @@ def watch_ddp(model: Any, communication: Communication, state: Any = None, hook:
 
 
 def _all_reduce_hook() -> Any:
-    """What a model without a hook does."""
+    """The all-reduce of a model without a hook."""
     from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
     return allreduce_hook
 
 
 def watch_collectives(communication: Communication) -> Callable[[], None]:
-    """Tells `communication` of each collective that any code calls as `torch.distributed.NAME`, or by a name
-    that a module has for that function by now. What is returned takes that back.
+    """Reports to `communication` each collective called as `torch.distributed.NAME`, or under a name by which
+    a module has already imported it. Returns a function that undoes this.
 
-    `ImportError` if PyTorch has not been imported.
+    Raises `ImportError` if PyTorch has not been imported.
     """
     distributed = sys.modules.get("torch.distributed")
     if distributed is None:
@@ -94,10 +96,10 @@ def watch_collectives(communication: Communication) -> Callable[[], None]:
 
 
 def _holders(functions: list[Any]) -> Iterator[tuple[dict[str, Any], str, Any]]:
-    """Where modules have one of `functions`: their names, which of them, and the function.
+    """Every module attribute that is one of `functions`, as (module's namespace, name, function).
 
-    Megatron-Core has names of its own for some. PyTorch's own modules call them within each other, which
-    counts once.
+    Megatron-Core imports some under names of its own. PyTorch's own modules are left alone: they call one
+    collective from within another, which would count twice.
     """
     known = {id(function) for function in functions}
     for title, module in list(sys.modules.items()):

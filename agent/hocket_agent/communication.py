@@ -1,5 +1,5 @@
-"""Which of a job's collectives begins its communication phase: the one after the longest quiet of an
-iteration, where profiles of `hocket profile` begin too.
+"""Determines which of a job's collectives begins its communication phase: the one after the longest gap of an
+iteration, which is also where the profiles of `hocket profile` begin.
 """
 
 from __future__ import annotations
@@ -9,37 +9,37 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-# DistributedDataParallel cuts its buckets anew after the first iteration.
+# DistributedDataParallel rebuilds its buckets after the first iteration.
 _WARM_UP = 2
-# Hocket: an odd number that a few stragglers do not outvote.
-_LESSONS = 9
-# Hocket: far more collectives than layers of the largest models; more than that tells nothing new.
-_MOST = 4_096
+# Hocket: an odd number, large enough that a few stragglers do not decide the vote.
+_VOTES = 9
+# Hocket: far more collectives than the largest models have layers; it bounds the marks kept while learning.
+_MARKED_COLLECTIVES = 4_096
 
 
 class Span(NamedTuple):
-    """Marks of a begin and an end."""
+    """A pair of marks."""
 
     start: Any
     end: Any
 
 
-class Seen(NamedTuple):
-    """What an iteration showed, as marks."""
+class Observation(NamedTuple):
+    """The communication of one iteration, as marks."""
 
     start: Any
-    """Of its communication phase, once known which collective begins it."""
-    quiet: list[Span]
-    """Until then, before each of its collectives."""
+    """Start of the communication phase, once it is known which collective begins it."""
+    gaps: list[Span]
+    """Until then, the gap before each collective."""
     spans: list[Span]
-    """In which at least one collective went on."""
+    """Times in which at least one collective was under way."""
     is_whole: bool
-    """Whether the ends of all collectives were seen."""
+    """Whether the ends of all collectives were observed."""
 
 
 class Communication:
-    """Collects an iteration's collectives. They may start and end in any thread, and nothing that is called
-    there raises: what goes wrong is told to `fail`, once, and from then on nothing is collected.
+    """Collects an iteration's collectives. They may start and end in any thread, and these calls never raise:
+    the first error goes to `fail`, and from then on nothing is collected.
     """
 
     def __init__(self, mark: Callable[[], Any], fail: Callable[[Exception], None]) -> None:
@@ -52,7 +52,7 @@ class Communication:
         self._begin()
 
     def started(self) -> None:
-        """A collective starts, and nobody tells when it ends: the quiet after it counts from its start."""
+        """A collective starts whose end is not observed: the gap after it counts from its start."""
         self._collect(self._begin_unbounded)
 
     def span_started(self) -> None:
@@ -60,19 +60,19 @@ class Communication:
         self._collect(self._open_span)
 
     def span_ended(self) -> None:
-        """One of the collectives under way is over."""
+        """One of the collectives under way has ended."""
         self._collect(self._close_span)
 
-    def take(self) -> Seen:
-        """What there was since the last call."""
+    def take(self) -> Observation:
+        """The communication since the last call."""
         with self._lock:
             is_whole = self._open == 0 and not self._is_unbounded
-            seen = Seen(self._start, self._quiet, self._spans, is_whole)
+            observed = Observation(self._start, self._gaps, self._spans, is_whole)
             self._begin()
-            return seen
+            return observed
 
     def settle(self, first: int) -> None:
-        """From now on only the collective of this index is marked: marks on a GPU cost microseconds."""
+        """From now on marks only the collective of this index, since marks on a GPU cost microseconds."""
         with self._lock:
             self._first = first
 
@@ -91,7 +91,7 @@ class Communication:
         self._is_unbounded = False
         self._start: Any = None
         self._opened: Any = None
-        self._quiet: list[Span] = []
+        self._gaps: list[Span] = []
         self._spans: list[Span] = []
 
     def _begin_unbounded(self) -> None:
@@ -105,7 +105,7 @@ class Communication:
         self._open += 1
 
     def _close_span(self) -> None:
-        # Of an iteration that is over itself, what is late no longer counts.
+        # A collective that outlives its iteration was already counted as unfinished there.
         if self._open == 0:
             return
         self._open -= 1
@@ -114,45 +114,45 @@ class Communication:
             self._spans.append(Span(self._opened, self._last))
 
     def _note(self) -> Any:
-        """A collective starts: its mark, if there is need for one."""
+        """Records the start of a collective and returns its mark, if it needed one."""
         index = self._count
         self._count += 1
         mark = None
         if self._first is not None:
             if index == self._first:
                 mark = self._start = self._mark()
-        elif index < _MOST:
+        elif index < _MARKED_COLLECTIVES:
             mark = self._mark()
             since = mark if self._open or self._last is None else self._last
-            self._quiet.append(Span(since, mark))
+            self._gaps.append(Span(since, mark))
             self._last = mark
         return mark
 
 
-class Lessons:
-    """Learns from the first iterations which collective comes after the longest quiet."""
+class PhaseStart:
+    """Learns from the first iterations which collective follows the longest gap."""
 
     def __init__(self) -> None:
-        self._seen = 0
+        self._learnt = 0
         self._votes: Counter[int] = Counter()
 
-    def learn(self, quiet_ns: list[int | None], delay_ns: int) -> int | None:
-        """The index of the collective after this iteration's longest quiet, of what was quiet before each;
-        none if nothing is known of any. What the iteration was delayed is no quiet of its own.
+    def learn(self, gaps_ns: list[int | None], delay_ns: int) -> int | None:
+        """The index of the collective after the longest of this iteration's gaps, which are given in order;
+        None if no gap is known. The first gap does not count the time by which the iteration was delayed.
         """
-        quiet_ns = [quiet_ns[0] if quiet_ns[0] is None else quiet_ns[0] - delay_ns, *quiet_ns[1:]]
-        known = [index for index, its_ns in enumerate(quiet_ns) if its_ns is not None]
+        gaps_ns = [gaps_ns[0] if gaps_ns[0] is None else gaps_ns[0] - delay_ns, *gaps_ns[1:]]
+        known = [index for index, its_ns in enumerate(gaps_ns) if its_ns is not None]
         if not known:
             return None
-        longest = max(known, key=lambda index: quiet_ns[index] or 0)
-        self._seen += 1
-        if self._seen > _WARM_UP:
+        longest = max(known, key=lambda index: gaps_ns[index] or 0)
+        self._learnt += 1
+        if self._learnt > _WARM_UP:
             self._votes[longest] += 1
         return longest
 
     @property
     def outcome(self) -> int | None:
-        """What most iterations said, once there were enough."""
-        if sum(self._votes.values()) < _LESSONS:
+        """The index that most iterations agree on; None until there are enough of them."""
+        if sum(self._votes.values()) < _VOTES:
             return None
         return self._votes.most_common(1)[0][0]

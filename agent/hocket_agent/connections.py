@@ -1,4 +1,4 @@
-"""The TCP connections of the job's process, and the congestion control that they are to have."""
+"""Sets the congestion control of the TCP connections in the job's process."""
 
 from __future__ import annotations
 
@@ -12,38 +12,39 @@ _DESCRIPTORS = Path("/proc/self/fd")
 
 
 class Connections:
-    """Gives each connection of this process, as it appears, the congestion control `algorithm`.
+    """Sets the congestion control of each new connection of this process to `algorithm`.
 
-    Gloo, NCCL's sockets and MPI open theirs below Python: here they are found among the file descriptors.
+    Gloo, NCCL's sockets and MPI open connections below Python, so they are found among the file descriptors.
     """
 
     def __init__(self, algorithm: str) -> None:
         self.algorithm = algorithm
-        self._governed: set[str] = set()
+        self._configured: set[str] = set()
 
-    def govern(self) -> int:
-        """Looks for new connections; how many were found.
+    def configure(self) -> int:
+        """Configures new connections, and returns how many there were.
 
-        `InputError` if the algorithm is not there or not allowed; they are tried again the next time.
+        Raises `InputError` if the algorithm is not available or not allowed; the next call tries again.
         """
-        there = dict(_sockets())
-        self._governed.intersection_update(there)
+        sockets = dict(_sockets())
+        # A name contains the inode of the socket, which the kernel may reuse once the socket is closed.
+        self._configured.intersection_update(sockets)
         count = 0
-        for name, descriptor in there.items():
-            if name not in self._governed and is_connection(descriptor):
+        for name, descriptor in sockets.items():
+            if name not in self._configured and is_connection(descriptor):
                 use(descriptor, self.algorithm)
-                self._governed.add(name)
+                self._configured.add(name)
                 count += 1
         return count
 
 
 def _sockets() -> Iterator[tuple[str, int]]:
-    """Names, such as `socket:[4711]`, and descriptors of the sockets of this process."""
+    """Name, such as `socket:[4711]`, and file descriptor of each socket of this process."""
     for entry in _DESCRIPTORS.iterdir():
         try:
             name = os.readlink(entry)
         except OSError:
-            # Closed since it was listed.
+            # It was closed after the directory was listed.
             continue
         if name.startswith("socket:"):
             yield name, int(entry.name)

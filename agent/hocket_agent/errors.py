@@ -1,8 +1,8 @@
-"""The error for what a user can get wrong; `hocket.errors` passes it on, so that there is one of it."""
+"""The error for invalid input. `hocket.errors` re-exports it, so that both packages raise the same class."""
 
 
 class InputError(ValueError):
-    """Input that cannot be used; the message names the file, the key, the value and the limit.
+    """Invalid input; the message names the file, the key, the value and the limit.
 
     A message may have several lines, one per mistake.
 

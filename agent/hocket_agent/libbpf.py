@@ -1,5 +1,5 @@
-"""The few functions of libbpf that Hocket needs, by ctypes: loading objects, and the machine's BPF maps
-by name. Standard library only.
+"""The few functions of libbpf that Hocket needs, through ctypes: loading objects, and finding BPF maps by
+name. Standard library only.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _MAP_INFO = struct.Struct("=6I16s")
 
 @cache
 def library() -> ctypes.CDLL:
-    """libbpf, its functions typed. Raises `InputError` where it is not installed."""
+    """libbpf with typed functions. Raises `InputError` if it is not installed."""
     try:
         found = ctypes.CDLL(_SONAME, use_errno=True)
     except OSError:
@@ -56,7 +56,7 @@ def library() -> ctypes.CDLL:
 
 
 def _checked(status: int) -> int:
-    """What libbpf answered; raises `OSError` if that is an error, a number of errno.h below 0."""
+    """Returns the status of a libbpf call; raises `OSError` if it is an error, which is a negated errno."""
     if status < 0:
         raise OSError(-status, os.strerror(-status))
     return status
@@ -64,7 +64,9 @@ def _checked(status: int) -> int:
 
 @contextmanager
 def warnings() -> Iterator[list[str]]:
-    """What libbpf and the kernel's verifier say within it, line by line, and not on stderr."""
+    """Collects the lines that libbpf and the kernel's verifier print in the context, instead of showing them
+    on stderr.
+    """
     lines: list[str] = []
     libc = ctypes.CDLL(None)
     buffer = ctypes.create_string_buffer(1 << 16)
@@ -87,8 +89,8 @@ def warnings() -> Iterator[list[str]]:
 
 
 class Loaded:
-    """A BPF object whose maps and programs are in the kernel, for as long as they are used there or until the
-    end of `loaded`.
+    """A BPF object whose maps and programs are in the kernel. They stay there until `loaded` exits, or for as
+    long as the kernel uses them.
     """
 
     def __init__(self, pointer: int) -> None:
@@ -100,9 +102,7 @@ class Loaded:
 
     @contextmanager
     def registered(self, name: str) -> Iterator[None]:
-        """Registers a struct_ops map. It stays so, also after this process has ended, unless what happens
-        within raises.
-        """
+        """Registers a struct_ops map. The registration outlives this process, unless the body raises."""
         bpf = library()
         link = bpf.bpf_map__attach_struct_ops(bpf.bpf_object__find_map_by_name(self._pointer, name.encode()))
         if not link:
@@ -111,13 +111,13 @@ class Loaded:
             yield
             bpf.bpf_link__disconnect(link)
         finally:
-            # Of a link that is disconnected, this frees the memory and no more.
+            # Destroying a disconnected link only frees its memory; the registration stays.
             bpf.bpf_link__destroy(link)
 
 
 @contextmanager
 def loaded(path: Path) -> Iterator[Loaded]:
-    """Loads a BPF object file; raises `OSError` where the kernel or libbpf refuses it."""
+    """Loads a BPF object file; raises `OSError` if the kernel or libbpf rejects it."""
     bpf = library()
     pointer = bpf.bpf_object__open_file(os.fsencode(path), None)
     if not pointer:
@@ -130,8 +130,8 @@ def loaded(path: Path) -> Iterator[Loaded]:
 
 
 def _maps() -> Iterator[tuple[str, int]]:
-    """Name and file descriptor of every BPF map of the machine, by id; a descriptor is closed once the next
-    one is asked for. Raises `OSError` without CAP_SYS_ADMIN.
+    """Name and file descriptor of every BPF map of the machine, in ascending order of id. Each descriptor is
+    closed when the iterator advances. Raises `OSError` without CAP_SYS_ADMIN.
     """
     bpf = library()
     number = c_uint32(0)
@@ -139,12 +139,12 @@ def _maps() -> Iterator[tuple[str, int]]:
         try:
             fd = _checked(bpf.bpf_map_get_fd_by_id(number))
         except FileNotFoundError:
-            continue  # gone in the meantime
+            continue  # removed since its id was returned
         try:
             yield _map_name(fd), fd
         finally:
             os.close(fd)
-    # After the last one there is no next.
+    # ENOENT marks the end of the list.
     if status != -errno.ENOENT:
         _checked(status)
 
@@ -159,13 +159,13 @@ def _map_name(fd: int) -> str:
 
 @contextmanager
 def open_map(name: str) -> Iterator[int]:
-    """A file descriptor of the newest BPF map of that name. Goes through all maps of the machine.
+    """A file descriptor of the newest BPF map of this name. Scans all maps of the machine.
 
-    Raises `InputError` if there is none, or this process may not see them.
+    Raises `InputError` if there is none, or if this process lacks the privilege to list maps.
     """
     fd = _newest(name)
     if fd is None:
-        raise InputError(f"{name}: there is no BPF map of this name: what is registered is not Hocket's")
+        raise InputError(f"{name}: no BPF map has this name, so the registered control is not Hocket's")
     try:
         yield fd
     finally:
@@ -181,12 +181,12 @@ def _newest(name: str) -> int | None:
                     os.close(found)
                 found = os.dup(fd)
     except PermissionError:
-        raise InputError(f"{name}: to find a BPF map, root is needed, or CAP_SYS_ADMIN") from None
+        raise InputError(f"{name}: finding a BPF map requires root or CAP_SYS_ADMIN") from None
     return found
 
 
 def read(fd: int, key: int, layout: struct.Struct) -> tuple[int, ...] | None:
-    """The value of a map under `key`, or None if there is none."""
+    """The map's value for `key`, or None if there is none."""
     value = ctypes.create_string_buffer(layout.size)
     with suppress(FileNotFoundError):
         _checked(library().bpf_map_lookup_elem(fd, byref(c_uint32(key)), value))
@@ -195,10 +195,10 @@ def read(fd: int, key: int, layout: struct.Struct) -> tuple[int, ...] | None:
 
 
 def write(fd: int, key: int, value: bytes) -> None:
-    """Puts a value into a map; of a map of sockets, a socket's file descriptor is its key."""
+    """Stores a value in a map; in a map of sockets, the key is the socket's file descriptor."""
     _checked(library().bpf_map_update_elem(fd, byref(c_uint32(key)), value, 0))
 
 
 def delete(fd: int, key: int) -> None:
-    """Takes a value out of a map; a struct_ops is unregistered by this."""
+    """Deletes a value from a map; deleting a struct_ops unregisters it."""
     _checked(library().bpf_map_delete_elem(fd, byref(c_uint32(key))))

@@ -1,5 +1,5 @@
-"""When something happened, on the host's monotonic clock: on the host at once, on a GPU that the host runs
-ahead of once the GPU has come there.
+"""Marks: times on the host's monotonic clock. A mark on the host is readable at once; one on a GPU,
+which runs behind its host, once the GPU has passed it.
 """
 
 from __future__ import annotations
@@ -8,28 +8,28 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-# Hocket: GPU and host clocks are crystals, at worst some 100 ppm apart: 3 ms in so long, a fraction of 5% of
-# usual iterations. Elapsed times are 32-bit floats in ms: 2 µs fine at this length.
+# Hocket: GPU and host clocks drift apart by about 100 ppm at worst, 3 ms in this interval: well below 5% of a
+# usual iteration. Elapsed times are 32-bit floats in ms, with a resolution of 2 µs at this length.
 _CALIBRATION_NS = 30_000_000_000
 
 
 class Marker(Protocol):
-    """Where the times of an iteration come from."""
+    """Source of the times of an iteration."""
 
     def mark(self) -> Any:
-        """A mark at what is done next."""
+        """Places a mark after all work submitted so far."""
 
     def read_ns(self, mark: Any) -> int | None:
-        """When the mark was passed; nothing if it was not yet, or if there is no mark."""
+        """When the mark was passed; None if it has not been passed yet, or if `mark` is None."""
 
     def free(self, marks: Iterable[Any]) -> None:
-        """Takes back marks that nobody reads again; the same may come twice, and there may be none."""
+        """Recycles marks that will not be read again; duplicates and None are allowed."""
 
     def catch_up(self) -> None:
-        """Returns when all that was asked of the device is done."""
+        """Returns when the device has finished all submitted work."""
 
     def calibrate(self) -> None:
-        """Relates the device's clock to the host's; right after `catch_up`, with all marks read."""
+        """Relates the device's clock to the host's. Call it right after `catch_up`, with all marks read."""
 
     def is_due(self, now_ns: int) -> bool:
         """Whether it is time to calibrate."""
@@ -45,21 +45,21 @@ class HostMarker:
         return mark
 
     def free(self, _: Iterable[int | None]) -> None:
-        """A time costs nothing."""
+        """Does nothing: a mark is a plain number."""
 
     def catch_up(self) -> None:
-        """The host is where it is."""
+        """Does nothing: the host is never behind itself."""
 
     def calibrate(self) -> None:
-        """There is but one clock."""
+        """Does nothing: there is only one clock."""
 
     def is_due(self, _: int) -> bool:
         return False
 
 
 class CudaMarker:
-    """For jobs on a GPU: marks are CUDA events in the stream that is current. While that stream is captured
-    into a graph the agent asks nothing of CUDA, as that would spoil the capture.
+    """For jobs on a GPU: marks are CUDA events on the current stream. While that stream is captured into a
+    graph, the agent does not call CUDA, since that would invalidate the capture.
     """
 
     def __init__(self, cuda: Any, clock: Callable[[], int] = time.monotonic_ns) -> None:
@@ -69,8 +69,9 @@ class CudaMarker:
         self._spare: list[Any] = []
         self._is_capturing = getattr(cuda, "is_current_stream_capturing", lambda: False)
         self._zero: Any = None
-        """A mark, and what the host's clock was when it was passed."""
+        """The event that other events are timed against."""
         self._zero_ns = 0
+        """The host's clock when `_zero` was passed."""
 
     def mark(self) -> Any:
         if self._is_capturing():
@@ -86,7 +87,7 @@ class CudaMarker:
         return self._zero_ns + round(elapsed_ms * 1e6)
 
     def free(self, marks: Iterable[Any]) -> None:
-        # Making an event costs more than recording it.
+        # Creating an event costs more than recording it.
         self._spare += {id(mark): mark for mark in marks if mark is not None}.values()
 
     def catch_up(self) -> None:

@@ -1,4 +1,4 @@
-"""What the agent says in the log of the process that trains."""
+"""The agent's messages in the log of the training process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ logger = logging.getLogger("hocket.agent")
 
 
 def note(sentence: str) -> None:
-    """Says what is no problem: in the log if it takes such lines, else on stderr, where warnings go, too."""
+    """Reports something that is not a problem: in the log if it accepts level INFO, else on stderr, which is
+    where Python sends warnings without a configured log.
+    """
     if logger.hasHandlers() and logger.isEnabledFor(logging.INFO):
         logger.info("%s", sentence)
     elif sys.stderr is not None:

@@ -1,5 +1,5 @@
-"""What agent and service say to each other, version 1: reports as JSON, and answers checked before anything
-is delayed by them.
+"""The protocol between agent and service, version 1: reports as JSON, and answers that are validated before
+any iteration is delayed by them.
 """
 
 from __future__ import annotations
@@ -12,19 +12,17 @@ from hocket_agent.offset import Exchange
 from hocket_agent.slots import Slot
 
 LONGEST_ANSWER = 64 * 1024
-"""Bytes. Hocket: answers are a few hundred."""
+"""Bytes. Hocket: an answer has a few hundred."""
 LONGEST_REASON = 1_000
 """Characters, in either direction."""
 # Hocket: iterations of the largest jobs take a minute or so.
 _LONGEST_PERIOD_NS = 3_600_000_000_000
-# 2262 in unix time: the largest 63-bit number.
+# The largest signed 64-bit number: as Unix time in ns, the year 2262.
 _LARGEST = 2**63 - 1
 
 
 class WrongAnswerError(ValueError):
-    """An answer that cannot be right; `kind` is what is wrong with it, the same for each time that it
-    happens.
-    """
+    """An invalid answer; `kind` is the same each time for the same defect, so that it is logged once."""
 
     def __init__(self, kind: str, sentence: str) -> None:
         super().__init__(sentence)
@@ -33,7 +31,7 @@ class WrongAnswerError(ValueError):
 
 @dataclass(frozen=True)
 class Report:
-    """What a rank did since its last report; names and units are those of the service's API."""
+    """A rank's iterations since its last report; names and units are those of the service's API."""
 
     rank: int
     ranks: int
@@ -57,7 +55,7 @@ class Report:
 
 
 class Reply(NamedTuple):
-    """A checked answer to a report."""
+    """A valid answer to a report."""
 
     slot: Slot | None
     reason: str
@@ -65,24 +63,25 @@ class Reply(NamedTuple):
 
 
 def parse_reply(body: bytes, sent_ns: int, received_ns: int) -> Reply:
-    """The answer to a report that was sent and answered at these times of our monotonic clock.
+    """Parses the answer to a report; `sent_ns` and `received_ns` are times on our monotonic clock.
 
-    `WrongAnswerError` if it is no JSON object, lacks a key, or a value is of the wrong type or beyond its
-    limits."""
+    Raises `WrongAnswerError` if it is not a JSON object, lacks a key, or has a value of the wrong type or out
+    of range.
+    """
     try:
         fields = json.loads(body, parse_constant=_refuse_constant)
-    # A deep nesting is a RecursionError, wrong UTF-8 a UnicodeDecodeError, which is a ValueError.
+    # Deep nesting raises RecursionError; invalid UTF-8 raises UnicodeDecodeError, which is a ValueError.
     except (ValueError, RecursionError) as error:
         raise WrongAnswerError("JSON", f"the answer is not JSON: {error}") from None
     if not isinstance(fields, dict):
         raise WrongAnswerError("JSON", f"the answer must be an object: got {type(fields).__name__}")
-    times_ns = [_whole(fields, key, 0, _LARGEST) for key in ("received_ns", "sent_ns")]
+    times_ns = [_integer(fields, key, 0, _LARGEST) for key in ("received_ns", "sent_ns")]
     if times_ns[1] < times_ns[0]:
         raise WrongAnswerError("times", f"sent_ns: {times_ns[1]} is before received_ns: {times_ns[0]}")
     slot = fields.get("slot")
     reason = fields.get("reason")
     return Reply(
-        None if slot is None else _slot(slot, _whole(fields, "ideal_ns", 1, _LONGEST_PERIOD_NS)),
+        None if slot is None else _slot(slot, _integer(fields, "ideal_ns", 1, _LONGEST_PERIOD_NS)),
         reason[:LONGEST_REASON] if isinstance(reason, str) else "",
         Exchange(sent_ns, times_ns[0], times_ns[1], received_ns),
     )
@@ -91,19 +90,19 @@ def parse_reply(body: bytes, sent_ns: int, received_ns: int) -> Reply:
 def _slot(fields: Any, ideal_ns: int) -> Slot:
     if not isinstance(fields, dict):
         raise WrongAnswerError("slot", f"slot must be null or an object: got {type(fields).__name__}")
-    period_ns = _whole(fields, "period_ns", 1, _LONGEST_PERIOD_NS)
+    period_ns = _integer(fields, "period_ns", 1, _LONGEST_PERIOD_NS)
     return Slot(
-        version=_whole(fields, "version", 0, _LARGEST),
-        origin_ns=_whole(fields, "origin_ns", 0, _LARGEST),
+        version=_integer(fields, "version", 0, _LARGEST),
+        origin_ns=_integer(fields, "origin_ns", 0, _LARGEST),
         period_ns=period_ns,
         ideal_ns=ideal_ns,
-        iteration=_whole(fields, "iteration", 0, _LARGEST),
-        # Half a period away from one slot is nearer to the next.
-        tolerance_ns=_whole(fields, "tolerance_ns", 1, period_ns // 2),
+        iteration=_integer(fields, "iteration", 0, _LARGEST),
+        # More than half a period from one slot is nearer to the next.
+        tolerance_ns=_integer(fields, "tolerance_ns", 1, period_ns // 2),
     )
 
 
-def _whole(fields: dict[str, Any], key: str, lowest: int, highest: int) -> int:
+def _integer(fields: dict[str, Any], key: str, lowest: int, highest: int) -> int:
     value = fields.get(key)
     if isinstance(value, bool) or not isinstance(value, int):
         raise WrongAnswerError(key, f"{key}: must be a whole number: got {value!r:.80}")
@@ -113,4 +112,4 @@ def _whole(fields: dict[str, Any], key: str, lowest: int, highest: int) -> int:
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")

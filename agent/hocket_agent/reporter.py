@@ -1,4 +1,4 @@
-"""The thread that talks to the service and writes the log, so that training waits for neither."""
+"""The thread that reports to the service and writes the log, so that training waits for neither."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from hocket_agent.protocol import (
 from hocket_agent.slots import Slot
 from hocket_agent.state import LEASE_NS, Answer, Iteration
 
-# Hocket: a service of 1,000 jobs of 8 ranks gets 8,000 reports a second.
+# Hocket: 1,000 jobs of 8 ranks then send 8,000 reports a second.
 INTERVAL_S = 1.0
-# Hocket: what a service that comes back waits at most for its jobs, and half of a slot's lease.
+# Hocket: a service that restarts hears from its jobs within this time; half of a slot's lease.
 LONGEST_PAUSE_S = 30.0
 _NOT_FOUND = 404
-# Hocket: some hours of short iterations, 100 MB. Older ones are dropped if nothing takes them for so long.
-_MOST_KEPT = 100_000
+# Hocket: some hours of short iterations, 100 MB. Beyond that, the oldest are dropped.
+_QUEUE_LIMIT = 100_000
 
 
 class Finished(NamedTuple):
-    """A finished iteration, and how the job stands to its slot then."""
+    """A finished iteration, and the state of the job's slot at its end."""
 
     iteration: Iteration
     deviation_ns: int | None
@@ -47,7 +47,7 @@ class Finished(NamedTuple):
 
 
 class _Totals:
-    """The iterations since the last report that arrived."""
+    """Totals of the iterations since the last report that the service accepted."""
 
     def __init__(self) -> None:
         self.clear()
@@ -67,7 +67,7 @@ class _Totals:
 
 
 class Reporter:
-    """Reports what it is given, a rank's iterations, and holds the service's last answer."""
+    """Reports a rank's iterations, and keeps the service's last answer."""
 
     def __init__(
         self,
@@ -81,13 +81,13 @@ class Reporter:
         clock: Callable[[], int] = time.monotonic_ns,
         interval_s: float = INTERVAL_S,
     ) -> None:
-        """`log`: the file that iterations are appended to; `connections` are governed besides."""
+        """`log`: the file to which iterations are appended. `connections`: configured before each report."""
         self.answer: Answer | None = None
-        """Of the service, and replaced as a whole: any thread may read it."""
-        self.said = "has not answered yet" if client is not None else "none is named"
-        """How the service is, for people."""
+        """The service's last answer. It is replaced as a whole, so any thread may read it."""
+        self.service_status = "has not answered yet" if client is not None else "not configured"
+        """The state of the service, for people."""
         self.failure: str | None = None
-        """Why the agent delays nothing any more; set once, by training's thread."""
+        """Why the agent has stopped delaying iterations; set once, by the training thread."""
         self._client = client
         self._identity = (rank, ranks, dry_run)
         self._log = log
@@ -96,29 +96,29 @@ class Reporter:
         self._interval_s = interval_s
         self._pause_s = interval_s
         self._due_ns = clock()
-        # Only `append` and `popleft`, which need no lock.
-        self._handed_over: deque[Finished] = deque(maxlen=_MOST_KEPT)
+        # Only `append` and `popleft` are used, which are atomic and need no lock.
+        self._queue: deque[Finished] = deque(maxlen=_QUEUE_LIMIT)
         self._totals = _Totals()
         self._last: Finished | None = None
         self._offsets = OffsetFilter()
-        self._told: set[str] = set()
-        # Steps of the wall clock during a run do not reach the log.
+        self._logged: set[str] = set()
+        # The offset is fixed at the start, so that steps of the wall clock during a run do not reach the log.
         self._wall_ns = time.time_ns() - clock()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begins to report, if there is anybody to report to."""
+        """Starts the thread, if there is a service, a log or connections to serve."""
         if not (self._client is None and self._log is None and self._connections is None):
             self._thread = threading.Thread(target=self._run, name="hocket.agent", daemon=True)
             self._thread.start()
 
     def add(self, finished: Finished) -> None:
-        """Hands over an iteration; returns at once."""
-        self._handed_over.append(finished)
+        """Queues an iteration; returns at once."""
+        self._queue.append(finished)
 
     def close(self) -> None:
-        """Reports and writes what there is; returns after two seconds at most."""
+        """Sends and logs what is still queued; returns within two seconds."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(timeout=2.0)
@@ -127,37 +127,37 @@ class Reporter:
         self.step()
         while not self._stopping.wait(self._interval_s):
             self.step()
-        # A service that did not answer last is not waited for at a job's end.
+        # If the last request failed, a job does not wait for the service at its end.
         self.step(last=self._pause_s == self._interval_s)
         if self._client is not None:
             self._client.close()
 
     def step(self, last: bool = False) -> None:
-        """Writes, and reports if it is time to or if this is the `last` report. It never raises: what fails
-        is told in the log of the process, once for each kind.
+        """Writes the log, and reports if a report is due or if it is the `last`. Never raises: failures are
+        logged, once for each kind.
         """
-        self._govern()
+        self._configure()
         try:
             self._write(self._take())
             if self._client is not None and (last or self._clock() >= self._due_ns):
                 self._report(self._client)
                 self._due_ns = self._clock() + int((self._pause_s - self._interval_s / 2) * 1e9)
         except Exception as error:
-            self._tell(f"own {type(error).__name__}", f"reporting failed: {error!r}; training goes on")
+            self._warn_once(f"own {type(error).__name__}", f"reporting failed: {error!r}; training continues")
 
-    def _govern(self) -> None:
+    def _configure(self) -> None:
         if self._connections is None:
             return
         try:
-            self._connections.govern()
+            self._connections.configure()
         except (InputError, OSError) as error:
-            self._tell("congestion control", f"connections keep their congestion control: {error}")
+            self._warn_once("congestion control", f"connections keep their congestion control: {error}")
 
     def _take(self) -> list[Finished]:
         finished = []
-        # As many as there are now: training goes on meanwhile.
-        for _ in range(len(self._handed_over)):
-            finished.append(self._handed_over.popleft())
+        # The length is read once: training keeps appending meanwhile, and the loop must end.
+        for _ in range(len(self._queue)):
+            finished.append(self._queue.popleft())
             self._totals.add(finished[-1].iteration)
             self._last = finished[-1]
         return finished
@@ -170,16 +170,16 @@ class Reporter:
             with open(self._log, "a", encoding="utf-8") as file:
                 file.write(lines)
         except OSError as error:
-            self._tell("log", f"{self._log}: iterations are no longer written: {error}")
+            self._warn_once("log", f"{self._log}: cannot be written, logging of iterations stops: {error}")
             self._log = None
 
     def _line(self, finished: Finished) -> dict[str, Any]:
         iteration = finished.iteration
-        begun_ns = iteration.communication_start_ns
+        started_ns = iteration.communication_start_ns
         return {
             "iteration": iteration.number,
             "start_ns": iteration.start_ns + self._wall_ns,
-            "communication_start_ns": None if begun_ns is None else begun_ns + self._wall_ns,
+            "communication_start_ns": None if started_ns is None else started_ns + self._wall_ns,
             "end_ns": iteration.end_ns + self._wall_ns,
             "delay_ns": iteration.delay_ns,
             "communication_ns": iteration.communication_ns,
@@ -191,25 +191,25 @@ class Reporter:
     def _report(self, client: Client) -> None:
         try:
             response = client.post(self._body())
-            said = refusal(response)
-            if said is None:
+            error_text = refusal(response)
+            if error_text is None:
                 self._accept(parse_reply(response.body, response.sent_ns, response.received_ns))
-                self._note("connected", f"connected to {client.address} as job {client.job}")
+                self._note_once("connected", f"connected to {client.address} as job {client.job}")
             elif response.status == _NOT_FOUND:
-                # The service is well, and may know the job later.
-                self.said = said
-                self._hold(None, said)
-                self._note(
+                # The service works, and the job may be registered later.
+                self.service_status = error_text
+                self._hold(None, error_text)
+                self._note_once(
                     "unregistered",
-                    f"connected to {client.address}, where job {client.job} is not registered: "
+                    f"connected to {client.address}, but job {client.job} is not registered: "
                     "its iterations are only measured until it is (`hocket register`)",
                 )
             else:
-                raise UnreachableError(f"status {response.status}", said)
+                raise UnreachableError(f"status {response.status}", error_text)
         except (UnreachableError, WrongAnswerError) as error:
             self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
-            self.said = str(error)
-            self._tell(error.kind, self._unanswered(client, error))
+            self.service_status = str(error)
+            self._warn_once(error.kind, self._unanswered(client, error))
         else:
             self._pause_s = self._interval_s
 
@@ -242,7 +242,7 @@ class Reporter:
     def _accept(self, reply: Reply) -> None:
         self._check_version(reply.slot)
         self._offsets.add(reply.exchange)
-        self.said = "answers"
+        self.service_status = "answers"
         self._hold(reply.slot, reply.reason)
         self._totals.clear()
 
@@ -251,37 +251,37 @@ class Reporter:
         self.answer = Answer(slot, reason, self._offsets.best(now_ns), now_ns)
 
     def _check_version(self, slot: Slot | None) -> None:
-        # A service that has lost its memory may count from 1 again once the lease of its last slot is over.
+        # A service that has lost its database may restart versions from 1 once its last slot's lease is over.
         held = self.answer
         if slot is None or held is None or held.slot is None or self._clock() - held.at_ns > LEASE_NS:
             return
         if slot.version < held.slot.version:
             raise WrongAnswerError(
-                "version", f"slot.version: {slot.version} is below {held.slot.version}, seen before"
+                "version", f"slot.version: {slot.version} is below {held.slot.version}, received before"
             )
         if slot.version == held.slot.version and slot != held.slot:
-            raise WrongAnswerError("version", f"slot.version: {slot.version} was another slot before")
+            raise WrongAnswerError("version", f"slot.version: {slot.version} was a different slot before")
 
     def _unanswered(self, client: Client, error: Exception) -> str:
         if self.answer is not None:
-            return f"the service gave no usable answer: {error}; training goes on"
+            return f"no usable answer from the service: {error}; training continues"
         return (
             f"no usable answer from the service at {client.address}: {error}; "
-            "training goes on without slots, and the agent asks again"
+            "training continues without slots, and the agent retries"
         )
 
-    def _tell(self, kind: str, sentence: str) -> None:
-        if kind not in self._told:
-            self._told.add(kind)
+    def _warn_once(self, kind: str, sentence: str) -> None:
+        if kind not in self._logged:
+            self._logged.add(kind)
             logger.warning("%s", sentence)
 
-    def _note(self, kind: str, sentence: str) -> None:
-        """As `_tell`, of what is no problem: by one rank for all."""
-        if kind not in self._told and self._identity[0] == 0:
-            self._told.add(kind)
+    def _note_once(self, kind: str, sentence: str) -> None:
+        """Reports something that is not a problem; only rank 0 does, on behalf of all."""
+        if kind not in self._logged and self._identity[0] == 0:
+            self._logged.add(kind)
             note(sentence)
 
 
 def _printable(text: str) -> str:
-    """What the service takes of a reason: errors of others may hold any character."""
+    """A reason that the service accepts: messages of other libraries may contain any character."""
     return "".join(each if each.isprintable() else "?" for each in text)[:LONGEST_REASON]

@@ -1,4 +1,4 @@
-"""What a job's environment says about its agent."""
+"""The agent's settings, read from a job's environment."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 
 from hocket_agent.errors import InputError
 
-# As torchrun, Slurm and Open MPI name them.
+# The names used by torchrun, Slurm and Open MPI, in the order in which they are looked up.
 _RANK = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
 _RANKS = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """An agent's settings, each as the variable of the same name says."""
+    """An agent's settings; each corresponds to the environment variable of the same name."""
 
     service: str | None = None
     job: str | None = None
@@ -27,18 +27,18 @@ class Settings:
     """With `{rank}` replaced."""
     communication_after_ms: float | None = None
     congestion: str | None = None
-    """The congestion control that the job's TCP connections are to have."""
+    """The congestion control for the job's TCP connections."""
 
 
 def settings_of(environment: Mapping[str, str]) -> Settings:
-    """The settings in a job's environment; a variable that is empty counts as not set.
+    """The settings in a job's environment; an empty variable counts as not set.
 
-    `InputError` for a value that cannot be.
+    Raises `InputError` for an invalid value.
 
     >>> settings_of({"HOCKET_LOG": "agent-{rank}.jsonl", "RANK": "3", "WORLD_SIZE": "4"}).log
     'agent-3.jsonl'
     """
-    rank, ranks = _first_whole(environment, _RANK, 0), _first_whole(environment, _RANKS, 1)
+    rank, ranks = _first_integer(environment, _RANK, 0), _first_integer(environment, _RANKS, 1)
     log = environment.get("HOCKET_LOG") or None
     return Settings(
         service=environment.get("HOCKET_SERVICE") or None,
@@ -46,24 +46,24 @@ def settings_of(environment: Mapping[str, str]) -> Settings:
         token=environment.get("HOCKET_TOKEN") or None,
         rank=rank,
         ranks=ranks,
-        dry_run=_switch(environment, "HOCKET_DRY_RUN"),
+        dry_run=_flag(environment, "HOCKET_DRY_RUN"),
         log=None if log is None else log.replace("{rank}", str(rank)),
         communication_after_ms=_milliseconds(environment, "HOCKET_COMMUNICATION_AFTER_MS"),
         congestion=environment.get("HOCKET_CONGESTION") or None,
     )
 
 
-def _first_whole(environment: Mapping[str, str], names: tuple[str, ...], otherwise: int) -> int:
+def _first_integer(environment: Mapping[str, str], names: tuple[str, ...], default: int) -> int:
     for name in names:
         text = environment.get(name)
         if text:
             if not (text.isascii() and text.isdigit()):
-                raise InputError(f"{name}: must be a whole number from 0 on: got {text!r}")
+                raise InputError(f"{name}: must be a whole number, at least 0: got {text!r}")
             return int(text)
-    return otherwise
+    return default
 
 
-def _switch(environment: Mapping[str, str], name: str) -> bool:
+def _flag(environment: Mapping[str, str], name: str) -> bool:
     text = environment.get(name) or "0"
     if text not in ("0", "1"):
         raise InputError(f"{name}: must be 0 or 1: got {text!r}")
@@ -79,5 +79,5 @@ def _milliseconds(environment: Mapping[str, str], name: str) -> float | None:
     except ValueError:
         value = math.nan
     if not 0 <= value < math.inf:
-        raise InputError(f"{name}: must be a number of milliseconds from 0 on: got {text!r}")
+        raise InputError(f"{name}: must be a number of milliseconds, at least 0: got {text!r}")
     return value

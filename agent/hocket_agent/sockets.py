@@ -1,5 +1,5 @@
-"""What a training job does with its own sockets: choose an algorithm, and say when a communication phase
-begins and how large it is. Standard library only, as it runs inside the job.
+"""Functions for a training job's own sockets: set the congestion control, and announce when a communication
+phase begins and how large it is. Standard library only, as it runs inside the job.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from typing import Protocol
 from hocket_agent.errors import InputError
 
 ADAPTIVE = "hocket_adaptive"
-"""The increase × (1 + sent/total) of the communication phase, HotNets'22 §4(i)."""
+"""Multiplies the increase by 1 + sent/total of the communication phase, HotNets'22 §4(i)."""
 WEIGHTED = "hocket_weighted"
-"""The increase × the factor that `hocket tcp load` was given."""
+"""Multiplies the increase by the factor given to `hocket tcp load`."""
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 DECLARED = struct.Struct("=QII")
-"""`struct declared` of `congestion.bpf.c`: bytes of the phase, number of the declaration, unused."""
+"""`struct declared` in `congestion.bpf.c`: bytes of the phase, number of the declaration, unused."""
 _DECLARED_MAP = "hocket_declared"
 
-# A phase of 2^47 bytes, 140 TB, is where sent/total would no longer fit in the program's 64 bits.
+# Above 2^47 bytes, 140 TB, sent/total would no longer fit in the program's 64 bits.
 LARGEST_PHASE_BYTES = 2**47
 
 
 class HasFileno(Protocol):
-    """A socket, or another object that has a file descriptor."""
+    """A socket, or another object with a file descriptor."""
 
     def fileno(self) -> int: ...
 
 
 def available() -> tuple[str, ...]:
-    """The names of all congestion controls of this kernel that are built in or loaded."""
+    """The names of all congestion controls built into or loaded in this kernel."""
     try:
         return tuple(AVAILABLE.read_text().split())
     except OSError:
@@ -45,30 +45,30 @@ def available() -> tuple[str, ...]:
 
 
 def is_loaded() -> bool:
-    """Whether one of the controls is registered in this kernel, by whomever."""
+    """Whether a congestion control of one of these names is registered in this kernel, by any process."""
     return not {ADAPTIVE, WEIGHTED}.isdisjoint(available())
 
 
 def use(connection: int | HasFileno, algorithm: str = ADAPTIVE) -> None:
-    """Sets the congestion control of a TCP socket, given as an object or by its file descriptor.
+    """Sets the congestion control of a TCP socket, given as an object or as a file descriptor.
 
-    Raises `InputError` if the algorithm is not loaded, is not allowed, or this is no TCP socket.
+    Raises `InputError` if the algorithm is not loaded or not allowed, or if it is not a TCP socket.
     """
     fd, name = _fd(connection), algorithm.encode()
     if _libc().setsockopt(fd, socket.IPPROTO_TCP, socket.TCP_CONGESTION, name, len(name)) == 0:
         return
     error = ctypes.get_errno()
     if error == errno.ENOENT:
-        there = ", ".join(available())
-        raise InputError(f"{algorithm}: not loaded (hocket tcp load); the kernel has {there}")
-    raise InputError(f"{algorithm}: not possible for file descriptor {fd}: {os.strerror(error)}")
+        loaded = ", ".join(available())
+        raise InputError(f"{algorithm}: not loaded (hocket tcp load); the kernel has {loaded}")
+    raise InputError(f"{algorithm}: cannot be set for file descriptor {fd}: {os.strerror(error)}")
 
 
 def is_connection(fd: int) -> bool:
-    """Whether a file descriptor is a TCP socket with somebody at its other end."""
+    """Whether a file descriptor is a connected TCP socket."""
     protocol, length = ctypes.c_int(), ctypes.c_uint32(ctypes.sizeof(ctypes.c_int))
-    asked = (fd, socket.SOL_SOCKET, socket.SO_PROTOCOL, ctypes.byref(protocol), ctypes.byref(length))
-    if _libc().getsockopt(*asked) != 0 or protocol.value != socket.IPPROTO_TCP:
+    option = (fd, socket.SOL_SOCKET, socket.SO_PROTOCOL, ctypes.byref(protocol), ctypes.byref(length))
+    if _libc().getsockopt(*option) != 0 or protocol.value != socket.IPPROTO_TCP:
         return False
     nothing = ctypes.c_uint32(0)
     return bool(_libc().getpeername(fd, None, ctypes.byref(nothing)) == 0)
@@ -76,8 +76,8 @@ def is_connection(fd: int) -> bool:
 
 @cache
 def _libc() -> ctypes.CDLL:
-    """C's functions instead of socket objects: where a job has called `socket.setdefaulttimeout`, making one
-    of a file descriptor makes that non-blocking, under whoever reads from it.
+    """The C library, used instead of socket objects: in a job that called `socket.setdefaulttimeout`,
+    creating a socket object from a file descriptor would make it non-blocking for its other users.
     """
     return ctypes.CDLL(None, use_errno=True)
 
@@ -85,10 +85,11 @@ def _libc() -> ctypes.CDLL:
 def set_phase(connection: int | HasFileno, total_bytes: int) -> None:
     """Begins a communication phase of `total_bytes` on a socket.
 
-    From then on gaps in its traffic begin none, only the next call does; `total_bytes` of 0 goes back to
-    gaps. It takes a few microseconds for each BPF map of the machine, and CAP_SYS_ADMIN to find the one.
+    From then on only another call begins the next phase; gaps in the traffic no longer do. With `total_bytes`
+    of 0, gaps begin phases again. A call needs CAP_SYS_ADMIN, and takes a few microseconds for each BPF map
+    of the machine, since it searches them for the one by name.
 
-    Raises `InputError` if nothing is loaded, the right is missing, or the size is out of range.
+    Raises `InputError` if nothing is loaded, the privilege is missing, or the size is out of range.
     """
     from hocket_agent import libbpf
 
@@ -103,7 +104,7 @@ def set_phase(connection: int | HasFileno, total_bytes: int) -> None:
             number = (before[1] + 1) % 2**32
             libbpf.write(declared, fd, DECLARED.pack(total_bytes, number, 0))
         except OSError as error:
-            raise InputError(f"set_phase: not possible for file descriptor {fd}: {error.strerror}") from None
+            raise InputError(f"set_phase: failed for file descriptor {fd}: {error.strerror}") from None
 
 
 def _fd(connection: int | HasFileno) -> int:

@@ -1,4 +1,4 @@
-"""A clock that a test moves, and a service that answers as a test says."""
+"""A clock that the test advances, and a service that answers as the test says."""
 
 import json
 import threading
@@ -12,7 +12,7 @@ import pytest
 # It needs PyTorch, and runs in processes of its own.
 collect_ignore = ["ddp_job.py"]
 if find_spec("hocket") is None:
-    # As other Pythons run these tests, which have the agent and no more.
+    # Other Pythons also run these tests, with the agent but without Hocket.
     collect_ignore += [
         "test_agent_command.py",
         "test_as_simulated.py",
@@ -27,7 +27,7 @@ SECOND = 1_000_000_000
 
 
 class Clock:
-    """The host's clock: it moves when a test moves it, or when the host waits."""
+    """The host's clock: it advances when a test advances it, or when the host waits."""
 
     def __init__(self) -> None:
         self.now_ns = 1_000 * SECOND
@@ -45,7 +45,7 @@ def clock() -> Clock:
 
 
 class StandIn:
-    """A service on loopback. It answers each report as `says` does: with a status and a body."""
+    """A service on loopback. It answers each report with the status and body that `says` returns."""
 
     def __init__(self, says: Callable[[dict[str, Any]], Said]) -> None:
         self.reports: list[dict[str, Any]] = []
@@ -70,11 +70,11 @@ class StandIn:
                 self.wfile.write(body)
 
             def log_message(self, *_: Any) -> None:
-                """Tests print enough."""
+                """Keeps requests out of the output of the tests."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
-        # Who asked may have hung up: that is what some tests are about.
+        # Clients may have hung up, which some tests are about.
         self._server.handle_error = lambda *_: None  # type: ignore[method-assign]
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
@@ -89,7 +89,7 @@ class StandIn:
 
 @pytest.fixture
 def stand_in() -> Iterator[Callable[[Callable[[dict[str, Any]], Said]], StandIn]]:
-    """Starts services; all are stopped in the end, and may be stopped before."""
+    """Starts services; those that a test has not stopped are stopped at its end."""
     services: list[StandIn] = []
 
     def start(says: Callable[[dict[str, Any]], Said]) -> StandIn:

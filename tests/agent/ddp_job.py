@@ -1,4 +1,4 @@
-"""One rank of a small job, run by the PyTorch that is there: prints what its agent did and what it learnt.
+"""One rank of a small job, run by the installed PyTorch: prints its agent's status and its weights.
 
     RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=… python3 ddp_job.py HOW ITERATIONS
 
@@ -24,7 +24,7 @@ def halved(_: object, bucket: dist.GradBucket) -> torch.futures.Future:
 
 
 def pass_on(activations: torch.Tensor) -> None:
-    """What pipelines do: each rank sends to the next."""
+    """Pipeline parallelism: each rank sends to the next."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     received = torch.empty_like(activations)
     sends = dist.P2POp(dist.isend, activations, (rank + 1) % ranks)
@@ -49,7 +49,7 @@ def train(how: str, iterations: int) -> None:
     batches = torch.Generator().manual_seed(dist.get_rank())
     for _ in range(iterations):
         with agent.iteration():
-            # What a GPU would compute meanwhile.
+            # Stands in for computation on a GPU.
             time.sleep(0.02)
             optimizer.zero_grad()
             model(torch.randn(4, 64, generator=batches)).square().mean().backward()

@@ -1,4 +1,4 @@
-"""Jobs whose ranks have agents without I/O, on a link that they share: nothing here reads a clock."""
+"""Jobs on a shared link whose ranks have agents without I/O; nothing here reads a real clock."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Rank:
 @dataclass
 class Job:
     """`after` ms of computation, `up` ms of communication at `rate` of the link where it is alone, and
-    `rest` ms of computation. Two jobs that are as it is by default can take turns.
+    `rest` ms of computation. Two jobs with the default values can take turns.
     """
 
     after: float = 60.0
@@ -50,14 +50,14 @@ class Job:
     draws: Random = field(default_factory=lambda: Random(1))
     slot: Slot | None = None
     starts_ns: list[int] = field(default_factory=list)
-    """When its iterations would start without delays of their own: when the one before ended."""
+    """When each iteration could start, before its own delay: at the end of the previous one."""
     communication_ns: list[int] = field(default_factory=list)
     ends_ns: list[int] = field(default_factory=list)
     delays_ns: list[int] = field(default_factory=list)
     """The longest of its ranks' delays."""
 
     def run(self) -> Generator[tuple[str, float], int, None]:
-        """Yields ("until", a time in ns) or ("send", ms alone), and is sent the time when that is done."""
+        """Yields ("until", time in ns) or ("send", ms without contention); is sent the time of completion."""
         now_ns = yield "until", 0
         while True:
             number = len(self.starts_ns)
@@ -95,7 +95,7 @@ class Job:
         return max(rank.shifter.adjustments for rank in self.ranks)
 
     def mean_ms(self, since: int = 0) -> float:
-        """Of iterations from number `since` on, their waits included."""
+        """Mean duration of the iterations from number `since`, delays included."""
         return (self.ends_ns[-1] - self.starts_ns[since]) / (len(self.ends_ns) - since) / MS
 
 
@@ -112,7 +112,7 @@ def slot_of(
     )
 
 
-def tells(jobs: list[Job], from_second: int = 1) -> Callable[[int], None]:
+def answering(jobs: list[Job], from_second: int = 1) -> Callable[[int], None]:
     """A service that answers each rank of each job with its slot, from some second on."""
 
     def every_second(now_ns: int) -> None:
@@ -124,14 +124,14 @@ def tells(jobs: list[Job], from_second: int = 1) -> Callable[[int], None]:
 
 
 def simulate(jobs: list[Job], seconds: float, every_second: Callable[[int], None]) -> None:
-    """Runs jobs on a link of rate 1 that senders share alike, each up to its own rate. `every_second` is
+    """Runs jobs on a link of rate 1 that senders share equally, each up to its own rate. `every_second` is
     called with the time.
     """
     works = [job.run() for job in jobs]
     wakes: dict[int, float] = {}
     left: dict[int, float] = {}
 
-    def go_on(index: int, time_ns: int | None) -> None:
+    def advance(index: int, time_ns: int | None) -> None:
         # A generator that has not begun is sent nothing.
         what, amount = next(works[index]) if time_ns is None else works[index].send(time_ns)
         if what == "until":
@@ -140,7 +140,7 @@ def simulate(jobs: list[Job], seconds: float, every_second: Callable[[int], None
             left[index] = amount * MS * jobs[index].rate
 
     for index in range(len(jobs)):
-        go_on(index, None)
+        advance(index, None)
     now, tick = 0.0, 0.0
     while now < seconds * SECOND:
         rates = shares({index: jobs[index].rate for index in left})
@@ -153,10 +153,10 @@ def simulate(jobs: list[Job], seconds: float, every_second: Callable[[int], None
             tick += SECOND
         for index in [index for index, at in wakes.items() if at <= now]:
             del wakes[index]
-            go_on(index, round(now))
+            advance(index, round(now))
         for index in [index for index, at in done.items() if at <= now]:
             del left[index]
-            go_on(index, round(now))
+            advance(index, round(now))
 
 
 def shares(wanted: dict[int, float]) -> dict[int, float]:

@@ -1,4 +1,4 @@
-"""What `hocket agent` sets for the script that it runs, and what it refuses."""
+"""The environment that `hocket agent` sets for its script, and the input it rejects."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_the_script_runs_with_what_its_agent_reads(hocket_process: Command, tmp_path: Path) -> None:
+def test_the_script_gets_the_environment_of_its_agent(hocket_process: Command, tmp_path: Path) -> None:
     (tmp_path / "token").write_text(f"{TOKEN}\n")
     options = ["--service", "http://127.0.0.1:8765", "--job", "a b", "--token-file", "token"]
     script = (
@@ -33,7 +33,7 @@ def test_the_script_runs_with_what_its_agent_reads(hocket_process: Command, tmp_
     ]
 
 
-def test_the_scripts_exit_code_is_the_commands(hocket_process: Command) -> None:
+def test_the_command_exits_with_the_code_of_the_script(hocket_process: Command) -> None:
     assert hocket_process("agent", "--", "sh", "-c", "exit 7").code == 7
 
 
@@ -41,12 +41,12 @@ def test_the_scripts_exit_code_is_the_commands(hocket_process: Command) -> None:
     ("arguments", "reason"),
     [
         (["--", "no-such-program"], "no-such-program: cannot be run: No such file or directory"),
-        (["--job", "a", "--", "true"], "HOCKET_SERVICE: is missing; HOCKET_JOB needs it"),
+        (["--job", "a", "--", "true"], "HOCKET_SERVICE: not set, but HOCKET_JOB requires it"),
         (["--service", "here", "--job", "a", "--", "true"], "HOCKET_SERVICE: must be a URL such as"),
         (["--token-file", "nowhere", "--", "true"], "--token-file nowhere: No such file or directory"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_runs(
+def test_invalid_input_is_rejected_before_the_script_runs(
     arguments: list[str], reason: str, hocket: Command
 ) -> None:
     refused = hocket("agent", *arguments)

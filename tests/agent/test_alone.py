@@ -1,4 +1,4 @@
-"""The agent works where there is Python and no other package."""
+"""The agent works with Python alone, without other packages."""
 
 import os
 import subprocess
@@ -29,5 +29,8 @@ def test_every_module_loads_and_an_iteration_runs_without_site_packages(tmp_path
         text=True,
         check=False,
     )
-    said = "hocket_agent: no service is named (HOCKET_SERVICE): training goes on without slots\n"
+    said = (
+        "hocket_agent: no service is configured (HOCKET_SERVICE is not set): "
+        "training continues without slots\n"
+    )
     assert (ran.returncode, ran.stderr) == (0, said)

@@ -1,4 +1,4 @@
-"""What the service may answer, and how its clock is found: wrong answers are refused with a reason."""
+"""Answers of the service and the offset of its clock: an invalid answer is rejected with a reason."""
 
 import json
 from typing import Any
@@ -62,7 +62,7 @@ def test_an_answer_without_a_slot_says_why() -> None:
         ({"sent_ns": "x" * 1_000}, "sent_ns: must be a whole number: got 'xxx"),
     ],
 )  # fmt: skip
-def test_an_answer_that_cannot_be_right_is_refused(changes: dict[str, Any], sentence: str) -> None:
+def test_an_answer_with_an_invalid_value_is_rejected(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(WrongAnswerError) as refused:
         parsed({**ANSWER, **changes})
     assert str(refused.value).startswith(sentence)
@@ -83,7 +83,7 @@ def test_an_answer_that_cannot_be_right_is_refused(changes: dict[str, Any], sent
         b'{"received_ns": 1' + b"0" * 5_000 + b"}",
     ],
 )
-def test_what_is_no_answer_is_refused(body: bytes) -> None:
+def test_a_body_that_is_not_an_answer_is_rejected(body: bytes) -> None:
     with pytest.raises(WrongAnswerError):
         parse_reply(body, 1, 2)
 
@@ -91,30 +91,30 @@ def test_what_is_no_answer_is_refused(body: bytes) -> None:
 @given(st.binary(max_size=200) | st.recursive(st.none() | st.floats() | st.text(), st.lists).map(
     lambda value: json.dumps(value).encode()
 ))  # fmt: skip
-def test_nothing_that_a_service_sends_is_anything_but_right_or_refused(body: bytes) -> None:
+def test_arbitrary_bodies_are_rejected(body: bytes) -> None:
     with pytest.raises(WrongAnswerError):
         parse_reply(body, 1, 2)
 
 
 @given(
     offset_ns=st.integers(-(10**18), 10**18),
-    ways_ns=st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)), min_size=1, max_size=20),
+    paths_ns=st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)), min_size=1, max_size=20),
 )
-def test_the_true_offset_lies_within_the_uncertainty(offset_ns: int, ways_ns: list[tuple[int, int]]) -> None:
+def test_the_true_offset_lies_within_the_uncertainty(offset_ns: int, paths_ns: list[tuple[int, int]]) -> None:
     clock = OffsetFilter()
     now_ns = 0
-    for there_ns, back_ns in ways_ns:
-        arrives_ns = now_ns + there_ns
-        end_ns = arrives_ns + 500 + back_ns
+    for forward_ns, reverse_ns in paths_ns:
+        arrives_ns = now_ns + forward_ns
+        end_ns = arrives_ns + 500 + reverse_ns
         clock.add(Exchange(now_ns, arrives_ns + offset_ns, arrives_ns + 500 + offset_ns, end_ns))
         now_ns = end_ns
     best = clock.best(now_ns)
     assert best is not None
-    # One for each of two roundings down.
+    # Both the offset and the uncertainty were rounded down.
     assert abs(best.offset_ns - offset_ns) <= best.uncertainty_ns + 1
 
 
-def test_the_exchange_with_the_shortest_way_counts_and_grows_old() -> None:
+def test_the_exchange_with_the_least_delay_counts_until_it_is_too_old() -> None:
     clock = OffsetFilter()
     clock.add(Exchange(0, 1_000_100, 1_000_100, 200))
     clock.add(Exchange(2 * SECOND, 2_001_041_000, 2_001_041_000, 2 * SECOND + 42_000))
@@ -122,7 +122,7 @@ def test_the_exchange_with_the_shortest_way_counts_and_grows_old() -> None:
     assert early is not None
     assert late is not None
     assert (early.offset_ns, early.uncertainty_ns) == (1_000_000, 100)
-    # 15 ppm of 2 s are 30 µs: by then the other one is better, known to 21 µs.
+    # 15 ppm of 2 s are 30 µs: by then the other one is better, with 21 µs.
     assert (late.offset_ns, late.uncertainty_ns) == (1_020_000, 21_000)
 
 

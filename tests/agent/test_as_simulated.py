@@ -1,20 +1,20 @@
-"""Agents start iterations when the flow engine's simulated agent does."""
+"""Agents start iterations at the same times as the flow engine's simulated agent."""
 
 import numpy as np
 import pytest
-from tests.agent.jobs import MS, Job, simulate, slot_of, tells
+from tests.agent.jobs import MS, Job, answering, simulate, slot_of
 
 from hocket import _hocket
 
 AFTER_MS = 60
-"""From an iteration's start to its communication, of the jobs here."""
+"""From the start of an iteration to its communication, in all jobs here."""
 
 
 def engine_starts_ms(
     origins_ms: list[int], period_ms: int, aligned_ms: int, until_ms: int
 ) -> list[list[float]]:
-    """When iterations of such jobs start on the flow engine, with its own agent: all start at 0, and get
-    their slots, for the starts of iterations, at `aligned_ms`.
+    """Start times of the iterations of such jobs on the flow engine with its own agent. All jobs start at 0
+    and receive their slots at `aligned_ms`; there, slots are for the starts of iterations.
     """
     fabric = _hocket.Fabric.one_link(50 * 10**9)
     run = _hocket.ClusterRun(fabric, {"seed": 1, "priority_queues": 1, "merge": 0.0, "marks": None})
@@ -44,7 +44,7 @@ def engine_starts_ms(
     rows = {
         name: np.frombuffer(each["buffer"], each["dtype"]).astype(np.int64) for name, each in columns.items()
     }
-    # Iterations one after another that are alike are one row.
+    # Consecutive identical iterations share one row.
     each_ps = (rows["duration_ps"] + rows["delayed_ps"]) // rows["count"]
     starts_ps = np.repeat(rows["start_ps"], rows["count"])
     places = np.arange(len(starts_ps)) - np.repeat(np.cumsum(rows["count"]) - rows["count"], rows["count"])
@@ -59,7 +59,7 @@ def test_agents_start_iterations_when_the_simulated_agent_does(origins_ms: list[
     jobs = [Job() for _ in origins_ms]
     for job, origin_ms in zip(jobs, origins_ms, strict=True):
         job.slot = slot_of(origin_ms + AFTER_MS, period_ms)
-    simulate(jobs, 10, tells(jobs, from_second=1))
+    simulate(jobs, 10, answering(jobs, from_second=1))
     engine = engine_starts_ms(origins_ms, period_ms, aligned_ms=1_000, until_ms=10_000)
     for job, expected_ms in zip(jobs, engine, strict=True):
         started_ms = [(at - AFTER_MS * MS) / MS for at in job.communication_ns]

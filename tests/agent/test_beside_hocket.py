@@ -1,4 +1,4 @@
-"""Hocket passes the agent on; the agent does not know Hocket, also where both are installed."""
+"""Hocket re-exports the agent; the agent does not import Hocket, even where both are installed."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ def test_importing_the_agent_loads_nothing_else_that_is_installed() -> None:
     assert ran.stdout == "['hocket_agent']\n"
 
 
-def test_hocket_passes_on_what_a_job_calls() -> None:
+def test_hocket_re_exports_the_functions_that_a_job_calls() -> None:
     assert hocket.agent.Agent is hocket_agent.Agent
     assert hocket.agent.Settings is hocket_agent.Settings
     assert hocket.tcp.set_phase is hocket_agent.set_phase

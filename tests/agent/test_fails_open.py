@@ -1,4 +1,4 @@
-"""Whatever becomes of the service, training goes on; and what the service is told is right."""
+"""Training continues whatever happens to the service, and reports to the service are correct."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def answered(clock: Clock, its: dict[str, int] | None, reason: str = "") -> byte
 
 
 class Scripted(Client):
-    """A client whose service says what it is told to, or fails."""
+    """A client whose service answers as the test says, or fails."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__("http://127.0.0.1:1", "job", clock=clock)
@@ -98,7 +98,7 @@ def test_a_report_sums_up_the_iterations_since_the_last(reporter: Reporter, clie
     assert (client.reports[2]["iteration"], client.reports[2]["count"]) == (3, 0)
 
 
-def test_what_a_service_did_not_hear_of_is_in_the_next_report(
+def test_iterations_of_a_lost_report_are_in_the_next_one(
     reporter: Reporter, client: Scripted, clock: Clock
 ) -> None:
     client.says = lambda: (503, b"")
@@ -115,12 +115,12 @@ def test_the_clocks_offset_is_reported_against_the_wall_clock(reporter: Reporter
     assert client.reports[0]["clock_offset_ns"] is None
     reporter.step(last=True)
     report = client.reports[1]
-    # Both count from 1970; the service's clock is set to START_NS and the time that the monotonic one shows.
+    # Both count from 1970; the service's clock shows START_NS plus the time of the monotonic clock.
     assert report["sent_ns"] + report["clock_offset_ns"] == START_NS + 1_000 * SECOND
     assert report["clock_uncertainty_ns"] == 0
 
 
-def test_a_service_that_does_not_answer_is_asked_less_and_less(
+def test_a_service_that_does_not_answer_is_asked_less_and_less_often(
     reporter: Reporter, client: Scripted, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     client.says = lambda: (500, b"oops")
@@ -136,7 +136,7 @@ def test_a_service_that_does_not_answer_is_asked_less_and_less(
     assert set(pauses[5:]) == {LONGEST_PAUSE_S}
     # One line for each kind of failure.
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
-    assert "status 500: no reason given; training goes on" in caplog.text
+    assert "status 500: no reason given; training continues" in caplog.text
     client.says = lambda: (200, answered(clock, None))
     reporter.step(last=True)
     asked = len(client.reports)
@@ -145,9 +145,7 @@ def test_a_service_that_does_not_answer_is_asked_less_and_less(
     assert len(client.reports) == asked + 1
 
 
-def test_a_job_that_is_not_registered_is_asked_for_again(
-    reporter: Reporter, client: Scripted, clock: Clock
-) -> None:
+def test_an_unregistered_job_keeps_asking(reporter: Reporter, client: Scripted, clock: Clock) -> None:
     client.says = lambda: (404, b'{"error": "no job \\"job\\" is registered"}')
     for _ in range(3):
         reporter.step()
@@ -162,7 +160,7 @@ def test_a_job_that_is_not_registered_is_asked_for_again(
 @pytest.mark.parametrize(
     "body", [b"", b"garbage", b"{}", b"[]", b'{"error": []}', b'{"slot": 1}', b"[" * 9_999]
 )
-def test_no_answer_that_is_wrong_changes_the_one_before(
+def test_an_invalid_answer_does_not_replace_the_last_valid_one(
     reporter: Reporter, client: Scripted, clock: Clock, status: int, body: bytes
 ) -> None:
     client.says = lambda: (200, answered(clock, slot()))
@@ -192,7 +190,7 @@ def test_a_version_that_goes_backwards_is_ignored_until_the_lease_is_over(
     assert reporter.answer.slot == Slot(5, START_NS, 200 * MS, 180 * MS, 0, 9 * MS)
 
 
-def test_a_log_that_cannot_be_written_is_told_of_once(
+def test_a_log_that_cannot_be_written_is_reported_once(
     client: Scripted, clock: Clock, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     log = tmp_path / "missing" / "agent.jsonl"
@@ -200,7 +198,7 @@ def test_a_log_that_cannot_be_written_is_told_of_once(
     for number in range(3):
         reporter.add(finished(number, 180))
         reporter.step()
-    assert caplog.text.count("iterations are no longer written") == 1
+    assert caplog.text.count("logging of iterations stops") == 1
     assert client.reports[0]["count"] == 1
 
 
@@ -247,7 +245,7 @@ def test_steps_of_the_wall_clock_reach_neither_delays_nor_the_log(
     assert starts_ns == sorted(starts_ns)
 
 
-def test_the_process_is_told_once_why_a_slot_is_not_followed(
+def test_why_a_slot_is_not_followed_is_logged_once(
     stand_in: Any, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -257,15 +255,15 @@ def test_the_process_is_told_once_why_a_slot_is_not_followed(
     for _ in range(30):
         iterate(agent, clock)
     agent.close()
-    told = [record.getMessage() for record in caplog.records if record.getMessage().startswith("slot 1")]
-    assert len(told) == 1
-    assert told[0].startswith("slot 1 is not followed: ")
+    lines = [record.getMessage() for record in caplog.records if record.getMessage().startswith("slot 1")]
+    assert len(lines) == 1
+    assert lines[0].startswith("slot 1 is not followed: ")
     assert service.reports[-1]["applied"] is None
-    assert service.reports[-1]["reason"].startswith("slots of 400.000 ms are more than 2 times as long")
+    assert service.reports[-1]["reason"].startswith("the slot's period of 400.000 ms is more than 2 times")
 
 
 def iterate(agent: Agent, clock: Clock) -> int:
-    """An iteration of 180 ms, with communication from 60 ms on: when that was."""
+    """Runs an iteration of 180 ms, and returns when its communication started, after 60 ms."""
     with agent.iteration():
         clock.now_ns += 60 * MS
         agent.communication_started()
@@ -275,16 +273,16 @@ def iterate(agent: Agent, clock: Clock) -> int:
 
 
 def iterate_until(agent: Agent, clock: Clock, holds: Callable[[dict[str, Any]], bool]) -> None:
-    """Iterations until the agent's status is as it should, in at most some seconds for its thread."""
+    """Iterates until the agent's status fulfils a condition; gives its thread some seconds."""
     for _ in range(3_000):
         iterate(agent, clock)
         if holds(agent.status()):
             return
         time.sleep(0.01)
-    pytest.fail(f"the agent never came so far: {agent.status()}")
+    pytest.fail(f"the agent never reached this status: {agent.status()}")
 
 
-def test_a_job_follows_its_slot_and_goes_on_when_the_service_dies(stand_in: Any, clock: Clock) -> None:
+def test_a_job_follows_its_slot_and_keeps_training_when_the_service_dies(stand_in: Any, clock: Clock) -> None:
     service = stand_in(lambda _: (200, answered(clock, slot())))
     settings = Settings(service=service.url, job="a job", token="secret")
     agent = Agent(settings, clock=clock, sleep=clock.sleep, interval_s=0.01)
@@ -322,7 +320,7 @@ def test_a_dry_run_delays_nothing_and_reports(stand_in: Any, clock: Clock) -> No
     assert agent.status()["reason"] == "dry run"
     agent.close()
     assert (service.reports[-1]["dry_run"], service.reports[-1]["reason"]) == (True, "dry run")
-    # This clock jumps: an answer under way may be too late by it, and its iterations are reported again.
+    # This clock jumps, so an answer under way may be too late, and its iterations are then reported again.
     assert 0 < service.reports[-1]["iteration"] <= agent.status()["iterations"]
 
 
@@ -340,7 +338,7 @@ def test_an_answer_that_is_too_long_is_not_read_to_its_end(stand_in: Any) -> Non
 
 @pytest.fixture
 def raw() -> Iterator[Callable[[Callable[[socket.socket], None]], str]]:
-    """Starts servers that do with each connection what a function does."""
+    """Starts servers that call a function with each connection."""
     listeners: list[socket.socket] = []
 
     def start(serve: Callable[[socket.socket], None]) -> str:
@@ -369,15 +367,15 @@ def raw() -> Iterator[Callable[[Callable[[socket.socket], None]], str]]:
     "said",
     [b"", b"\x00\xff" * 500, b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}"],
 )
-def test_a_service_that_speaks_no_http_or_hangs_up(raw: Any, said: bytes) -> None:
+def test_a_service_that_does_not_speak_http_or_hangs_up_is_unreachable(raw: Any, said: bytes) -> None:
     client = Client(raw(lambda connection: connection.sendall(said)), "a")
     for _ in range(2):
         with pytest.raises(UnreachableError):
             client.post(b"{}")
 
 
-def test_a_service_that_sends_byte_by_byte_is_given_up_at_the_deadline(raw: Any) -> None:
-    # Each look at this clock takes 50 ms of the second that an exchange may take.
+def test_an_answer_sent_byte_by_byte_is_abandoned_at_the_deadline(raw: Any) -> None:
+    # Each reading advances this clock by 50 ms; an exchange may take a second.
     looks = iter(range(10**6))
     over = threading.Event()
 
@@ -395,13 +393,13 @@ def test_a_service_that_sends_byte_by_byte_is_given_up_at_the_deadline(raw: Any)
     assert next(looks) < 30
 
 
-def test_a_connection_that_was_idle_for_too_long_is_made_anew(raw: Any) -> None:
+def test_a_connection_that_the_service_closed_is_reopened(raw: Any) -> None:
     once = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
     client = Client(raw(lambda connection: connection.sendall(once)), "a")
     assert [client.post(b"{}").body for _ in range(5)] == [b"{}"] * 5
 
 
-def test_an_agent_that_fails_inside_lets_training_go_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_training_continues_when_the_agent_fails(caplog: pytest.LogCaptureFixture) -> None:
     def broken(_: float) -> None:
         raise OSError("no sleep")
 
@@ -423,10 +421,10 @@ def test_an_agent_that_fails_inside_lets_training_go_on(caplog: pytest.LogCaptur
             done += 1
     assert done == 50
     assert agent.status()["reason"] == "the agent has failed: OSError('no clock')"
-    assert caplog.text.count("training goes on without it") == 1
+    assert caplog.text.count("training continues without it") == 1
 
 
-def test_what_training_raises_is_not_the_agents() -> None:
+def test_an_exception_in_training_is_raised_and_not_counted() -> None:
     agent = Agent()
     with pytest.raises(KeyError), agent.iteration():
         raise KeyError("of the user")
@@ -456,37 +454,42 @@ def test_a_wrapped_step_within_an_iteration_is_part_of_it() -> None:
     assert agent.status()["iterations"] == 1
 
 
-def test_a_model_whose_communication_cannot_be_seen_is_trained(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_model_without_observable_communication_is_trained(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     agent, model = Agent(), object()
     # This process has no PyTorch.
     assert agent.attach(model) is model
-    assert "cannot be seen: torch.distributed is not imported; training goes on" in caplog.text
+    assert (
+        "cannot observe when communication starts: torch.distributed is not imported; training continues"
+        in caplog.text
+    )
 
 
 @pytest.mark.parametrize(
     ("environment", "sentence"),
     [
-        ({"HOCKET_SERVICE": "http://127.0.0.1:1"}, "HOCKET_JOB: is missing; HOCKET_SERVICE needs it"),
-        ({"HOCKET_JOB": "a"}, "HOCKET_SERVICE: is missing; HOCKET_JOB needs it"),
+        ({"HOCKET_SERVICE": "http://127.0.0.1:1"}, "HOCKET_JOB: not set, but HOCKET_SERVICE requires it"),
+        ({"HOCKET_JOB": "a"}, "HOCKET_SERVICE: not set, but HOCKET_JOB requires it"),
         ({"HOCKET_SERVICE": "ftp://x", "HOCKET_JOB": "a"}, "HOCKET_SERVICE: must be a URL such as"),
         (
             {"HOCKET_SERVICE": "http://x:99999", "HOCKET_JOB": "a"},
-            "HOCKET_SERVICE: 'http://x:99999' is no URL",
+            "HOCKET_SERVICE: 'http://x:99999' is not a URL",
         ),
         (
             {"HOCKET_SERVICE": "http://x", "HOCKET_JOB": "a", "HOCKET_TOKEN": "a\nb"},
-            "HOCKET_TOKEN: a token is of printable",
+            "HOCKET_TOKEN: must consist of printable",
         ),
-        ({"RANK": "one"}, "RANK: must be a whole number from 0 on: got 'one'"),
+        ({"RANK": "one"}, "RANK: must be a whole number, at least 0: got 'one'"),
         ({"RANK": "4", "WORLD_SIZE": "4"}, "RANK: 4 is not below WORLD_SIZE, 4"),
         ({"HOCKET_DRY_RUN": "yes"}, "HOCKET_DRY_RUN: must be 0 or 1: got 'yes'"),
         (
             {"HOCKET_COMMUNICATION_AFTER_MS": "nan"},
-            "HOCKET_COMMUNICATION_AFTER_MS: must be a number of milliseconds from 0 on: got 'nan'",
+            "HOCKET_COMMUNICATION_AFTER_MS: must be a number of milliseconds, at least 0: got 'nan'",
         ),
     ],
 )
-def test_an_environment_that_is_wrong_is_told_and_the_agent_only_measures(
+def test_an_invalid_environment_is_logged_and_the_agent_only_measures(
     environment: dict[str, str], sentence: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(InputError) as refused:
@@ -501,7 +504,7 @@ def test_an_environment_that_is_wrong_is_told_and_the_agent_only_measures(
 
 @pytest.fixture
 def unconfigured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a script that sets up no logging: pytest's own handlers are out of the way."""
+    """As in a script that does not configure logging: pytest's own handlers are bypassed."""
     monkeypatch.setattr(logging.getLogger("hocket.agent"), "propagate", False)
 
 
@@ -539,25 +542,26 @@ class TestLineAtTheStart:
         for _ in range(3):
             reporter.step(last=True)
         assert capfd.readouterr().err == (
-            "hocket_agent: connected to http://127.0.0.1:1, where job job is not registered: "
+            "hocket_agent: connected to http://127.0.0.1:1, but job job is not registered: "
             "its iterations are only measured until it is (`hocket register`)\n"
         )
 
-    def test_one_rank_says_it_for_all(
+    def test_only_rank_0_prints_it(
         self, client: Scripted, clock: Clock, capfd: pytest.CaptureFixture[str]
     ) -> None:
         Reporter(client, rank=1, ranks=2, dry_run=False, clock=clock).step()
         Agent.from_environment({"RANK": "1", "WORLD_SIZE": "2"}).close()
         assert capfd.readouterr().err == ""
 
-    def test_it_says_that_none_is_named(self, capfd: pytest.CaptureFixture[str]) -> None:
+    def test_it_says_that_no_service_is_configured(self, capfd: pytest.CaptureFixture[str]) -> None:
         Agent.from_environment({}).close()
         assert capfd.readouterr().err == (
-            "hocket_agent: no service is named (HOCKET_SERVICE): training goes on without slots\n"
+            "hocket_agent: no service is configured (HOCKET_SERVICE is not set): "
+            "training continues without slots\n"
         )
 
 
-def test_a_job_whose_service_is_not_there_says_so_once_on_stderr_and_ends_well() -> None:
+def test_a_job_without_its_service_says_so_once_on_stderr_and_exits_normally() -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         service = f"http://127.0.0.1:{unused.getsockname()[1]}"
     script = (
@@ -574,16 +578,16 @@ def test_a_job_whose_service_is_not_there_says_so_once_on_stderr_and_ends_well()
     )
     assert done.stderr == (
         f"no usable answer from the service at {service}: ConnectionRefusedError: [Errno 111] "
-        "Connection refused; training goes on without slots, and the agent asks again\n"
+        "Connection refused; training continues without slots, and the agent retries\n"
     )
 
 
-def test_who_reads_the_log_finds_the_line_there(
+def test_the_line_goes_to_the_log_where_one_is_configured(
     capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     Agent.from_environment({}).close()
-    assert "no service is named" in caplog.text
+    assert "no service is configured" in caplog.text
     assert capfd.readouterr().err == ""
 
 

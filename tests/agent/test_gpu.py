@@ -1,4 +1,4 @@
-"""Jobs whose host runs ahead of their GPU: times are the GPU's, and are read without waiting for it."""
+"""Jobs whose host runs ahead of its GPU: times are the GPU's, and reading them does not wait for it."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ MS = 1_000_000
 
 
 class FakeCuda:
-    """What the agent uses of `torch.cuda`: a device that does one thing after the other."""
+    """The part of `torch.cuda` that the agent uses: a device that works in order."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -42,29 +42,29 @@ class FakeCuda:
         return FakeEvent(self)
 
     def compute(self, ms: int) -> None:
-        """Asks for a kernel that takes so long; returns at once."""
+        """Submits a kernel that takes `ms`; returns at once."""
         self.free_ns = max(self.free_ns, self.clock.now_ns) + ms * MS
 
     def synchronize(self) -> None:
-        assert not self.capturing, "nothing may be waited for in a capture"
+        assert not self.capturing, "synchronizing during a capture is not allowed"
         self.waits += 1
         self.clock.now_ns = max(self.clock.now_ns, self.free_ns)
 
 
 class FakeEvent:
-    """A CUDA event: passed once the device has come to it, and timed on a clock that is not the host's."""
+    """A CUDA event: passed once the device has reached it, and timed on the device's clock."""
 
     def __init__(self, cuda: FakeCuda) -> None:
         self._cuda = cuda
         self._passed_ns = 0
 
     def record(self) -> None:
-        assert not self._cuda.capturing, "an event that is timed may not be captured"
+        assert not self._cuda.capturing, "a timed event must not be captured"
         self._cuda.compute(0)
         self._passed_ns = self._cuda.free_ns
 
     def query(self) -> bool:
-        assert not self._cuda.capturing, "nothing may be asked for in a capture"
+        assert not self._cuda.capturing, "querying during a capture is not allowed"
         return self._passed_ns <= self._cuda.clock.now_ns
 
     def synchronize(self) -> None:
@@ -90,11 +90,11 @@ def test_a_mark_is_read_once_the_gpu_has_passed_it(clock: Clock, cuda: FakeCuda)
     mark = marker.mark()
     assert marker.read_ns(mark) is None
     clock.now_ns += 100 * MS
-    # When the GPU came to it, neither when it was made nor when it is read.
+    # The time at which the GPU reached it, neither when it was recorded nor when it was read.
     assert marker.read_ns(mark) == 1_000 * SECOND + 40 * MS
 
 
-def test_marks_are_used_again(clock: Clock, cuda: FakeCuda) -> None:
+def test_marks_are_recycled(clock: Clock, cuda: FakeCuda) -> None:
     marker = CudaMarker(cuda, clock)
     made = cuda.made
     for _ in range(100):
@@ -116,7 +116,7 @@ def test_the_gpus_clock_is_due_for_calibration_after_half_a_minute(clock: Clock,
 
 
 def iterate(agent: Agent, clock: Clock, cuda: FakeCuda) -> int:
-    """An iteration of 5 ms for the host and 180 ms for the GPU, with communication after 60: when that is."""
+    """An iteration of 5 ms on the host and 180 ms on the GPU; returns when communication starts, after 60."""
     with agent.iteration():
         clock.now_ns += 5 * MS
         cuda.compute(60)
@@ -126,7 +126,7 @@ def iterate(agent: Agent, clock: Clock, cuda: FakeCuda) -> int:
     return communicates_ns
 
 
-def test_the_host_goes_on_ahead_of_the_gpu_while_nothing_is_shifted(clock: Clock, cuda: FakeCuda) -> None:
+def test_the_host_runs_ahead_of_the_gpu_while_nothing_is_shifted(clock: Clock, cuda: FakeCuda) -> None:
     agent = Agent(clock=clock, sleep=clock.sleep)
     iterate(agent, clock, cuda)
     waits = cuda.waits
@@ -134,28 +134,28 @@ def test_the_host_goes_on_ahead_of_the_gpu_while_nothing_is_shifted(clock: Clock
         iterate(agent, clock, cuda)
     assert cuda.waits == waits
     assert clock.now_ns == 1_000 * SECOND + 101 * 5 * MS
-    # 18 s of work lie ahead of it.
+    # The GPU has 18 s of work queued.
     assert cuda.free_ns == 1_000 * SECOND + 5 * MS + 101 * 180 * MS
 
 
-def test_the_gpu_is_caught_up_with_before_a_delay_which_is_right_for_it(clock: Clock, cuda: FakeCuda) -> None:
+def test_the_host_waits_for_the_gpu_before_a_delay_so_that_it_is_exact(clock: Clock, cuda: FakeCuda) -> None:
     agent = Agent(clock=clock, sleep=clock.sleep)
-    # Half a second for the host, in which the GPU comes through two.
+    # Half a second on the host, in which the GPU finishes two iterations.
     for _ in range(100):
         iterate(agent, clock, cuda)
     slot = Slot(1, 17 * MS, 190 * MS, 180 * MS, 0, 9 * MS)
-    # As the agent's thread would leave it.
+    # As the agent's thread would set it.
     agent._reporter.answer = Answer(slot, "", Offset(0, 0, clock.now_ns), clock.now_ns)
     iterate(agent, clock, cuda)
     late_ns = [slot.late_ns(iterate(agent, clock, cuda)) for _ in range(10)]
-    # A GPU that waits for its host starts 5 ms after it, which is learnt.
+    # A GPU that waits for its host starts 5 ms after it, which the agent learns.
     assert late_ns[0] == pytest.approx(5 * MS, abs=1_000)
     assert late_ns[-5:] == pytest.approx([0] * 5, abs=1_000)
     assert agent.status()["deviation_ns"] == pytest.approx(0, abs=1_000)
     assert agent.status()["adjustments"] == 0
 
 
-def test_nothing_is_asked_of_a_gpu_whose_work_is_captured_into_a_graph(clock: Clock, cuda: FakeCuda) -> None:
+def test_cuda_is_not_called_while_a_graph_is_captured(clock: Clock, cuda: FakeCuda) -> None:
     agent = Agent(clock=clock, sleep=clock.sleep)
     cuda.capturing = True
     for _ in range(3):

@@ -1,6 +1,6 @@
-"""The agent's tests and doctests under the other Pythons of this machine, from the oldest that it is for.
+"""The agent's tests and doctests under the other Pythons of this machine, from the oldest that it supports.
 
-Tests that need Hocket or PyTorch stay out, as `conftest.py` says.
+`conftest.py` leaves out the tests that need Hocket or PyTorch.
 """
 
 import os
@@ -15,13 +15,13 @@ import pytest
 ROOT = Path(__file__).parents[2]
 OLDEST = "3.9"
 PYTHONS = ("pypy3", *(f"python3.{minor}" for minor in range(9, 15)))
-# Before 3.11 the last two are needed by the others, which pip does not see while it runs on a later Python.
+# The others need the last two before 3.11; pip, running on a later Python, does not resolve them.
 PACKAGES = ("pytest", "hypothesis", "exceptiongroup", "tomli")
 
 
 @pytest.fixture(scope="module")
 def packages(request: pytest.FixtureRequest) -> Path:
-    """A directory with what the tests need, for all Pythons: fetched once, then kept in pytest's cache."""
+    """A directory with the packages that the tests need, for all Pythons; kept in pytest's cache."""
     cache = request.config.cache
     assert cache is not None, "pytest's plugin cacheprovider is not turned off"
     kept = cache.mkdir("-".join((OLDEST, *PACKAGES)))
@@ -50,7 +50,7 @@ def python(request: pytest.FixtureRequest) -> str:
 
 
 def candidates(name: str) -> Iterator[str]:
-    """Where a Python may be. What pyenv puts on the path runs only the versions that are turned on."""
+    """Paths where a Python may be. pyenv's shims on the path run only activated versions."""
     on_path = shutil.which(name)
     if on_path is not None:
         yield on_path
@@ -69,7 +69,7 @@ def test_the_agents_tests_pass_under_another_python(python: str, packages: Path,
             "PATH": os.environ["PATH"],
             "PYTHONPATH": os.pathsep.join(map(str, (ROOT, package, packages))),
             "PYTHONDONTWRITEBYTECODE": "1",
-            # Hypothesis then goes by no clock, and draws the same each time.
+            # Makes Hypothesis deterministic: it sets no deadline and draws the same examples each time.
             "CI": "1",
         },
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Two ranks of a real PyTorch job over Gloo on loopback, with agents and a service of the tests."""
+"""Two ranks of a real PyTorch job over Gloo on loopback, with agents and a stand-in for the service."""
 
 import json
 import os
@@ -18,7 +18,7 @@ import hocket_agent
 MS = 1_000_000
 JOB = Path(__file__).with_name("ddp_job.py")
 SECONDS = 120
-"""After which a job hangs."""
+"""After this time a job counts as hung."""
 
 
 def has_torch(python: str) -> bool:
@@ -40,7 +40,7 @@ RunJob = Callable[..., list[dict[str, Any]]]
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory that holds the agent and nothing else."""
+    """A directory that contains only the agent."""
     only = tmp_path_factory.mktemp("only")
     (source,) = hocket_agent.__path__
     (only / "hocket_agent").symlink_to(source)
@@ -49,7 +49,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run_job(python: str, package: Path) -> RunJob:
-    """Runs a job of two ranks to its end, their logs in a directory: what they print, by rank."""
+    """Runs a job of two ranks to its end, with logs in a directory; returns their output by rank."""
 
     def run(directory: Path, how: str, iterations: int, **environment: str) -> list[dict[str, Any]]:
         with socket.create_server(("127.0.0.1", 0)) as free:
@@ -92,7 +92,7 @@ def run_job(python: str, package: Path) -> RunJob:
 
 @pytest.fixture(scope="module")
 def unseen(run_job: RunJob, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """A job whose communication no agent looks at."""
+    """A job whose communication is not observed."""
     return run_job(tmp_path_factory.mktemp("unseen"), "unseen", 20)
 
 
@@ -101,7 +101,7 @@ def lines(directory: Path, rank: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("how", ["plain", "hook", "functions"])
-def test_communication_is_seen_and_training_is_what_it_would_be(
+def test_communication_is_observed_and_training_is_unchanged(
     how: str, run_job: RunJob, unseen: list[dict[str, Any]], tmp_path: Path
 ) -> None:
     said = run_job(tmp_path, how, 20)
@@ -112,7 +112,7 @@ def test_communication_is_seen_and_training_is_what_it_would_be(
         for line in its:
             # After 20 ms of computation.
             assert line["start_ns"] + 20 * MS <= line["communication_start_ns"] <= line["end_ns"]
-        # The functions do not tell when what they have begun ends.
+        # The functions of torch.distributed do not show when their collectives end.
         measured = [line["communication_ns"] is not None for line in its]
         assert measured == [how != "functions"] * 20
 
@@ -125,7 +125,7 @@ def test_ranks_follow_a_slot_and_outlive_the_service(run_job: RunJob, stand_in: 
         if report["applied"] is not None:
             applied.add(report["rank"])
         if len(applied) == 2:
-            # Both have followed their slot: from here on the service only talks nonsense.
+            # Both have followed their slot: from now on the service only sends garbage.
             return 200, b"<html>"
         slot = {
             "version": 1,
@@ -145,7 +145,7 @@ def test_ranks_follow_a_slot_and_outlive_the_service(run_job: RunJob, stand_in: 
         its = lines(tmp_path, rank)
         assert len(its) == 150
         followed = [line["iteration"] for line in its if line["slot"] == 1]
-        # Or later, where the machine is too busy for an exchange of less than 20 ms until then.
+        # It is later if the machine is too busy for an exchange within 20 ms by then.
         assert followed[0] >= 60
         assert all(line["delay_ns"] == 0 for line in its[:60])
         assert 0 < max(line["delay_ns"] for line in its[60:]) < 40 * MS

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.agent.jobs import Job, Rank, simulate, slot_of, tells
+from tests.agent.jobs import Job, Rank, answering, simulate, slot_of
 
 from hocket_agent.offset import Offset
 from hocket_agent.slots import Slot
@@ -23,18 +23,18 @@ MS = 1_000_000
 SECOND = 1_000 * MS
 
 
-def test_two_jobs_that_collide_interleave_and_stay_so() -> None:
+def test_two_colliding_jobs_interleave_and_stay_interleaved() -> None:
     def pair(slotted: bool) -> list[Job]:
         jobs = [Job(jitter=0.01, draws=Random(seed)) for seed in (1, 2)]
         if slotted:
             # 2% more than an iteration: room for twice the deviation, as CASSINI's slots leave.
             jobs[0].slot = slot_of(1_000, 183.6)
             jobs[1].slot = slot_of(1_000 + 183.6 / 2, 183.6)
-        simulate(jobs, 600, tells(jobs))
+        simulate(jobs, 600, answering(jobs))
         return jobs
 
     for job in pair(slotted=False):
-        # Both at once get 25 of the 40 Gbps that they ask for: 144 ms instead of 90 ms.
+        # Both at once get 25 of the 40 Gbps that they demand: 144 ms instead of 90 ms.
         assert job.mean_ms(since=20) > 195
         assert job.adjustments == 0
     for job in pair(slotted=True):
@@ -63,7 +63,7 @@ def test_stragglers_cost_one_adjustment_each_and_the_job_returns_to_its_slot() -
     ranks = [Rank(Shifter()) for _ in range(4)]
     slot = slot_of(1_000, 182)
     job = Job(ranks=ranks, slot=slot, straggles=lambda number: 50.0 if number % 100 == 50 else 0.0)
-    simulate([job], 180, tells([job]))
+    simulate([job], 180, answering([job]))
     late_ms = [slot.late_ns(at) / MS for at in job.communication_ns]
     stragglers = range(50, len(late_ms) - 3, 100)
     assert len(stragglers) >= 9
@@ -73,7 +73,7 @@ def test_stragglers_cost_one_adjustment_each_and_the_job_returns_to_its_slot() -
     assert job.mean_ms() < 182 * 1.02
 
 
-def test_a_rank_that_the_service_is_lost_to_costs_its_job_nothing() -> None:
+def test_a_rank_that_loses_the_service_does_not_slow_its_job() -> None:
     ranks = [Rank(Shifter()) for _ in range(3)]
     slot = slot_of(1_000, 182)
     job = Job(jitter=0.005, ranks=ranks)
@@ -107,7 +107,7 @@ def test_all_ranks_apply_a_slot_at_the_same_iteration_whenever_they_hear_of_it()
 
 def test_a_slot_that_comes_after_its_iteration_is_applied_at_the_next() -> None:
     job = Job(slot=slot_of(1_077, 180, iteration=3))
-    simulate([job], 5, tells([job], from_second=2))
+    simulate([job], 5, answering([job], from_second=2))
     assert [number for number, delay_ns in enumerate(job.delays_ns) if delay_ns > 0] == [12]
 
 
@@ -131,7 +131,7 @@ def test_a_new_slot_replaces_the_old_one_and_a_withdrawn_one_ends_all_delays() -
 
 
 def measured(shifter: Shifter, *, since: int = 0, count: int = 5, took_ms: int = 180) -> Shifter:
-    """After some iterations of 180 ms, in which communication starts after 60 ms."""
+    """Gives `shifter` some iterations of `took_ms` in which communication starts after 60 ms."""
     for number in range(since, since + count):
         start_ns = number * took_ms * MS
         shifter.completed(
@@ -150,29 +150,31 @@ def test_without_an_answer_nothing_is_delayed() -> None:
     assert shifter.reason == "the service has not answered yet"
 
 
-def test_the_services_reason_for_no_slot_is_told_on() -> None:
+def test_the_services_reason_for_no_slot_is_passed_on() -> None:
     shifter = measured(Shifter())
     shifter.answered(answer(None, reason="shares no link"))
     assert shifter.delay(5, 900 * MS) == Delay(0, False)
     assert shifter.reason == "shares no link"
 
 
-def test_a_clock_that_is_known_too_badly_shifts_nothing_and_says_so() -> None:
+def test_without_a_precise_clock_nothing_is_shifted_and_the_reason_says_so() -> None:
     shifter = measured(Shifter())
     shifter.answered(answer(slot_of(1_000, 190), 900 * MS, uncertainty_ns=9 * MS + 1))
     assert shifter.delay(5, 900 * MS) == Delay(0, False)
-    assert shifter.reason == ("the service's clock is known to 9.000 ms, and a slot must be kept to 9.000 ms")
+    assert shifter.reason == (
+        "the service's clock is known only to within 9.000 ms, but slots allow 9.000 ms"
+    )
     shifter.answered(answer(slot_of(1_000, 190), 900 * MS, uncertainty_ns=9 * MS))
     assert shifter.delay(6, 900 * MS).wait_ns == 40 * MS
 
 
-def test_what_the_clock_may_have_drifted_since_the_answer_counts() -> None:
+def test_the_clocks_possible_drift_since_the_answer_counts() -> None:
     # 15 ppm in 59 s are 0.885 ms.
     shifter = measured(Shifter())
     shifter.answered(answer(slot_of(1_000, 190), uncertainty_ns=8_200_000))
     assert shifter.delay(5, 0).wait_ns > 0
     assert shifter.delay(6, 59 * SECOND).wait_ns == 0
-    assert "known to 9.085 ms" in shifter.reason
+    assert "known only to within 9.085 ms" in shifter.reason
 
 
 def test_a_slot_ends_when_the_service_has_been_silent_for_its_lease() -> None:
@@ -188,21 +190,22 @@ def test_slots_made_for_another_profile_are_not_followed() -> None:
     shifter.answered(answer(slot_of(0, 361, ideal_ms=361)))
     assert shifter.delay(5, 900 * MS) == Delay(0, False)
     assert shifter.reason == (
-        "slots of 361.000 ms are more than 2 times as long as iterations, of 180.000 ms"
+        "the slot's period of 361.000 ms is more than 2 times the usual iteration of 180.000 ms"
     )
     shifter.answered(answer(slot_of(0, 360, ideal_ms=360)))
     assert shifter.delay(6, 900 * MS).wait_ns == 120 * MS
 
 
-def test_iterations_too_long_for_their_slots_are_let_go() -> None:
-    # Iterations of 185 ms in slots 180 ms apart: each second one is made up for by most of a period.
+def test_a_slot_too_short_for_its_iterations_is_abandoned() -> None:
+    # Iterations of 185 ms in slots 180 ms apart: every other one needs an adjustment of most of a period.
     job = Job(rest=35.0, slot=slot_of(1_000, 180))
-    simulate([job], 60, tells([job]))
+    simulate([job], 60, answering([job]))
     (rank,) = job.ranks
     assert 10 <= job.adjustments <= 50
     assert rank.shifter.applied is None
     assert rank.shifter.reason == (
-        "adjustments took more than 20% of 50 iterations: they do not fit slots of 180.000 ms"
+        "adjustments took more than 20% of the last 50 iterations, "
+        "which do not fit the slot's period of 180.000 ms"
     )
     assert job.delays_ns[-200:] == [0] * 200
     # Another slot gets another chance.
@@ -210,7 +213,7 @@ def test_iterations_too_long_for_their_slots_are_let_go() -> None:
     assert rank.shifter.delay(10**6, 0).wait_ns > 0
 
 
-def test_where_nothing_tells_of_communication_it_is_taken_to_start_when_told() -> None:
+def test_unobserved_communication_is_assumed_to_start_at_the_configured_time() -> None:
     shifter = Shifter(communication_after_ns=60 * MS)
     shifter.completed(Iteration(0, 0, None, 180 * MS, 0, False, None))
     shifter.answered(answer(slot_of(250, 190)))
@@ -218,15 +221,15 @@ def test_where_nothing_tells_of_communication_it_is_taken_to_start_when_told() -
     assert shifter.delay(1, 180 * MS).wait_ns == 10 * MS
 
 
-def test_where_nothing_is_known_of_communication_nothing_is_delayed() -> None:
+def test_without_a_known_start_of_communication_nothing_is_delayed() -> None:
     shifter = Shifter()
     shifter.completed(Iteration(0, 0, None, 180 * MS, 0, False, None))
     shifter.answered(answer(slot_of(250, 190)))
     assert shifter.delay(1, 180 * MS) == Delay(0, False)
-    assert shifter.reason == "no iteration has shown yet when its communication starts"
+    assert shifter.reason == "no start of communication has been observed yet"
 
 
-def test_a_gpu_is_only_waited_for_where_it_matters() -> None:
+def test_the_host_waits_for_its_gpu_only_where_it_matters() -> None:
     shifter = measured(Shifter())
     assert not shifter.needs_start(5, 900 * MS)
     shifter.answered(answer(slot_of(1_000, 180, iteration=7)))

@@ -1,5 +1,5 @@
-"""Agents and the service that they were made for, over HTTP: two jobs that share a link get slots, and go on
-when the service is killed.
+"""Agents and the real service over HTTP: two jobs that share a link get slots, and keep training when the
+service is killed.
 """
 
 import json
@@ -22,11 +22,11 @@ PLAN = {
     "jobs": [{"name": name, "period": "200 ms", "up": [PHASE]} for name in ("a", "b")],
 }
 SECONDS = 60
-"""After which a test gives up."""
+"""Limit of each wait."""
 
 
 class Service:
-    """`hocket serve` in a process of its own, and again after it was killed."""
+    """`hocket serve` in its own process; it can be started again at the same address after a kill."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -69,8 +69,8 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 
 def train(agent: Agent, until: threading.Event) -> None:
-    """Iterations of about 200 ms, with communication after 100 ms: even on a busy machine the service's
-    clock is known to 5% of them.
+    """Iterations of about 200 ms, with communication after 100 ms: long enough that the offset of
+    the service's clock is known to within 5% of them even on a busy machine.
     """
     while not until.is_set():
         with agent.iteration():

@@ -153,7 +153,7 @@ def test_the_service_answers(complete: Environment) -> None:
     with complete.started("hocket", "serve", "--listen", "127.0.0.1:0") as said:
         url = said.removeprefix("serving on ").partition(": ")[0]
         jobs = complete.run("hocket", "jobs", "--service", url)
-    assert jobs.stdout == "no job is registered\n"
+    assert jobs.stdout == "no jobs are registered\n"
 
 
 def test_the_installed_agent_is_the_one_that_hocket_forwards_to(alone: Environment) -> None:
@@ -173,4 +173,4 @@ def test_the_agent_runs_under_another_interpreter_with_nothing_else(
     # Isolated, and without the packages of its site.
     done = subprocess.run([interpreter, "-I", "-S", "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [3, "no service is named", []]
+    assert json.loads(done.stdout) == [3, "no service is configured", []]

@@ -1,4 +1,4 @@
-"""A service whose clock stands where a test puts it, and whose slots are worked out when the test says so."""
+"""A service whose clock the test sets, and which solves when the test asks."""
 
 import asyncio
 import json
@@ -20,17 +20,17 @@ MS = 1_000_000
 
 
 class SolvedHere:
-    """Solves in this process."""
+    """Solves in the test's process."""
 
     async def __call__(self, component: Component, held: Mapping[str, HeldSlot], jitter: float) -> Solution:
         return solve(component, held, jitter)
 
     async def close(self) -> None:
-        """Nothing was started."""
+        """Does nothing: no process was started."""
 
 
 class Served:
-    """A service behind its API, and the time it takes it to be."""
+    """A service behind its API, with the time of its clock."""
 
     def __init__(self, database: Path, token: str | None = None) -> None:
         self.now_ns = 1_000_000 * S
@@ -44,7 +44,7 @@ class Served:
         self.app: FastAPI = create_app(self.service, self.token)
 
     def restart(self) -> None:
-        """As after its process has ended and begun again."""
+        """Restarts the service with the same database."""
         self.store.close()
         self._open()
 
@@ -56,7 +56,7 @@ class Served:
         token: str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
-        """Its answer to a request. Nothing goes on in the background: the application is not started."""
+        """The answer to a request. Nothing runs in the background: the application is not started."""
         headers = {} if headers is None else dict(headers)
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
@@ -69,21 +69,21 @@ class Served:
         return asyncio.run(exchange())
 
     def settle(self) -> None:
-        """Works out what is to be worked out."""
+        """Solves all changes."""
         asyncio.run(self.service.settle())
 
     def register(self, job: str, body: Any) -> httpx.Response:
-        """Its answer to a registration."""
+        """The answer to a registration."""
         return self.ask("PUT", f"/v1/jobs/{job}", json.dumps(body), self.token)
 
     def report(self, job: str, rank: int = 0, ranks: int = 1, **changed: Any) -> httpx.Response:
-        """Its answer to a report."""
+        """The answer to a report."""
         return self.ask(
             "POST", f"/v1/jobs/{job}/reports", json.dumps(reported(rank, ranks, **changed)), self.token
         )
 
     def run(self, *jobs: str) -> None:
-        """All of these jobs report for the first time, and have slots if slots help."""
+        """Sends the first report of each job and solves, so that the jobs have slots if slots help."""
         for job in jobs:
             assert self.report(job).status_code == 200
         self.settle()
@@ -93,11 +93,11 @@ class Served:
         return self.view(job)["slot"]
 
     def view(self, job: str) -> Any:
-        """What is shown of a job."""
+        """The state of a job."""
         return self.ask("GET", f"/v1/jobs/{job}", token=self.token).json()
 
     def everything(self) -> object:
-        """All that it tells, and all that it keeps."""
+        """The state of all jobs, and the content of the database."""
         return self.ask("GET", "/v1/jobs", token=self.token).json(), self.store.load()
 
 
@@ -108,7 +108,7 @@ def registered(
     up: str = "80 ms",
     rate: str = "40 Gbps",
 ) -> dict[str, Any]:
-    """What a job with one Up phase registers; it crosses link `l1` of 50 Gbps if `links` are not given."""
+    """The registration of a job with one Up phase; by default it crosses link `l1` of 50 Gbps."""
     links = {"l1": "50 Gbps"} if links is None else links
     return {
         "profile": {"period": period, "up": [{"start": "0 ms", "duration": up, "rate": rate}]},
@@ -118,7 +118,7 @@ def registered(
 
 
 def reported(rank: int = 0, ranks: int = 1, **changed: Any) -> dict[str, Any]:
-    """What a rank reports after 10 iterations of 180 ms."""
+    """A rank's report after 10 iterations of 180 ms."""
     usual = {"sent_ns": 5, "iteration": 10, "count": 10}
     times = {"total_ns": 1_800 * MS, "min_ns": 170 * MS, "max_ns": 190 * MS}
     return {"rank": rank, "ranks": ranks, **usual, **times, **changed}
@@ -126,7 +126,7 @@ def reported(rank: int = 0, ranks: int = 1, **changed: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
-    """Makes services on the database of this test, one at a time."""
+    """Creates services on the database of this test, one at a time."""
     made: list[Served] = []
 
     def make(token: str | None = None) -> Served:

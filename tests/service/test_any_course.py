@@ -1,4 +1,4 @@
-"""Whatever jobs do, in whichever order: slots are for running jobs that share links, they fit together, and
+"""For any sequence of events: only running jobs that share links have slots, their slots fit together, and
 they outlive the service.
 """
 
@@ -26,7 +26,7 @@ class Course(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        """No jobs yet."""
+        """Starts without jobs."""
         self.directory = TemporaryDirectory()
         self.served = Served(Path(self.directory.name) / "hocket.sqlite")
         self.versions: dict[str, list[tuple[int, int, int]]] = {}
@@ -41,7 +41,7 @@ class Course(RuleBasedStateMachine):
 
     @rule(chosen=st.sets(names, min_size=2))
     def launch(self, chosen: set[str]) -> None:
-        """Jobs start side by side on one link that they fill, and have their slots."""
+        """Jobs that fill one link start together and get slots."""
         up = {2: "80 ms", 3: "55 ms", 4: "42 ms"}[len(chosen)]
         for name in sorted(chosen):
             assert self.served.register(name, registered(up=up)).status_code in (200, 201)
@@ -52,7 +52,7 @@ class Course(RuleBasedStateMachine):
 
     @rule(name=names)
     def refuse(self, name: str) -> None:
-        """A registration that is wrong changes nothing."""
+        """An invalid registration changes nothing."""
         before = self.served.everything()
         assert self.served.register(name, registered(rate="51 Gbps")).status_code == 422
         assert self.served.everything() == before
@@ -64,7 +64,7 @@ class Course(RuleBasedStateMachine):
 
     @rule(name=names, ranks=st.sets(st.integers(0, RANKS - 1)), iteration=st.integers(10, 1_000))
     def report(self, name: str, ranks: set[int], iteration: int) -> None:
-        """Some ranks of a job report; the job may have started again meanwhile."""
+        """Some ranks of a job report; the job may have restarted meanwhile."""
         for rank in ranks:
             answer = self.served.report(name, rank, RANKS, iteration=iteration)
             assert answer.status_code in (200, 404)
@@ -86,35 +86,35 @@ class Course(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        """The service ends and begins again with the same slots."""
+        """The service restarts with the same slots."""
         before = {job["job"]: job["slot"] for job in self._jobs()}
         self.served.restart()
         assert {job["job"]: job["slot"] for job in self._jobs()} == before
 
     @precondition(lambda self: hasattr(self, "served"))
     @invariant()
-    def what_it_tells_is_kept(self) -> None:
-        """The database holds the slots that jobs are shown."""
+    def shown_slots_are_stored(self) -> None:
+        """The database contains the slots that the API returns."""
         kept = {job.name: job.slot and job.slot.model_dump() for job in self.served.store.load().jobs}
         assert kept == {job["job"]: job["slot"] for job in self._jobs()}
 
     @precondition(lambda self: hasattr(self, "served"))
     @invariant()
     def versions_rise_with_slots(self) -> None:
-        """A slot of a job that is another one has a higher version."""
+        """A different slot of a job has a higher version."""
         for seen in self.versions.values():
             for before, after in pairwise(seen):
                 assert after[0] >= before[0]
                 assert after == before or after[0] > before[0]
 
     def settled(self) -> None:
-        """What holds when all is solved."""
+        """Checks what holds once everything is solved."""
         slotted = [job for job in self._jobs() if job["slot"] is not None]
         for job in slotted:
             others = [other for other in slotted if other is not job and _crossed(job) & _crossed(other)]
-            assert others, f"{job['job']} has a slot, and nobody to take turns with"
+            assert others, f"{job['job']} has a slot, but no job to take turns with"
             for other in others:
-                # Whose ranks have not reported since the service began keeps its slot until they do.
+                # A job whose ranks have not reported since the restart keeps its slot until they do.
                 if job["heard"] == other["heard"] == RANKS:
                     # On a common turn of a few periods, to the nanosecond.
                     periods_ns = job["slot"]["period_ns"], other["slot"]["period_ns"]
@@ -141,6 +141,6 @@ TestAnyCourse.settings = settings(
     stateful_step_count=25,
     deadline=None,
     derandomize=True,
-    # A course is short enough to read as it is.
+    # Failing sequences are short enough to read without shrinking.
     phases=[Phase.generate],
 )

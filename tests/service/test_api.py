@@ -1,4 +1,4 @@
-"""What the API answers, and that what it refuses changes nothing."""
+"""Answers of the API; a rejected request changes nothing."""
 
 import asyncio
 import json
@@ -22,16 +22,16 @@ TOKEN = "0123456789abcdef0123456789abcdef"
 def changed(table: dict[str, Any], path: str, value: object) -> dict[str, Any]:
     """A copy of `table` with another value at `path`, such as `profile.up.0.rate`."""
     copy = json.loads(json.dumps(table))
-    *way, last = (int(part) if part.isdigit() else part for part in path.split("."))
+    *parents, last = (int(part) if part.isdigit() else part for part in path.split("."))
     inside = copy
-    for part in way:
+    for part in parents:
         inside = inside[part]
     inside[last] = value
     return copy  # type: ignore[no-any-return]
 
 
 def metric(served: Served, name: str, **labels: str) -> float:
-    """The value of a metric, of which there is one with these labels."""
+    """The value of the only metric with these labels."""
     families = text_string_to_metric_families(served.ask("GET", "/metrics", token=served.token).text)
     found = [
         sample.value
@@ -67,13 +67,13 @@ def test_a_job_shows_what_its_ranks_report(served: Served) -> None:
     assert (view["adjustments"], view["deviation_ns"], view["applied"]) == (2, -5 * MS, 4)
 
 
-def test_a_job_of_a_name_that_needs_escapes_is_the_same_job_everywhere(served: Served) -> None:
+def test_a_name_that_needs_escapes_means_the_same_job_everywhere(served: Served) -> None:
     assert served.register("GPT-3 %28ü%29", registered()).status_code == 201
 
     assert served.view("GPT-3 %28ü%29")["job"] == "GPT-3 (ü)"
 
 
-def test_the_clock_tells_when_it_was_asked(served: Served) -> None:
+def test_the_clock_returns_the_services_time(served: Served) -> None:
     assert served.ask("GET", "/v1/clock").json() == {"received_ns": served.now_ns, "sent_ns": served.now_ns}
 
 
@@ -106,7 +106,7 @@ def test_the_clock_tells_when_it_was_asked(served: Served) -> None:
         ("owner", "me", "body: owner: is not a known key"),
     ],
 )
-def test_a_registration_with_a_mistake_is_refused_with_its_reason(
+def test_an_invalid_registration_is_rejected_with_a_reason(
     served: Served, path: str, value: object, reason: str
 ) -> None:
     served.register("a", registered())
@@ -126,13 +126,13 @@ def test_a_registration_with_a_mistake_is_refused_with_its_reason(
         ("rank", 1, "body: rank: must be below ranks, 1: got 1"),
         ("rank", True, "body: rank: must be a whole number: got true"),
         ("count", 11, "body: count: 11 is more than all iterations, 10"),
-        ("total_ns", 1, "body: total_ns: 1 is not what 10 iterations of"),
+        ("total_ns", 1, "body: total_ns: 1 contradicts 10 iterations of"),
         ("iteration", -1, "body: iteration: must be at least 0: got -1"),
         ("deviation_ns", 1.5, "body: deviation_ns: must be a whole number"),
         ("sent_ns", 2**63, "body: sent_ns: must be at most 9223372036854775807: got a number of more"),
     ],
 )
-def test_a_report_with_a_mistake_is_refused_with_its_reason(
+def test_an_invalid_report_is_rejected_with_a_reason(
     served: Served, key: str, value: Any, reason: str
 ) -> None:
     served.register("a", registered())
@@ -156,14 +156,14 @@ def test_a_report_with_a_mistake_is_refused_with_its_reason(
         (b"[" * 100_000, "body: is nested too deeply"),
     ],
 )
-def test_what_is_not_json_is_refused(served: Served, content: bytes, reason: str) -> None:
+def test_a_body_that_is_not_json_is_rejected(served: Served, content: bytes, reason: str) -> None:
     refused = served.ask("PUT", "/v1/jobs/a", content)
 
     assert refused.status_code == 400
     assert refused.json()["error"].startswith(reason)
 
 
-def test_a_large_body_is_refused(served: Served) -> None:
+def test_a_large_body_is_rejected(served: Served) -> None:
     refused = served.ask("PUT", "/v1/jobs/a", b" " * (MAX_BODY_BYTES + 1))
 
     assert refused.status_code == 413
@@ -171,16 +171,16 @@ def test_a_large_body_is_refused(served: Served) -> None:
 
 
 @pytest.mark.parametrize("name", [".", "..", ".a", "a%0Ab", "x" * 101, "%1b"])
-def test_a_name_that_is_no_part_of_a_url_is_refused(served: Served, name: str) -> None:
+def test_a_name_that_cannot_be_part_of_a_url_is_rejected(served: Served, name: str) -> None:
     refused = served.ask("PUT", f"/v1/jobs/{name}", json.dumps(registered()))
 
     assert refused.status_code in (404, 405, 422)
     if refused.status_code == 422:
-        assert "job: must have 1 to 100 characters, begin with no '.'" in refused.json()["error"]
+        assert "job: must have 1 to 100 characters, not start with '.'" in refused.json()["error"]
     assert served.ask("GET", "/v1/jobs").json() == {"jobs": []}
 
 
-def test_a_link_of_another_capacity_is_refused_with_both(served: Served) -> None:
+def test_a_different_capacity_of_a_link_is_rejected_naming_both(served: Served) -> None:
     served.register("a", registered())
     before = served.everything()
 
@@ -188,14 +188,14 @@ def test_a_link_of_another_capacity_is_refused_with_both(served: Served) -> None
 
     assert refused.status_code == 409
     assert refused.json()["error"] == (
-        "link 'l1': job 'b' gives it a capacity of 100 Gbps, and job 'a' 50 Gbps"
+        "link 'l1': job 'b' states a capacity of 100 Gbps, but job 'a' 50 Gbps"
     )
     assert served.everything() == before
-    # Alone on the link it may correct itself.
+    # A job alone on the link may change the capacity.
     assert served.register("a", registered({"l1": "100 Gbps"})).status_code == 200
 
 
-def test_more_jobs_than_the_limit_are_refused(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_jobs_than_the_limit_are_rejected(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state, "MAX_JOBS", 2)
     for name in "ab":
         served.register(name, registered())
@@ -203,7 +203,7 @@ def test_more_jobs_than_the_limit_are_refused(served: Served, monkeypatch: pytes
     refused = served.register("c", registered())
 
     assert refused.status_code == 409
-    assert refused.json() == {"error": "job 'c': 2 jobs are registered already, which is the limit"}
+    assert refused.json() == {"error": "job 'c': the limit of 2 registered jobs is reached"}
     assert served.register("a", registered(up="10 ms")).status_code == 200
 
 
@@ -215,14 +215,14 @@ def test_a_job_that_is_not_registered_is_not_found(served: Served, method: str, 
     assert refused.json() == {"error": "job 'a' is not registered"}
 
 
-def test_paths_that_are_not_there_are_refused_in_the_same_form(served: Served) -> None:
+def test_unknown_paths_are_rejected_in_the_same_form(served: Served) -> None:
     assert served.ask("GET", "/v2/jobs").json() == {"error": "GET '/v2/jobs' is not in this API; see /docs"}
     refused = served.ask("POST", "/v1/jobs/a", "{}")
     assert refused.status_code == 405
     assert refused.headers["allow"] == "DELETE, GET, PUT"
 
 
-def test_a_disk_that_refuses_changes_nothing(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_changes_nothing(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     served.register("a", registered())
     before = served.everything()
 
@@ -238,7 +238,7 @@ def test_a_disk_that_refuses_changes_nothing(served: Served, monkeypatch: pytest
 
 
 class TestToken:
-    """With a token, nobody without it learns or changes anything."""
+    """With a token, no request without it reads or changes anything."""
 
     @pytest.mark.parametrize(
         ("method", "path"),
@@ -257,7 +257,7 @@ class TestToken:
         ],
     )
     @pytest.mark.parametrize("given", [None, "wrong", TOKEN[:-1], f"{TOKEN}x", TOKEN.upper()])
-    def test_it_is_needed(
+    def test_it_is_required(
         self, serve: Callable[..., Served], method: str, path: str, given: str | None
     ) -> None:
         served = serve(TOKEN)
@@ -271,16 +271,16 @@ class TestToken:
         assert "token" in refused.json()["error"]
         assert served.everything() == before
 
-    def test_with_it_all_is_as_without(self, serve: Callable[..., Served]) -> None:
+    def test_requests_with_the_token_succeed(self, serve: Callable[..., Served]) -> None:
         served = serve(TOKEN)
 
         assert served.register("a", registered()).status_code == 201
         assert served.report("a").status_code == 200
 
-    def test_health_tells_no_secrets(self, serve: Callable[..., Served]) -> None:
+    def test_health_requires_no_token(self, serve: Callable[..., Served]) -> None:
         assert serve(TOKEN).ask("GET", "/healthz").json()["status"] == "ok"
 
-    def test_who_works_out_no_slots_any_more_is_not_healthy(
+    def test_a_service_that_has_stopped_solving_is_not_healthy(
         self, served: Served, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         async def fail() -> None:
@@ -294,7 +294,7 @@ class TestToken:
                 app.router.lifespan_context(app),
                 httpx.AsyncClient(transport=transport, base_url="http://service") as client,
             ):
-                # The task ends, and then who waits for its end is told.
+                # The task ends first, then its callbacks run.
                 for _ in range(3):
                     await asyncio.sleep(0)
                 return await client.get("/healthz")
@@ -305,9 +305,9 @@ class TestToken:
 
 
 class TestMetrics:
-    """What Prometheus reads."""
+    """Metrics for Prometheus."""
 
-    def test_iterations_are_counted_by_how_long_they_took(self, served: Served) -> None:
+    def test_iterations_are_counted_by_duration(self, served: Served) -> None:
         served.register("a", registered())
         served.report("a")
 
@@ -331,7 +331,7 @@ class TestMetrics:
         assert metric(served, "hocket_clock_offset_seconds", job="a", rank="0") == 0.5
         assert metric(served, "hocket_clock_uncertainty_seconds", job="a", rank="0") == 0.001
 
-    def test_a_slot_is_followed_once_all_ranks_say_so(self, served: Served) -> None:
+    def test_a_slot_is_followed_once_all_ranks_report_it(self, served: Served) -> None:
         for name in "ab":
             served.register(name, registered())
         served.run("a", "b")
@@ -341,7 +341,7 @@ class TestMetrics:
 
         assert metric(served, "hocket_slot_followed", job="a") == 1
 
-    def test_requests_are_counted_by_route_however_they_are_spelt(self, served: Served) -> None:
+    def test_requests_are_counted_by_route_and_unknown_paths_together(self, served: Served) -> None:
         for number in range(20):
             served.ask("GET", f"/guess/{number}")
         served.register("a", registered())
@@ -349,14 +349,14 @@ class TestMetrics:
         assert metric(served, "hocket_requests_total", route="other", status="404") == 20
         assert metric(served, "hocket_requests_total", route="/v1/jobs/{job}", status="201") == 1
 
-    def test_a_job_that_is_gone_leaves_no_series(self, served: Served) -> None:
+    def test_an_unregistered_job_leaves_no_series(self, served: Served) -> None:
         served.register("secret", registered())
         served.report("secret")
         served.ask("DELETE", "/v1/jobs/secret")
 
         assert "secret" not in served.ask("GET", "/metrics").text
 
-    def test_of_a_job_of_many_ranks_the_first_have_clocks(self, served: Served) -> None:
+    def test_only_the_first_64_ranks_of_a_job_have_clocks(self, served: Served) -> None:
         served.register("a", registered())
         for rank in range(70):
             served.report("a", rank, 70, clock_offset_ns=rank)
@@ -365,7 +365,7 @@ class TestMetrics:
         assert text.count("hocket_clock_offset_seconds{") == 64
 
 
-def test_two_who_register_on_one_link_at_the_same_time_do_not_both_win(tmp_path: Path) -> None:
+def test_concurrent_registrations_cannot_give_a_link_two_capacities(tmp_path: Path) -> None:
     served = Served(tmp_path / "hocket.sqlite")
 
     async def race() -> list[int]:

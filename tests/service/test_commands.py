@@ -1,4 +1,6 @@
-"""What `hocket serve`, `register`, `jobs` and `unregister` refuse, and what a plan's jobs register."""
+"""Invalid input of `hocket serve`, `register`, `jobs` and `unregister`, and the registrations of a plan's
+jobs.
+"""
 
 import json
 import socket
@@ -25,16 +27,16 @@ def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (["--listen", "8765"], "--listen: must be HOST:PORT, such as 127.0.0.1:8765: got '8765'"),
         (["--listen", "::1:8765"], "--listen: must be HOST:PORT"),
-        (["--listen", "127.0.0.1:http"], "--listen: a port is a number from 0 to 65535: got 'http'"),
-        (["--listen", "127.0.0.1:65536"], "--listen: a port is a number from 0 to 65535: got '65536'"),
-        (["--listen", "0.0.0.0:0"], "--listen 0.0.0.0: other machines can reach it, which needs a token"),
-        (["--listen", "[::]:0"], "--listen ::: other machines can reach it, which needs a token"),
+        (["--listen", "127.0.0.1:http"], "--listen: the port must be a number from 0 to 65535: got 'http'"),
+        (["--listen", "127.0.0.1:65536"], "--listen: the port must be a number from 0 to 65535: got '65536'"),
+        (["--listen", "0.0.0.0:0"], "--listen 0.0.0.0: other machines can reach it, so it requires a token"),
+        (["--listen", "[::]:0"], "--listen ::: other machines can reach it, so it requires a token"),
         (["--expire", "1 s"], "--expire: must be at least 10 s"),
         (["--expire", "soon"], "--expire: a duration is a finite number and a unit"),
         (["--jitter", "0.6"], "--jitter: must be from 0 to 0.5: got 0.6"),
         (["--token-file", "nowhere"], "--token-file nowhere: No such file or directory"),
-        (["--token-file", "short"], "a token has at least 16 characters: got 5"),
-        (["--token-file", "spaced"], "a token is printable ASCII without spaces"),
+        (["--token-file", "short"], "the token must have at least 16 characters: got 5"),
+        (["--token-file", "spaced"], "the token must consist of printable ASCII characters without spaces"),
         (["--database", "nowhere/hocket.sqlite"], "nowhere/hocket.sqlite: cannot be opened"),
     ],
 )
@@ -58,7 +60,7 @@ def test_the_schema_is_printed(hocket: Command) -> None:
 @pytest.mark.parametrize(
     "url", ["127.0.0.1:8765", "ftp://127.0.0.1", "http://", "http://h:port", "http://h:99999"]
 )
-def test_an_address_that_is_no_url_is_refused(hocket: Command, url: str) -> None:
+def test_an_address_that_is_not_a_url_is_rejected(hocket: Command, url: str) -> None:
     refused = hocket("jobs", "--service", url)
 
     assert refused.code == 2
@@ -79,7 +81,7 @@ def registered_on(plan: dict[str, Any], **options: str) -> dict[str, dict[str, A
     return registrations(parse_plan(plan), **options)
 
 
-def test_jobs_on_one_link_register_it_by_the_name_that_is_given() -> None:
+def test_jobs_on_one_link_register_it_under_the_given_name() -> None:
     plan = shared_link(half("a"))
 
     assert registered_on(plan)["a"] == {
@@ -102,7 +104,7 @@ def test_jobs_on_a_fabric_register_their_hosts_and_the_links_that_their_ring_cro
     assert sorted(link["name"] for link in found["links"]) == ["h0->s", "h1->s", "s->h0", "s->h1"]
 
 
-def test_what_cannot_be_registered_is_refused(hocket: Command, tmp_path: Path) -> None:
+def test_invalid_registrations_are_rejected(hocket: Command, tmp_path: Path) -> None:
     plan = shared_link(half("team/a"))
     (tmp_path / "plan.json").write_text(json.dumps(plan))
 
@@ -110,5 +112,5 @@ def test_what_cannot_be_registered_is_refused(hocket: Command, tmp_path: Path) -
     unknown = hocket("register", "plan.json", "--candidate", "best")
 
     assert refused.code == unknown.code == 2
-    assert "plan.json: job 'team/a': a service takes names without '/'" in refused.err
+    assert "plan.json: job 'team/a': the service requires names without '/'" in refused.err
     assert "--candidate: 'best' is not in the plan; it has none" in unknown.err

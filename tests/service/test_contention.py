@@ -1,4 +1,4 @@
-"""Who contends with whom, and who gets which place: as `hocket compat` says of the same jobs."""
+"""Components of contending jobs and their places, compared with `hocket compat` on the same jobs."""
 
 from typing import Any
 
@@ -10,7 +10,15 @@ from hocket import compatibility
 from hocket._hocket import score
 from hocket.engines.specs import plain
 from hocket.profiles import PhaseSpec, WorkloadProfile
-from hocket.service.contention import MOST_JOBS, Component, Contender, HeldSlot, Solution, contention, solve
+from hocket.service.contention import (
+    MAX_COMPONENT_JOBS,
+    Component,
+    Contender,
+    HeldSlot,
+    Solution,
+    contention,
+    solve,
+)
 
 MS = 10**9
 GBPS = 10**9
@@ -32,7 +40,7 @@ def contender(
 
 
 def as_plan(jobs: tuple[Contender, ...]) -> dict[str, Any]:
-    """The plan of these jobs on their one link."""
+    """A plan with these jobs on their one link."""
     return {
         "link": {"capacity": "50 Gbps"},
         "jobs": [
@@ -59,12 +67,12 @@ def only_component(*jobs: Contender) -> Component:
 
 
 def overlap(jobs: tuple[Contender, ...], solution: Solution) -> float:
-    """The score of one link under the places of a solution, for jobs of one period."""
+    """The score of one link under the places of a solution, for jobs with equal periods."""
     profiles, shifts_ps = [], []
     for job in jobs:
         profiles.append(plain(job.profile))
         place = solution.places[job.name]
-        # Slots may be longer than iterations: the angle counts.
+        # Slots may be longer than iterations, so angles are compared.
         into_ps = (place.offset_ns * 1000 - job.mark_ps) % (place.period_ns * 1000)
         shifts_ps.append(into_ps * job.profile.period_ps // (place.period_ns * 1000))
     return score(50 * GBPS, profiles, shifts_ps)
@@ -88,7 +96,7 @@ def test_a_link_that_carries_all_of_its_jobs_at_once_is_no_reason_to_shift() -> 
     assert found.alone["a"] == "l1 carries all of its jobs at once"
 
 
-def test_several_flows_of_a_job_ask_for_as_many_times_its_rate() -> None:
+def test_each_flow_of_a_job_demands_its_rate() -> None:
     twice = {"l1": (50 * GBPS, 2)}
     assert contention([contender("a", rate_gbps=15), contender("b", 2, rate_gbps=15)]).components == ()
     assert contention(
@@ -150,7 +158,7 @@ def test_scores_of_more_are_as_near_to_the_best_as_a_limited_search_comes(
         assert best < 0.6 + 1e-3
 
 
-def test_jobs_that_cannot_take_turns_are_told_their_score() -> None:
+def test_jobs_that_cannot_take_turns_get_their_score_as_the_reason() -> None:
     jobs = [contender(name, serial, up_ms=((0, 120),)) for serial, name in enumerate("abc")]
 
     solution = solve(only_component(*jobs), {}, jitter=0.01)
@@ -173,7 +181,7 @@ def test_periods_that_fit_on_no_circle_get_no_places_and_a_reason() -> None:
     assert solution.why_none
 
 
-def test_slots_of_periods_of_two_to_three_are_whole_parts_of_one_turn() -> None:
+def test_slots_of_periods_in_a_ratio_of_two_to_three_divide_one_turn() -> None:
     jobs = (
         contender("slow", 1, period_ms=300, up_ms=((0, 60),), rate_gbps=50),
         contender("fast", 2, period_ms=200, up_ms=((0, 20),), rate_gbps=50),
@@ -184,14 +192,14 @@ def test_slots_of_periods_of_two_to_three_are_whole_parts_of_one_turn() -> None:
     assert solution.places["slow"].period_ns * 2 == solution.places["fast"].period_ns * 3
 
 
-def test_a_slot_stands_for_the_phase_after_the_longest_silence() -> None:
+def test_a_slot_refers_to_the_phase_after_the_longest_silence() -> None:
     # Silent from 50 to 140 ms, from 150 to 180 ms and, round the end, not at all.
     assert contender("a", up_ms=((0, 50), (140, 10))).mark_ps == 140 * MS
     # Silent for 60 ms before each: the first of equals.
     assert contender("a", up_ms=((30, 30), (120, 30))).mark_ps == 30 * MS
 
 
-def test_places_that_are_held_and_as_good_are_kept() -> None:
+def test_held_slots_that_are_as_good_are_kept() -> None:
     component = only_component(contender("a"), contender("b", 2))
     held = {"a": HeldSlot(7, 180_000_000), "b": HeldSlot(7 + 85_000_000, 180_000_000)}
 
@@ -201,7 +209,7 @@ def test_places_that_are_held_and_as_good_are_kept() -> None:
     assert {name: place.offset_ns for name, place in solution.places.items()} == {"a": 7, "b": 85_000_007}
 
 
-def test_places_that_are_held_and_worse_are_given_up() -> None:
+def test_held_slots_that_are_worse_are_replaced() -> None:
     component = only_component(contender("a"), contender("b", 2))
     held = {"a": HeldSlot(7, 180_000_000), "b": HeldSlot(7 + 40_000_000, 180_000_000)}
 
@@ -211,22 +219,22 @@ def test_places_that_are_held_and_worse_are_given_up() -> None:
     assert solution.scores == {"l1": 1.0}
 
 
-def test_a_job_that_has_a_slot_goes_on_and_the_new_one_moves() -> None:
+def test_a_job_with_a_slot_keeps_it_and_the_new_job_is_delayed() -> None:
     component = only_component(contender("a"), contender("b", 2))
 
     assert solve(component, {"b": HeldSlot(0, 200_000_000)}, jitter=0.0).reference == "b"
 
 
-def test_more_jobs_than_are_solved_are_told_so() -> None:
-    jobs = [contender(str(serial), serial, up_ms=((0, 2),)) for serial in range(MOST_JOBS + 1)]
+def test_too_many_jobs_get_that_as_the_reason() -> None:
+    jobs = [contender(str(serial), serial, up_ms=((0, 2),)) for serial in range(MAX_COMPONENT_JOBS + 1)]
 
     solution = solve(only_component(*jobs), {}, jitter=0.01)
 
     assert solution.places == {}
-    assert solution.why_none == "65 jobs contend with each other, and at most 64 are given slots"
+    assert solution.why_none == "65 jobs contend with each other; at most 64 get slots"
 
 
-def test_what_is_found_depends_on_nothing_else() -> None:
+def test_solutions_depend_only_on_the_arguments() -> None:
     component = only_component(contender("a"), contender("b", 2), contender("c", 3, up_ms=((0, 20),)))
 
     assert solve(component, {}, jitter=0.01) == solve(component, {}, jitter=0.01)

@@ -1,4 +1,4 @@
-"""What is measured beside what is predicted, and why a slot is not followed."""
+"""Measured and predicted iterations, and the reasons why a slot is not followed."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ class Course:
 
 @pytest.fixture
 def course(served: Served) -> Course:
-    """Both jobs have slots, which neither has followed yet."""
+    """Two jobs with slots that neither has followed yet."""
     return Course(served)
 
 
@@ -70,7 +70,7 @@ class TestLatestTimes:
         assert measured is not None
         assert measured.model_dump() == {"mean_ns": 104 * MS, "p99_ns": 200 * MS, "iterations": 100}
 
-    def test_reports_of_no_iteration_measure_nothing(self) -> None:
+    def test_reports_without_iterations_measure_nothing(self) -> None:
         latest = LatestTimes()
         latest.add(report(0, 0))
         assert latest.measured() is None
@@ -107,7 +107,7 @@ class TestLatestTimes:
         assert measured.iterations == sum(count for count, _, _ in stretches)
 
 
-def test_what_is_predicted_says_how_much_slots_help(course: Course) -> None:
+def test_the_prediction_shows_how_much_slots_help(course: Course) -> None:
     predicted = course.view()["predicted"]
 
     # Two jobs of 80 ms at 40 of 50 Gbps in every 180 ms collide about half of the time.
@@ -128,7 +128,8 @@ def test_iterations_in_slots_are_compared_with_those_without(course: Course) -> 
 
     measured = course.view()["measured"]
 
-    # The first report of each kind has iterations of both, or from before both jobs had reported.
+    # The first report of each kind is not counted: it mixes both kinds, or began before both jobs had
+    # reported.
     assert (measured["without_slot"]["iterations"], measured["without_slot"]["mean_ns"]) == (40, 210 * MS)
     assert (measured["in_slot"]["iterations"], measured["in_slot"]["mean_ns"]) == (30, 182 * MS)
     assert measured["against"] == "measured"
@@ -144,17 +145,17 @@ def test_iterations_in_slots_are_compared_with_those_without(course: Course) -> 
     ("in_slot_ms", "verdict"),
     [(180, "helps"), (204, "helps little"), (210, "does not help"), (230, "harms")],
 )
-def test_the_verdict_is_that_of_what_was_measured(course: Course, in_slot_ms: int, verdict: str) -> None:
+def test_the_verdict_is_that_of_the_measurement(course: Course, in_slot_ms: int, verdict: str) -> None:
     course.report(210, times=4, applied=None)
     course.follow(in_slot_ms, times=4)
 
     assert course.view()["measured"]["speedup"]["verdict"] == verdict
 
 
-def test_a_dry_run_measures_what_slots_are_compared_with(course: Course) -> None:
+def test_slots_are_compared_with_a_dry_run(course: Course) -> None:
     course.report(210, times=4, dry_run=True)
     assert course.view()["measured"]["speedup"] is None
-    # The job starts again, and counts from 0.
+    # The job restarts, and counts from 0.
     course._iteration = 0
     course.follow(182, times=4)
 
@@ -162,14 +163,14 @@ def test_a_dry_run_measures_what_slots_are_compared_with(course: Course) -> None
     assert course.view()["measured"]["speedup"]["verdict"] == "helps"
 
 
-def test_without_enough_iterations_to_compare_with_the_prediction_stands_in(course: Course) -> None:
+def test_with_too_few_iterations_without_slots_the_prediction_is_used(course: Course) -> None:
     course.report(205, applied=None)
     course.follow(311, times=4)
 
     view = course.view()
     assert view["measured"]["against"] == "predicted"
     assert view["measured"]["speedup"]["verdict"] == "harms"
-    # What it is not compared with is not shown beside the verdict.
+    # A measurement that the verdict does not use is not shown beside it.
     assert row(JobView.model_validate(view), mean)[7:] == ("–", "311.0", "harms")
     assert course.said[2].endswith(
         "against the prediction without slots, as too few such iterations were measured"
@@ -177,7 +178,7 @@ def test_without_enough_iterations_to_compare_with_the_prediction_stands_in(cour
     assert course.said[3].endswith("times as long as predicted: profile the job again")
 
 
-def test_fewer_than_twenty_iterations_in_slots_are_not_judged(course: Course) -> None:
+def test_fewer_than_twenty_iterations_in_slots_get_no_verdict(course: Course) -> None:
     course.report(210, times=4, applied=None)
     course.follow(182, times=2)
 
@@ -185,7 +186,7 @@ def test_fewer_than_twenty_iterations_in_slots_are_not_judged(course: Course) ->
     assert course.view()["measured"]["speedup"] is None
 
 
-def test_what_was_measured_beside_other_jobs_is_forgotten(course: Course) -> None:
+def test_measurements_among_other_jobs_are_discarded(course: Course) -> None:
     course.report(210, times=4, applied=None)
     course.served.register("c", registered(up="10 ms"))
     course.served.run("c")
@@ -193,7 +194,7 @@ def test_what_was_measured_beside_other_jobs_is_forgotten(course: Course) -> Non
     assert course.view()["measured"]["without_slot"] is None
 
 
-def test_a_job_that_contends_with_none_is_measured_without_a_slot(served: Served) -> None:
+def test_a_job_without_contention_is_measured_without_a_slot(served: Served) -> None:
     served.register("a", registered())
     served.run("a")
     served.report("a", iteration=20)
@@ -205,7 +206,7 @@ def test_a_job_that_contends_with_none_is_measured_without_a_slot(served: Served
 
 
 class TestSlotNotFollowed:
-    """A slot that a rank does not follow is shown so, with the reason."""
+    """If a rank does not follow its slot, the reason is shown."""
 
     def test_a_slot_that_is_followed_has_no_reason(self, course: Course) -> None:
         course.follow(182)
@@ -220,8 +221,8 @@ class TestSlotNotFollowed:
         version = course.served.slot("a")["version"]
         assert course.said[0] == f"slot {version} is not followed: dry run"
 
-    def test_an_agent_that_let_it_go(self, course: Course) -> None:
-        why = "adjustments took more than 20% of 50 iterations: they do not fit slots of 181.000 ms"
+    def test_an_agent_that_abandoned_its_slot(self, course: Course) -> None:
+        why = "adjustments took more than 20% of the last 50 iterations, which do not fit the slot's period"
         course.report(182, times=3, reason=why)
 
         assert course.view()["not_followed"] == why
@@ -246,7 +247,7 @@ class TestSlotNotFollowed:
         course.follow(182)
         course.served.now_ns += 61 * S
 
-        assert course.view()["not_followed"] == "silent for 61 s, and a slot is let go after 60 s"
+        assert course.view()["not_followed"] == "silent for 61 s; agents stop following a slot after 60 s"
 
     def test_the_first_of_several_ranks(self, served: Served) -> None:
         for name in "ab":
@@ -261,7 +262,7 @@ class TestSlotNotFollowed:
 
         assert served.view("a")["not_followed"] == "2 of 3 ranks, such as 1: the clock is not known"
 
-    def test_a_service_that_was_started_again(self, course: Course) -> None:
+    def test_a_service_that_was_restarted(self, course: Course) -> None:
         course.follow(182)
         course.served.restart()
 
@@ -269,7 +270,7 @@ class TestSlotNotFollowed:
 
 
 @pytest.mark.parametrize("reason", ["a\nb", "\x1b[2J", "x" * 1_001])
-def test_a_reason_that_could_garble_a_terminal_is_refused(served: Served, reason: str) -> None:
+def test_a_reason_with_control_characters_is_rejected(served: Served, reason: str) -> None:
     served.register("a", registered())
 
     assert served.report("a", reason=reason).status_code == 422

@@ -1,4 +1,4 @@
-"""The published schema: it is the application's, and the application keeps to it."""
+"""The published schema is the application's, and the application conforms to it."""
 
 import json
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def test_the_published_schema_is_that_of_the_application() -> None:
 
 
 class _UnderTest:
-    """The application that requests are for: schemathesis collects them before any test has made it."""
+    """Forwards to the application, which does not exist yet when schemathesis collects the requests."""
 
     served: Served
 
@@ -42,7 +42,7 @@ SCHEMA.app = UNDER_TEST
 
 @pytest.fixture(scope="module", autouse=True)
 def under_test(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A service that asks for a token and has a job of the name in the schema's examples."""
+    """A service with a token, and with the job named in the schema's examples."""
     UNDER_TEST.served = Served(tmp_path_factory.mktemp("service") / "hocket.sqlite", TOKEN)
     assert UNDER_TEST.served.register("resnet-7", registered()).status_code == 201
     yield
@@ -51,8 +51,9 @@ def under_test(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @SCHEMA.parametrize()
 @settings(max_examples=40, deadline=None, derandomize=True)
-def test_every_answer_is_one_that_the_schema_tells_of(case: Any) -> None:
-    # What must hold between keys no schema can say, so a request that keeps to it may still be refused.
+def test_every_answer_conforms_to_the_schema(case: Any) -> None:
+    # A schema cannot express constraints between keys, so a request that conforms to it may still be
+    # rejected.
     case.call_and_validate(headers=HEADERS, excluded_checks=[positive_data_acceptance])
 
 
@@ -61,7 +62,7 @@ quantities = st.integers(1, 10**6)
 
 @settings(max_examples=50, deadline=None, derandomize=True)
 @given(st.data())
-def test_whatever_is_consistent_is_accepted(
+def test_consistent_requests_are_accepted(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     gaps_us = data.draw(st.lists(st.tuples(quantities, quantities), min_size=1, max_size=5))

@@ -1,4 +1,4 @@
-"""The pages for people with a browser."""
+"""The service's pages for browsers."""
 
 import base64
 from collections.abc import Callable
@@ -13,7 +13,7 @@ TOKEN = "0123456789abcdef"
 
 
 class Page(HTMLParser):
-    """What a page holds; it fails where an element is not closed."""
+    """Parses a page; fails if an element is not closed."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ def page(served: Served, path: str) -> Page:
     return Page(answer.text)
 
 
-def test_the_front_page_names_the_service_and_leads_on(served: Served) -> None:
+def test_the_front_page_names_the_service_and_links_to_the_others(served: Served) -> None:
     front = page(served, "/")
 
     assert f"Version {__version__}: 0 jobs registered" in front.text
@@ -57,7 +57,7 @@ def test_the_front_page_names_the_service_and_leads_on(served: Served) -> None:
         assert served.ask("GET", f"/{link}").status_code == 200
 
 
-def test_the_front_page_shows_measured_beside_predicted(served: Served) -> None:
+def test_the_front_page_shows_predicted_and_measured_iterations(served: Served) -> None:
     for name in ("a", "b"):
         served.register(name, registered())
     served.run("a", "b")
@@ -71,7 +71,7 @@ def test_the_front_page_shows_measured_beside_predicted(served: Served) -> None:
     assert "180.0 (190.0)" in text
 
 
-def test_names_of_jobs_are_text_and_no_html(served: Served) -> None:
+def test_names_of_jobs_are_escaped(served: Served) -> None:
     assert served.register("%3Cscript%3Ealert(1)", registered()).status_code == 201
 
     answer = served.ask("GET", "/")
@@ -99,7 +99,7 @@ def test_pages_load_nothing_and_run_nothing(served: Served, path: str) -> None:
 
 
 class TestTokenInABrowser:
-    """Browsers send a token as the password of Basic authentication, where nothing can be changed."""
+    """Browsers send the token as the password of Basic authentication, which allows only reading."""
 
     @staticmethod
     def ask(served: Served, method: str, path: str, password: str) -> tuple[int, str]:
@@ -121,6 +121,6 @@ class TestTokenInABrowser:
     def test_nothing_is_changed(self, serve: Callable[..., Served], method: str, path: str) -> None:
         assert self.ask(serve(TOKEN), method, path, TOKEN) == (401, "Bearer")
 
-    def test_garbage_is_refused(self, serve: Callable[..., Served]) -> None:
+    def test_garbage_is_rejected(self, serve: Callable[..., Served]) -> None:
         answer = serve(TOKEN).ask("GET", "/", headers={"Authorization": "Basic %%%"})
         assert answer.status_code == 401

@@ -1,4 +1,4 @@
-"""`hocket serve` as users run it: a process that starts, is asked over TCP, ends, and is killed."""
+"""`hocket serve` as a process: it starts, answers over TCP, stops, and is killed."""
 
 import http.client
 import json
@@ -18,11 +18,11 @@ from tests.service.conftest import registered, reported
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 LONGEST_S = 60
-"""For anything that takes a moment on a quiet machine."""
+"""Limit of each wait; on an idle machine each takes a moment."""
 
 
 class Process:
-    """A service in a process of its own, on a free port of loopback."""
+    """A service in its own process, on a free port of loopback."""
 
     def __init__(self, directory: Path, *options: str, token: str | None = None) -> None:
         command = [sys.executable, "-m", "hocket", "serve", "--listen", "127.0.0.1:0", *options]
@@ -44,7 +44,7 @@ class Process:
         return f"http://127.0.0.1:{self.port}"
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        """Status and answer."""
+        """Sends a request; returns status and answer."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=LONGEST_S)
         headers = {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
         connection.request(method, path, None if body is None else json.dumps(body), headers)
@@ -54,7 +54,7 @@ class Process:
         return response.status, json.loads(answer) if answer else None
 
     def slotted(self, *jobs: str) -> dict[str, Any]:
-        """The slots of jobs, as their reports are answered once all have one."""
+        """Reports for the jobs until all have slots, and returns these."""
         slots: dict[str, Any] = {}
         for _ in range(10_000):
             for job in jobs:
@@ -64,7 +64,7 @@ class Process:
         raise AssertionError(f"no slots after 10,000 reports: {slots}")
 
     def end(self, how: signal.Signals) -> tuple[int, str]:
-        """Exit status, and what it wrote after its first line."""
+        """Stops it with a signal; returns the exit status and its output after the first line."""
         self.popen.send_signal(how)
         _, text = self.popen.communicate(timeout=LONGEST_S)
         return self.popen.returncode, text
@@ -75,7 +75,7 @@ Start = Callable[..., Process]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts services on the database of this test; those that still run are ended."""
+    """Starts services on the database of this test; those still running are stopped at the end."""
     started: list[Process] = []
 
     def begin(*options: str, token: str | None = None) -> Process:
@@ -88,7 +88,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
             each.end(signal.SIGKILL)
 
 
-def test_ctrl_c_ends_it_and_its_jobs_are_there_again(start: Start) -> None:
+def test_jobs_are_still_registered_after_ctrl_c_and_a_restart(start: Start) -> None:
     service = start()
     assert "0 jobs in hocket.sqlite" in service.line
     assert service.ask("PUT", "/v1/jobs/a", registered())[0] == 201
@@ -100,12 +100,12 @@ def test_ctrl_c_ends_it_and_its_jobs_are_there_again(start: Start) -> None:
     assert "1 job in hocket.sqlite" in start().line
 
 
-def test_a_service_that_is_killed_has_forgotten_nothing_that_it_said(start: Start) -> None:
+def test_a_killed_service_has_forgotten_none_of_its_answers(start: Start) -> None:
     service = start()
     for job in "ab":
         service.ask("PUT", f"/v1/jobs/{job}", registered())
     slots = service.slotted("a", "b")
-    # In the middle of a registration: the request is sent, the answer not awaited.
+    # Killed during a registration: the request is sent, but the answer is not awaited.
     body = json.dumps(registered())
     with socket.create_connection(("127.0.0.1", service.port)) as connection:
         head = f"PUT /v1/jobs/c HTTP/1.1\r\nHost: service\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -116,11 +116,11 @@ def test_a_service_that_is_killed_has_forgotten_nothing_that_it_said(start: Star
 
     assert again.slotted("a", "b") == slots
     names = [job["job"] for job in again.ask("GET", "/v1/jobs")[1]["jobs"]]
-    # Whoever heard no answer cannot know: but it is there as a whole or not at all.
+    # Without an answer the registration may or may not be stored, but never in part.
     assert names in (["a", "b"], ["a", "b", "c"])
 
 
-def test_the_token_is_asked_for_and_never_shown(start: Start) -> None:
+def test_the_token_is_required_and_never_shown(start: Start) -> None:
     service = start(token=TOKEN)
     assert service.ask("GET", "/v1/jobs")[0] == 200
     service.token = "wrong"

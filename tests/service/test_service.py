@@ -1,4 +1,4 @@
-"""What goes on at the same time: reports while slots are worked out, changes meanwhile, a full disk."""
+"""Concurrency: reports and changes while the solver runs, and a full disk."""
 
 import asyncio
 import logging
@@ -17,24 +17,24 @@ from hocket.service.store import Store, StoreError
 
 
 class Slow:
-    """Solves when it is let."""
+    """Solves when the test allows it."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
         self.released = asyncio.Event()
 
     async def __call__(self, component: Component, held: Mapping[str, HeldSlot], jitter: float) -> Solution:
-        """As `contention.solve`, later."""
+        """Like `contention.solve`, but later."""
         self.asked.set()
         await self.released.wait()
         return solve(component, held, jitter)
 
     async def close(self) -> None:
-        """Nothing was started."""
+        """Does nothing: no process was started."""
 
 
 def running(store: Store, solver: Any, *jobs: str) -> Service:
-    """A service on whose link `l1` these jobs run."""
+    """A service with these jobs running on link `l1`."""
     service = Service(store, solver, lambda: 1_000 * S)
     for name in jobs:
         service.register(name, registration())
@@ -57,7 +57,7 @@ def store(tmp_path: Path) -> Any:
         yield opened
 
 
-def test_reports_are_answered_while_slots_are_worked_out(store: Store) -> None:
+def test_reports_are_answered_while_the_solver_runs(store: Store) -> None:
     async def course() -> tuple[str, object, object]:
         slow = Slow()
         service = running(store, slow, "a", "b")
@@ -75,7 +75,7 @@ def test_reports_are_answered_while_slots_are_worked_out(store: Store) -> None:
     assert after is not None
 
 
-def test_what_was_worked_out_for_jobs_that_are_gone_is_not_put_in_force(store: Store) -> None:
+def test_a_solution_for_jobs_that_are_gone_is_not_applied(store: Store) -> None:
     async def course() -> Service:
         slow = Slow()
         service = running(store, slow, "a", "b")
@@ -92,7 +92,7 @@ def test_what_was_worked_out_for_jobs_that_are_gone_is_not_put_in_force(store: S
     assert service.view("a").reason == "shares no link with another running job"
 
 
-def test_what_was_worked_out_for_another_profile_is_worked_out_again(store: Store) -> None:
+def test_a_job_that_registers_meanwhile_with_another_profile_is_solved_again(store: Store) -> None:
     async def course() -> Service:
         slow = Slow()
         service = running(store, slow, "a", "b")
@@ -110,11 +110,13 @@ def test_what_was_worked_out_for_another_profile_is_worked_out_again(store: Stor
     assert slots[0] is not None
     assert slots[1] is not None
     apart_ns = (slots[1].origin_ns - slots[0].origin_ns) % slots[0].period_ns
-    # 80 ms after 90 ms of 180 ms: it has the rest for itself.
+    # 80 ms after 90 ms of 180 ms: the phases do not overlap.
     assert 80_000_000 <= apart_ns <= slots[0].period_ns - 90_000_000
 
 
-def test_nobody_is_told_a_slot_that_the_disk_refuses(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_job_learns_of_a_slot_that_could_not_be_stored(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     service = running(store, SolvedHere(), "a", "b")
 
     def full(*_: object) -> None:
@@ -133,7 +135,7 @@ def test_nobody_is_told_a_slot_that_the_disk_refuses(store: Store, monkeypatch: 
     assert slot in [job.slot for job in store.load().jobs]
 
 
-def test_a_disk_that_was_full_for_a_while_is_tried_again(
+def test_a_failed_write_is_retried(
     store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     save, refused = store.save, 0
@@ -158,5 +160,5 @@ def test_a_disk_that_was_full_for_a_while_is_tried_again(
     with caplog.at_level(logging.ERROR):
         service = asyncio.run(course())
 
-    assert "cannot be written: database or disk is full; tried again in 1 s" in caplog.text
+    assert "cannot be written: database or disk is full; retrying in 1 s" in caplog.text
     assert [job.slot for job in store.load().jobs] == [service.view(name).slot for name in "ab"]

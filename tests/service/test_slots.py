@@ -1,4 +1,4 @@
-"""When jobs get slots, keep them, and lose them, by a clock that the test holds."""
+"""When jobs get slots, keep them and lose them; the test sets the clock."""
 
 from collections.abc import Callable
 
@@ -30,12 +30,12 @@ def test_a_slot_begins_soon_at_an_iteration_that_no_rank_has_reached(served: Ser
 
     slot = served.slot("b")
     assert served.now_ns < slot["origin_ns"] <= served.now_ns + 2 * S
-    # Ten are done, one is under way, and within 3 s there are 16 more of 180 ms and a bit.
+    # Ten are finished, one is under way, and 3 s are 16 more of 180 ms and a part of one.
     assert slot["iteration"] == 10 + 1 + 17
     assert slot["tolerance_ns"] == 9 * MS
 
 
-def test_a_report_answers_with_the_slot(served: Served) -> None:
+def test_the_answer_to_a_report_contains_the_slot(served: Served) -> None:
     two_jobs(served)
     served.now_ns += 5
 
@@ -70,7 +70,7 @@ def test_a_job_waits_for_all_of_its_ranks(served: Served) -> None:
     assert served.slot("b") is not None
 
 
-def test_jobs_that_cannot_take_turns_are_told_why(served: Served) -> None:
+def test_jobs_that_cannot_take_turns_get_a_reason(served: Served) -> None:
     for name in "abc":
         served.register(name, registered(up="120 ms"))
     served.run("a", "b", "c")
@@ -78,9 +78,7 @@ def test_jobs_that_cannot_take_turns_are_told_why(served: Served) -> None:
     assert served.slot("a") is None
     why = served.view("a")["reason"]
     assert why.startswith("score 0.")
-    assert why.endswith(
-        "with b, c on l1: the best shifts score 0.400, and below 0.6 taking turns does not help"
-    )
+    assert why.endswith("with b, c on l1: the best shifts score 0.400; below 0.6 taking turns does not help")
 
 
 def test_a_change_elsewhere_leaves_slots_as_they_are(served: Served) -> None:
@@ -95,7 +93,7 @@ def test_a_change_elsewhere_leaves_slots_as_they_are(served: Served) -> None:
     assert served.slot("c") is not None
 
 
-def test_a_third_job_comes_and_one_of_the_two_goes_on_as_before(served: Served) -> None:
+def test_a_third_job_leaves_one_of_the_two_undelayed(served: Served) -> None:
     for name in "ab":
         served.register(name, registered(up="50 ms"))
     served.run("a", "b")
@@ -114,7 +112,7 @@ def test_a_third_job_comes_and_one_of_the_two_goes_on_as_before(served: Served) 
     assert goes_on
 
 
-def test_when_a_job_leaves_those_that_still_take_turns_keep_their_slots(served: Served) -> None:
+def test_when_a_job_leaves_the_others_that_still_take_turns_keep_their_slots(served: Served) -> None:
     for name in "abc":
         served.register(name, registered(up="50 ms"))
     served.run("a", "b", "c")
@@ -135,7 +133,7 @@ def test_the_last_job_on_a_link_loses_its_slot(served: Served) -> None:
     assert served.report("a").json()["slot"] is None
 
 
-def test_a_silent_job_is_left_out_and_comes_back_with_its_reports(served: Served) -> None:
+def test_a_silent_job_is_left_out_until_it_reports_again(served: Served) -> None:
     two_jobs(served)
     served.now_ns += 590 * S
     served.report("a")
@@ -183,7 +181,7 @@ def test_a_job_that_moves_leaves_its_slot_and_its_link(served: Served) -> None:
     assert served.view("b")["reason"] == "waits for its first report"
 
 
-def test_a_job_that_starts_again_is_told_an_iteration_that_it_will_reach(served: Served) -> None:
+def test_a_job_that_restarts_gets_an_iteration_that_it_will_reach(served: Served) -> None:
     for name in "ab":
         served.register(name, registered())
     for name in "ab":
@@ -199,7 +197,7 @@ def test_a_job_that_starts_again_is_told_an_iteration_that_it_will_reach(served:
     assert (answer["origin_ns"], answer["period_ns"]) == (slot["origin_ns"], slot["period_ns"])
 
 
-def test_a_job_that_lost_a_rank_keeps_its_slot_also_with_the_ranks_that_are_left(served: Served) -> None:
+def test_a_job_that_lost_a_rank_keeps_its_slot_with_the_remaining_ranks(served: Served) -> None:
     for name in "ab":
         served.register(name, registered())
         for rank in range(2):
@@ -207,7 +205,7 @@ def test_a_job_that_lost_a_rank_keeps_its_slot_also_with_the_ranks_that_are_left
     served.settle()
     before = served.slot("a")
 
-    # Rank 1 is gone: rank 0 goes on, until the job begins again with one rank, unheard of for a while.
+    # Rank 1 is gone: rank 0 continues, until the job restarts with one rank after some silence.
     for iteration in (20, 30):
         served.now_ns += S
         assert served.report("a", 0, 2, iteration=iteration).json()["slot"] == before
@@ -216,7 +214,7 @@ def test_a_job_that_lost_a_rank_keeps_its_slot_also_with_the_ranks_that_are_left
     assert served.view("a")["ranks"] == served.view("a")["heard"] == 1
 
 
-def test_slots_outlive_the_service_and_stay_where_they_are(serve: Callable[..., Served]) -> None:
+def test_slots_outlive_the_service_unchanged(serve: Callable[..., Served]) -> None:
     served = serve()
     two_jobs(served)
     before = served.slot("a"), served.slot("b")
@@ -228,7 +226,7 @@ def test_slots_outlive_the_service_and_stay_where_they_are(serve: Callable[..., 
     assert (served.slot("a"), served.slot("b")) == before
 
 
-def test_a_version_is_never_given_twice(serve: Callable[..., Served]) -> None:
+def test_a_version_is_never_assigned_twice(serve: Callable[..., Served]) -> None:
     served = serve()
     two_jobs(served)
     highest = max(served.slot(name)["version"] for name in "ab")

@@ -1,4 +1,4 @@
-"""The process that solves: same answers as here, and a service that survives whatever becomes of it."""
+"""The solver's process returns the same solutions as a direct call, and the service survives its failures."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from hocket.service.solver import Solver
 COMPONENT = only_component(contender("a"), contender("b", 2))
 
 
-def test_it_answers_as_if_solved_here() -> None:
+def test_the_process_returns_the_same_solution_as_a_direct_call() -> None:
     held = {"a": HeldSlot(5, 180_000_000)}
 
     async def asked() -> list[Solution]:
@@ -24,7 +24,7 @@ def test_it_answers_as_if_solved_here() -> None:
     assert asyncio.run(asked()) == [solve(COMPONENT, {}, 0.01), solve(COMPONENT, held, 0.0)]
 
 
-def test_what_takes_too_long_is_given_up_with_a_reason() -> None:
+def test_solving_that_takes_too_long_is_abandoned_with_a_reason() -> None:
     async def asked() -> tuple[Solution, Solution]:
         hurried = Solver(time_limit_s=0)
         given_up = await hurried(COMPONENT, {}, 0.01)
@@ -40,7 +40,7 @@ def test_what_takes_too_long_is_given_up_with_a_reason() -> None:
 
 
 def test_a_process_that_dies_costs_one_answer(capfd: pytest.CaptureFixture[str]) -> None:
-    # Links that a component does not know make it fail there, as a bug would.
+    # Links that the component lacks make the process fail, like a bug would.
     broken = only_component(contender("a"), contender("b", 2))
     broken = type(broken)(broken.jobs, {"no such link": (0, 1)})
 
@@ -54,6 +54,6 @@ def test_a_process_that_dies_costs_one_answer(capfd: pytest.CaptureFixture[str])
     failed, solved = asyncio.run(asked())
 
     assert failed.places == {}
-    assert failed.why_none == "solving failed; what the service wrote to its log says why"
+    assert failed.why_none == "solving failed; see the service's log"
     assert "KeyError: 'no such link'" in capfd.readouterr().err
     assert solved.places

@@ -1,4 +1,4 @@
-"""What a database keeps, and which files are none."""
+"""The content of a database, and files that are rejected."""
 
 import shutil
 import sqlite3
@@ -11,16 +11,16 @@ from tests.service.conftest import registered
 
 from hocket.errors import InputError
 from hocket.plan.reading import parse_as
-from hocket.service.job import Kept
+from hocket.service.job import JobRecord
 from hocket.service.models import Registration, Slot
 from hocket.service.store import Store
 
 SLOT = Slot(version=3, origin_ns=1, period_ns=180_000_000, iteration=7, tolerance_ns=9_000_000)
 
 
-def kept(name: str, serial: int = 1, slot: Slot | None = None) -> Kept:
+def record(name: str, serial: int = 1, slot: Slot | None = None) -> JobRecord:
     registration = parse_as(Registration, registered(), "test", "")
-    return Kept(name, serial, 5, registration, runs=slot is not None, slot=slot)
+    return JobRecord(name, serial, 5, registration, runs=slot is not None, slot=slot)
 
 
 @pytest.fixture
@@ -28,28 +28,28 @@ def database(tmp_path: Path) -> Path:
     """A database with job `a`, which has a slot."""
     path = tmp_path / "hocket.sqlite"
     with Store(path) as store:
-        store.save({"a": kept("a", slot=SLOT)}, serial=3)
+        store.save({"a": record("a", slot=SLOT)}, serial=3)
     return path
 
 
-def test_what_was_saved_comes_back(database: Path) -> None:
+def test_saved_jobs_are_loaded(database: Path) -> None:
     with Store(database) as store:
-        store.save({"b": kept("b", serial=4)}, serial=4)
-        store.save({"a": None, "c": kept("c", serial=5)}, serial=9)
+        store.save({"b": record("b", serial=4)}, serial=4)
+        store.save({"a": None, "c": record("c", serial=5)}, serial=9)
 
     with Store(database) as store:
         stored = store.load()
 
-    assert stored.jobs == (kept("b", serial=4), kept("c", serial=5))
+    assert stored.jobs == (record("b", serial=4), record("c", serial=5))
     assert stored.serial == 9
 
 
-def test_a_slot_comes_back_with_its_job(database: Path) -> None:
+def test_a_slot_is_loaded_with_its_job(database: Path) -> None:
     with Store(database) as store:
-        assert store.load().jobs == (kept("a", slot=SLOT),)
+        assert store.load().jobs == (record("a", slot=SLOT),)
 
 
-def test_a_backup_made_meanwhile_is_a_database(database: Path, tmp_path: Path) -> None:
+def test_a_backup_of_an_open_database_is_usable(database: Path, tmp_path: Path) -> None:
     backup = tmp_path / "backup.sqlite"
     with Store(database) as store:
         with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(backup)) as target:
@@ -67,7 +67,7 @@ def test_two_services_do_not_share_a_database(database: Path) -> None:
 
 
 def edit(path: Path, statement: str) -> None:
-    """As another program does, which is gone when this returns."""
+    """Edits the database like another program, and closes it."""
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(statement)
 
@@ -119,19 +119,19 @@ def with_a_slot_of_no_length(path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [
-        (newer, "was written by a newer Hocket: its tables are of version 2, and this one knows 1"),
-        (of_another_program, "is a database of another program"),
+        (newer, "was written by a newer Hocket: its tables have version 2, but this one supports 1"),
+        (of_another_program, "belongs to another program"),
         (no_database, "is not a usable database: file is not a database"),
         (cut_short, "is not a usable database: database disk image is malformed"),
         (overwritten, "is "),
         (a_directory, "cannot be opened: unable to open database file"),
         (with_a_broken_job, "job 'a': profile: must be a table: got 3"),
         (with_a_broken_slot, "job 'a': is damaged"),
-        (with_text_for_a_number, "job 'a': serial: is damaged: 'first' is no number"),
+        (with_text_for_a_number, "job 'a': serial: is damaged: 'first' is not a number"),
         (with_a_slot_of_no_length, "job 'a': is damaged: 1 validation error for Slot"),
     ],
 )
-def test_what_cannot_be_used_is_refused_by_name_and_left_alone(
+def test_an_unusable_file_is_rejected_by_name_and_left_unchanged(
     database: Path, damage: Callable[[Path], None], reason: str
 ) -> None:
     damage(database)
@@ -144,12 +144,12 @@ def test_what_cannot_be_used_is_refused_by_name_and_left_alone(
     assert before is None or database.read_bytes() == before
 
 
-def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_directory_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No such file or directory"):
         Store(tmp_path / "nowhere" / "hocket.sqlite")
 
 
-def test_a_database_moves_with_its_file(database: Path, tmp_path: Path) -> None:
+def test_a_database_can_be_moved(database: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere.sqlite"
     shutil.copy(database, elsewhere)
 

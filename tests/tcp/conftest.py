@@ -27,7 +27,7 @@ _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33
 
 @pytest.fixture(scope="session")
 def able() -> None:
-    """Skips where the controls cannot be loaded, or are somebody else's to unload."""
+    """Skips where the controls cannot be loaded, or are already loaded by another user."""
     if lacking := missing():
         pytest.skip(f"adaptively unfair TCP cannot be loaded here: {'; '.join(lacking)}")
     if control.current() is not None:

@@ -1,4 +1,4 @@
-"""Loading and unloading, in the kernel of this machine."""
+"""Loads and unloads the controls in this machine's kernel."""
 
 import socket
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def algorithm_of(sock: socket.socket) -> str:
 
 
 @pytest.mark.parametrize("base", ["reno", "cubic"])
-def test_what_was_loaded_is_told_until_it_is_unloaded(base: Base) -> None:
+def test_the_settings_are_reported_until_the_controls_are_unloaded(base: Base) -> None:
     with loaded(base, factor=1.5) as settings:
         assert {ADAPTIVE, WEIGHTED} <= set(available())
         assert control.current() == settings
@@ -41,14 +41,14 @@ def test_what_was_loaded_is_told_until_it_is_unloaded(base: Base) -> None:
     assert not {ADAPTIVE, WEIGHTED} & set(available())
 
 
-def test_it_is_loaded_once() -> None:
+def test_a_second_load_is_rejected() -> None:
     with loaded() as settings:
-        with pytest.raises(InputError, match="is already loaded; hocket tcp unload first"):
+        with pytest.raises(InputError, match="is already loaded; run hocket tcp unload first"):
             control.load("cubic")
         assert control.current() == settings
 
 
-def test_sockets_keep_a_control_that_is_unloaded_and_the_next_load_is_apart() -> None:
+def test_sockets_keep_an_unloaded_control_and_the_next_load_is_independent() -> None:
     with socket.socket() as old, socket.socket() as new:
         with loaded():
             use(old, WEIGHTED)
@@ -61,40 +61,39 @@ def test_sockets_keep_a_control_that_is_unloaded_and_the_next_load_is_apart() ->
             assert algorithm_of(new) == WEIGHTED
 
 
-def test_a_name_that_somebody_else_has_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_another_program_registered_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     with loaded():
         with monkeypatch.context() as patch:
-            # Hocket's own look is kept from seeing that the name is taken, so that the kernel has to say so.
+            # Hocket's own check is patched to miss that the name is used, so that the kernel has to reject
+            # it.
             patch.setattr(control, "is_loaded", lambda: False)
-            with pytest.raises(InputError, match="the name is taken by a congestion control that is not"):
+            with pytest.raises(InputError, match="the name is used by a congestion control that is not"):
                 control.load()
         assert {ADAPTIVE, WEIGHTED} <= set(available())
 
 
-def test_a_kernel_that_lacks_a_function_is_told_from_one_that_has_it(tmp_path: Path) -> None:
+def test_a_program_for_a_kernel_with_other_functions_is_rejected_with_a_reason(tmp_path: Path) -> None:
     has_tx_start = b"\0cwnd_event_tx_start\0" in KERNEL_BTF.read_bytes()
-    # The program for the kernels that this one is not.
+    # The program for the other kind of kernel.
     (tmp_path / "btf").write_bytes(b"" if has_tx_start else b"\0cwnd_event_tx_start\0")
     program = compile_program("cubic", btf=tmp_path / "btf", cache=tmp_path)
-    with pytest.raises(InputError, match=r"does not take the program on top of cubic (?s:.*)cwnd_event"):
+    with pytest.raises(InputError, match=r"rejects the program on top of cubic (?s:.*)cwnd_event"):
         control._register(program, control.Settings("cubic", 2.0, 20_000_000, 0))
     assert not is_loaded()
 
 
-def test_nothing_stays_registered_if_the_second_control_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    # A map of the program, and none that the kernel would register.
+def test_nothing_stays_registered_if_the_second_control_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A map of the program that the kernel cannot register.
     monkeypatch.setattr(control, "ALGORITHMS", (ADAPTIVE, "hocket_phase"))
-    with pytest.raises(InputError, match="does not take the program"):
+    with pytest.raises(InputError, match="rejects the program"):
         control.load()
     assert not is_loaded()
 
 
-def test_unloading_does_not_touch_what_is_not_its_own(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_unloading_leaves_other_controls_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sockets, "AVAILABLE", tmp_path / "available")
     (tmp_path / "available").write_text("reno hocket_adaptive\n")
-    with pytest.raises(InputError, match="what is registered is not Hocket"):
+    with pytest.raises(InputError, match="the registered control is not Hocket"):
         control.unload()
 
 
@@ -108,13 +107,13 @@ def test_the_commands_load_show_and_unload(hocket: Command) -> None:
         status = hocket("tcp", "status", "--json").json()
         assert status["loaded"]["gap_ns"] == 30_000_000
         assert status["sockets"]["this one"] == {ADAPTIVE: 0, WEIGHTED: 0}
-        assert hocket("tcp", "watch", "--seconds", "0").out == "no socket uses them\n"
+        assert hocket("tcp", "watch", "--seconds", "0").out == "no sockets use the controls\n"
     finally:
         assert hocket("tcp", "unload").out == "unloaded hocket_adaptive and hocket_weighted\n"
     assert hocket("tcp", "unload").code == 2
 
 
-def test_connections_are_those_under_a_control_of_hocket() -> None:
+def test_only_connections_under_a_control_of_hocket_are_listed() -> None:
     with loaded(), socket.create_server(("127.0.0.1", 0)) as listener:
         with socket.create_connection(listener.getsockname()) as mine, listener.accept()[0]:
             use(mine, ADAPTIVE)
@@ -125,4 +124,4 @@ def test_connections_are_those_under_a_control_of_hocket() -> None:
         assert connection.peer == "{}:{}".format(*listener.getsockname())
         assert connection.algorithm == ADAPTIVE
         assert connection.cwnd >= 1
-        assert connection.phase is None, "nothing was sent under it yet"
+        assert connection.phase is None, "nothing has been sent yet"

@@ -1,4 +1,4 @@
-"""The controls at work on a shaped link between network namespaces."""
+"""The controls on a shaped link between network namespaces."""
 
 import fcntl
 import socket
@@ -39,7 +39,7 @@ def send_burst(sender: socket.socket, receiver: socket.socket, size: int = BURST
 
 
 def waiting(receiver: socket.socket) -> int:
-    """How many bytes have arrived and were not read."""
+    """The number of bytes that have arrived but were not read."""
     count = array("i", [0])
     fcntl.ioctl(receiver, termios.FIONREAD, count)
     return count[0]
@@ -67,13 +67,13 @@ def test_phases_are_found_by_gaps_and_the_increase_grows_with_what_was_sent(
         assert [phase.total_bytes for phase in phases] == [BURST_BYTES] * len(phases)
         assert phases[-1].sent_bytes == BURST_BYTES
         factors = [phase.factor for phase in phases if phase.factor]
-        # The first look may come before an increase of this phase, and then tells of the last one.
+        # The first look may precede any increase of this phase, and then shows the last phase's.
         assert factors[1:] == sorted(factors[1:])
         assert all(1 <= factor <= 2 for factor in factors)
         assert factors[-1] > 1.5
 
 
-def test_a_small_message_between_bursts_does_not_pass_for_a_phase_of_usual_size(network: Network) -> None:
+def test_a_small_message_between_bursts_does_not_count_as_a_phase_of_usual_size(network: Network) -> None:
     with loaded():
         sender, receiver = network.connect(ADAPTIVE)
         with sender, receiver:
@@ -84,13 +84,13 @@ def test_a_small_message_between_bursts_does_not_pass_for_a_phase_of_usual_size(
     assert (last.number, last.sent_bytes, last.total_bytes) == (4, 64, BURST_BYTES)
 
 
-def test_a_job_can_say_when_a_phase_begins_and_how_large_it_is(network: Network) -> None:
+def test_a_job_can_declare_the_start_and_size_of_a_phase(network: Network) -> None:
     with loaded():
         sender, receiver = network.connect(ADAPTIVE)
         with sender, receiver:
             send_burst(sender, receiver)
             set_phase(sender, 3 * BURST_BYTES)
-            # Of a phase that was declared, pauses are a part.
+            # Pauses are part of a declared phase.
             for bursts in (1, 2, 3):
                 phase = send_burst(sender, receiver)[-1].phase
                 assert phase is not None
@@ -110,10 +110,10 @@ def test_four_times_the_increase_gets_more_of_the_link(network: Network) -> None
                 stack.enter_context(sock)
         for sender, _ in pairs:
             sender.sendall(bytes(2 * BUFFER_BYTES // 3))
-        # Both begin in slow start, which no factor touches.
+        # Both begin in slow start, to which the factor does not apply.
         time.sleep(0.5)
         before = [waiting(receiver) for _, receiver in pairs]
-        # Not so long that one of them could have sent all: together they need 6.8 s on this link. And not so
+        # Short enough that neither can finish: together they need 6.8 s on this link. And not so
         # short that a loss decides: on a machine with as many busy loops as processors, the ratio after 2.5 s
         # is 1.1 to 2.4, and after 5 s 1.9 to 2.4.
         time.sleep(5)

@@ -1,4 +1,4 @@
-"""What the experiment with adaptively unfair TCP says is what its files hold."""
+"""The page of the experiment with adaptively unfair TCP agrees with its files."""
 
 import re
 import subprocess
@@ -14,11 +14,11 @@ LINE = re.compile(
 
 def shown() -> tuple[str, str]:
     found = COMMAND.search((FOLDER / "README.md").read_text(encoding="utf-8"))
-    assert found is not None, "the page shows a command and what it prints"
+    assert found is not None, "the page shows a command and its output"
     return found[1], found[2]
 
 
-def test_the_page_shows_what_its_command_prints() -> None:
+def test_the_page_shows_the_output_of_its_command() -> None:
     command, output = shown()
     done = subprocess.run(
         [sys.executable, *command.split()], cwd=FOLDER, capture_output=True, text=True, check=True

@@ -1,4 +1,4 @@
-"""What is missing is said in a sentence each, and nothing else of Hocket is affected."""
+"""Each missing requirement is reported in one sentence, and the rest of Hocket works without it."""
 
 import shutil
 import socket
@@ -26,7 +26,7 @@ CAP_NET_ADMIN, CAP_SYS_ADMIN = 1 << 12, 1 << 21
 
 @pytest.fixture
 def status(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[int], None]:
-    """Makes this process one with these effective capabilities, as Linux tells them in /proc/self/status."""
+    """Fakes the effective capabilities of this process in /proc/self/status."""
 
     def write(capabilities: int) -> None:
         path = tmp_path / "status"
@@ -38,7 +38,7 @@ def status(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[int], N
 
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, status: Callable[[int], None]) -> Iterator[None]:
-    """A machine without BTF, clang and libbpf, and a user without rights."""
+    """A machine without BTF, clang and libbpf, and a user without privileges."""
     status(0)
     monkeypatch.setattr(requirements, "KERNEL_BTF", tmp_path / "vmlinux")
     monkeypatch.setattr(libbpf, "_SONAME", "libbpf-that-is-not-there.so.1")
@@ -51,15 +51,15 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, status: Callable[[int]
 
 def test_everything_that_is_missing_is_named_at_once(bare: None) -> None:
     rights, types, clang, library = missing()
-    assert rights.startswith("root is needed, or CAP_NET_ADMIN and CAP_SYS_ADMIN")
+    assert rights.startswith("root is required, or CAP_NET_ADMIN and CAP_SYS_ADMIN")
     assert "CONFIG_DEBUG_INFO_BTF" in types
-    assert clang == "clang is not on the PATH (Debian: clang), which compiles for BPF"
+    assert clang == "clang, which compiles for BPF, is not on the PATH (Debian: clang)"
     assert library.startswith("libbpf-that-is-not-there.so.1 is not installed")
 
 
-def test_another_system_needs_no_further_look(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_another_system_nothing_else_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert missing() == ["adaptively unfair TCP is a program for Linux: this is darwin"]
+    assert missing() == ["adaptively unfair TCP requires Linux: this is darwin"]
 
 
 @pytest.mark.parametrize(
@@ -71,22 +71,22 @@ def test_another_system_needs_no_further_look(monkeypatch: pytest.MonkeyPatch) -
         (~(CAP_NET_ADMIN | CAP_SYS_ADMIN) % 2**40, ["CAP_NET_ADMIN", "CAP_SYS_ADMIN"]),
     ],
 )
-def test_rights_are_those_in_effect(
+def test_effective_capabilities_count(
     status: Callable[[int], None], capabilities: int, lacking: list[str]
 ) -> None:
     status(capabilities)
     assert rights_missing() == lacking
 
 
-def test_loading_says_what_is_missing(bare: None, hocket: Command) -> None:
+def test_load_reports_what_is_missing(bare: None, hocket: Command) -> None:
     outcome = hocket("tcp", "load")
     assert outcome.code == 2
     assert outcome.out == ""
-    assert outcome.err.startswith("error: root is needed")
-    assert "clang is not on the PATH" in outcome.err
+    assert outcome.err.startswith("error: root is required")
+    assert "is not on the PATH (Debian: clang)" in outcome.err
 
 
-def test_status_says_what_is_missing_and_is_no_error(bare: None, hocket: Command) -> None:
+def test_status_reports_what_is_missing_without_an_error(bare: None, hocket: Command) -> None:
     outcome = hocket("tcp", "status")
     assert outcome.code == 0
     assert outcome.out.splitlines()[0] == "not loaded"
@@ -94,7 +94,7 @@ def test_status_says_what_is_missing_and_is_no_error(bare: None, hocket: Command
     assert hocket("tcp", "status", "--json").json()["loaded"] is None
 
 
-def test_other_commands_do_not_miss_it(bare: None, hocket: Command, tmp_path: Path) -> None:
+def test_other_commands_work_without_it(bare: None, hocket: Command, tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text(
         '[link]\ncapacity = "50 Gbps"\n[[jobs]]\nname = "a"\nperiod = "100 ms"\n'
         'up = [{ start = "0 ms", duration = "40 ms", rate = "40 Gbps" }]\n'
@@ -103,7 +103,7 @@ def test_other_commands_do_not_miss_it(bare: None, hocket: Command, tmp_path: Pa
 
 
 @pytest.mark.parametrize("arguments", [("unload",), ("watch",)])
-def test_what_is_not_loaded_can_be_neither_unloaded_nor_watched(
+def test_controls_that_are_not_loaded_can_be_neither_unloaded_nor_watched(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, hocket: Command, arguments: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr(sockets, "AVAILABLE", tmp_path / "available")
@@ -124,7 +124,7 @@ def test_what_is_not_loaded_can_be_neither_unloaded_nor_watched(
         (("watch", "--interval", "1 ms"), "--interval: must be at least 10 ms: got 1 ms"),
     ],
 )
-def test_mistakes_are_errors_before_anything_is_loaded(
+def test_invalid_options_are_rejected_before_anything_is_loaded(
     hocket: Command, arguments: tuple[str, ...], message: str
 ) -> None:
     outcome = hocket("tcp", *arguments)
@@ -133,12 +133,12 @@ def test_mistakes_are_errors_before_anything_is_loaded(
 
 
 @pytest.mark.parametrize("size", [-1, 2**47 + 1])
-def test_a_phase_has_a_size_that_the_program_can_count(size: int) -> None:
+def test_a_phase_too_large_for_the_program_is_rejected(size: int) -> None:
     with pytest.raises(InputError, match=rf"between 0 and 140737488355328: got {size}"):
         set_phase(0, size)
 
 
-def test_a_socket_keeps_its_control_if_the_wanted_one_is_not_loaded() -> None:
+def test_a_socket_keeps_its_control_if_the_requested_one_is_not_loaded() -> None:
     with socket.socket() as sock:
         before = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
         with pytest.raises(
@@ -148,10 +148,10 @@ def test_a_socket_keeps_its_control_if_the_wanted_one_is_not_loaded() -> None:
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16) == before
 
 
-def test_what_has_no_congestion_control_is_refused() -> None:
+def test_a_socket_without_congestion_control_is_rejected() -> None:
     with (
         socket.socket(type=socket.SOCK_DGRAM) as sock,
-        pytest.raises(InputError, match="not possible for file"),
+        pytest.raises(InputError, match="cannot be set for file"),
     ):
         use(sock, "reno")
 
@@ -168,7 +168,7 @@ def btf(tmp_path: Path) -> Path:
     return tmp_path / "btf"
 
 
-def test_missing_headers_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, btf: Path) -> None:
+def test_missing_headers_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, btf: Path) -> None:
     fake_clang(
         tmp_path, "echo \"x.c:9:10: error: 'bpf/bpf_helpers.h' file not found\" >&2; exit 1", monkeypatch
     )
@@ -201,7 +201,7 @@ def test_the_program_compiles_for_kernels_before_and_after_7_1(
     assert asks_for_tx_start == (base == "cubic" and b"tx_start" in types)
 
 
-def test_settings_are_what_the_program_reads() -> None:
+def test_packed_settings_have_the_layout_of_the_program() -> None:
     settings = control.Settings("reno", 1.5, 20_000_000, 7)
     # loaded_ns, gap_ns, weight in 1/65536, reno.
     assert settings.packed() == bytes(

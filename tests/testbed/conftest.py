@@ -1,4 +1,4 @@
-"""Plans that are small enough to be made for real, and whether this machine can."""
+"""Plans small enough for a testbed on this machine, and whether the machine supports one."""
 
 import os
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def two_jobs() -> dict[str, Any]:
 
 @pytest.fixture
 def states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty directory in which testbeds are written down."""
+    """An empty directory for the records of testbeds."""
     directory = tmp_path / "states"
     monkeypatch.setattr(state, "DIRECTORY", directory)
     return directory
@@ -32,13 +32,13 @@ def states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @cache
 def lacking_here() -> list[str]:
-    """What this machine lacks for a testbed: asking takes as long as loading PyTorch."""
+    """What this machine lacks for a testbed; checked once, since loading PyTorch takes seconds."""
     return missing()
 
 
 @pytest.fixture
 def name() -> Iterator[str]:
-    """A name for a testbed on this machine, which is gone after the test; skips where there can be none."""
+    """A name for a testbed, which is removed after the test; skips if this machine does not support one."""
     lacking = lacking_here()
     if lacking:
         pytest.skip("; ".join(lacking))

@@ -1,4 +1,4 @@
-"""What a testbed is made of, before anything is made."""
+"""The layout of a testbed, before anything is created."""
 
 import ipaddress
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from hocket.testbed.layout import Layout, lay_out, slug, warnings
 
 
 def fabric_plan(racks: int, spines: int, rings: list[list[int]], rate_gbps: int = 1) -> Plan:
-    """A Clos of two hosts in each rack; hosts are numbered over all racks."""
+    """A Clos with two hosts in each rack; hosts are numbered across all racks."""
     up = [{"start": "0 ms", "duration": "10 ms", "rate": "100 Mbps"}]
     rate = f"{rate_gbps} Gbps"
     clos = {
@@ -43,7 +43,7 @@ def job(name: str, up: list[dict[str, str]]) -> dict[str, Any]:
 
 @st.composite
 def plans(draw: st.DrawFn) -> Plan:
-    """Jobs of two hosts or more each, on any hosts of a small Clos."""
+    """Jobs of two or more hosts each, on arbitrary hosts of a small Clos."""
     racks, spines = draw(st.integers(1, 5)), draw(st.integers(1, 3))
     hosts = draw(st.permutations(range(2 * racks)))
     rings: list[list[int]] = []
@@ -56,7 +56,7 @@ def plans(draw: st.DrawFn) -> Plan:
 
 
 def walk(layout: Layout, start: str, source: str, destination: str) -> Iterator[str]:
-    """The directed links, by name, that a packet takes from namespace `start`, as its routes say."""
+    """The names of the directed links that a packet takes from namespace `start` along its routes."""
     leaving = {
         (port.namespace, port.interface): (name, link.ports[1 - side].namespace)
         for link in layout.links
@@ -70,7 +70,7 @@ def walk(layout: Layout, start: str, source: str, destination: str) -> Iterator[
             for route in layout.routes
             if route.namespace == here and route.destination == destination and route.source in (None, source)
         ]
-        # A rule for a source goes before the main table.
+        # A rule for a source takes precedence over the main table.
         route = min(fitting, key=lambda route: route.source is None)
         name, here = leaving[here, route.interface]
         yield name
@@ -102,7 +102,7 @@ def test_every_worker_reaches_every_other_of_its_job(plan: Plan) -> None:
 
 @given(plans())
 @settings(max_examples=60, deadline=None)
-def test_names_and_addresses_are_each_given_once(plan: Plan) -> None:
+def test_names_and_addresses_are_unique(plan: Plan) -> None:
     layout = lay_out(plan, "bed")
     ports = [port for link in layout.links for port in link.ports]
     ports += [port for worker in layout.workers() for port in worker.control]
@@ -116,7 +116,7 @@ def test_names_and_addresses_are_each_given_once(plan: Plan) -> None:
 
 
 @given(st.lists(st.text("aA1-.é", min_size=1), min_size=2, max_size=8, unique=True))
-def test_nodes_with_like_names_get_namespaces_of_their_own(names: list[str]) -> None:
+def test_nodes_with_similar_names_get_different_namespaces(names: list[str]) -> None:
     hosts = [f"h{number}" for number in range(2)]
     links = [{"ends": [node, "hub"], "rate": "1 Gbps"} for node in (*hosts, *names)]
     up = [{"start": "0 ms", "duration": "1 ms", "rate": "1 Gbps"}]
@@ -131,7 +131,7 @@ def test_one_link_has_a_host_of_each_job_on_either_side() -> None:
     shared, *nics = layout.links
     assert [port.rate_bps for port in shared.ports] == [200_000_000, 200_000_000]
     assert shared.names == ("link left->right", "link right->left")
-    # What a host sends is held to its job's rate, what it receives only to the link's.
+    # What a host sends is limited to its job's rate, what it receives only to the link's.
     assert (
         sorted(port.rate_bps for link in nics for port in link.ports) == [160_000_000] * 4 + [200_000_000] * 4
     )
@@ -140,11 +140,11 @@ def test_one_link_has_a_host_of_each_job_on_either_side() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"placement": ["r0s0"]}, "two workers at least: got 1"),
+        ({"placement": ["r0s0"]}, "at least two workers: got 1"),
         ({"up": []}, "never sends"),
     ],
 )
-def test_what_a_testbed_cannot_run_is_refused_with_the_key(change: dict[str, Any], said: str) -> None:
+def test_an_unsupported_plan_is_rejected_with_the_key(change: dict[str, Any], said: str) -> None:
     table = fabric_plan(1, 1, [[0, 1]]).model_dump(mode="json", by_alias=True, exclude_unset=True)
     if "placement" in change:
         change = {"placement": table["jobs"][0]["placement"][:1]}
@@ -153,7 +153,7 @@ def test_what_a_testbed_cannot_run_is_refused_with_the_key(change: dict[str, Any
         lay_out(parse_plan(table), "bed")
 
 
-def test_phases_of_several_rates_are_refused() -> None:
+def test_phases_of_several_rates_are_rejected() -> None:
     plan = two_jobs()
     plan["jobs"][1]["up"] = [
         {"start": "0 ms", "duration": "10 ms", "rate": "50 Mbps"},
@@ -167,23 +167,23 @@ def test_a_host_has_one_job() -> None:
     plan = fabric_plan(2, 1, [[0, 1], [2, 3]])
     table = plan.model_dump(mode="json", by_alias=True, exclude_unset=True)
     table["jobs"][1]["placement"][0] = table["jobs"][0]["placement"][0]
-    with pytest.raises(InputError, match="has job 'job 0' already"):
+    with pytest.raises(InputError, match="already has job 'job 0'"):
         lay_out(parse_plan(table), "bed")
 
 
-def test_a_fabric_too_large_for_one_machine_is_refused_with_the_limit() -> None:
+def test_a_fabric_too_large_for_one_machine_is_rejected_with_the_limit() -> None:
     with pytest.raises(InputError, match="at most 256 hosts and switches: this plan has 300"):
         lay_out(fabric_plan(99, 3, [[0, 1]]), "bed")
 
 
-def test_what_the_processors_may_not_keep_up_with_is_said() -> None:
+def test_rates_and_delays_that_a_testbed_cannot_reproduce_yield_warnings() -> None:
     plan = two_jobs()
     plan["link"] |= {"capacity": "10 Gbps", "delay": "1 ms"}
     for each in plan["jobs"]:
         each["up"][0]["rate"] = "5 Gbps"
     said = warnings(lay_out(parse_plan(plan), "bed"))
     assert ["20 Gbps" in said[0], "1 ms" in said[1]] == [True, True]
-    # What links have by default is not told from none.
+    # The default delay of links yields no warning.
     del plan["link"]["delay"]
     plan["link"]["capacity"] = "200 Mbps"
     for each in plan["jobs"]:
@@ -192,7 +192,7 @@ def test_what_the_processors_may_not_keep_up_with_is_said() -> None:
 
 
 @given(st.text(max_size=100))
-def test_a_slug_is_part_of_any_name(text: str) -> None:
+def test_a_slug_is_a_valid_part_of_a_name(text: str) -> None:
     found = slug(text)
     assert 0 < len(found) <= 24
     assert found.isascii()

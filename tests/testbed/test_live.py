@@ -1,4 +1,4 @@
-"""Testbeds for real: they are made, jobs run on them, nothing is left. Skipped where the machine cannot."""
+"""Real testbeds: they are created, run jobs, and leave nothing behind. Skipped where unsupported."""
 
 import json
 import os
@@ -25,26 +25,26 @@ from hocket.testbed import machine, state
 
 
 def own(name: str) -> set[str]:
-    """The namespaces of testbed `name` that there are."""
+    """The existing namespaces of testbed `name`."""
     return {each for each in machine.namespaces() if each.startswith(f"hk-{name}-")}
 
 
 def test_jobs_train_over_the_plans_links_and_compare_with_a_simulation(name: str, tmp_path: Path) -> None:
     plan = two_jobs()
     plan["jobs"][1]["time_shift"] = "50 ms"
-    told: list[int] = []
+    counts: list[int] = []
     with beds.testbed(plan, name=name) as bed:
         assert own(name) == set(bed.layout.all_namespaces())
-        run = bed.run(directory=tmp_path, progress=lambda time_s, done, total: told.append(done))
+        run = bed.run(directory=tmp_path, progress=lambda time_s, done, total: counts.append(done))
         only = bed.run(jobs=["b"], iterations=2)
     assert own(name) == set()
     assert state.find(name) is None
     assert run.manifest["status"] == "complete", run.manifest.get("failure")
     assert run.tables["jobs"]["iterations"].to_list() == [5, 5]
-    assert told[-1] <= 10
+    assert counts[-1] <= 10
     assert run.tables["jobs"]["time_shift_s"].round(2).to_list() == [0.0, 0.05]
     assert run.tables["iterations"].filter(job="b")["start_s"].min() >= 0.05  # type: ignore[operator]
-    # 5 iterations of 800 kB each way, by each job; headers and greetings besides.
+    # 5 iterations of 800 kB each way, by each job; plus headers and greetings.
     sent = run.tables["utilisation"].group_by("link").agg(pl.col("bytes").sum())
     bytes_by_link = dict(sent.iter_rows())
     assert bytes_by_link["link left->right"] == pytest.approx(2 * 5 * 800_000, rel=0.1)
@@ -78,12 +78,12 @@ def test_phases_of_one_iteration_are_buckets_one_after_another(name: str) -> Non
         (iteration, phase, size) for iteration in range(3) for phase, size in ((0, 250_000), (1, 125_000))
     ]
     between_s = phases.filter(phase=1)["start_s"] - phases.filter(phase=0)["end_s"]
-    # To the nanosecond that the clock tells.
+    # To the nanosecond, the resolution of the clock.
     assert between_s.min() >= 0.04 - 1e-9  # type: ignore[operator]
 
 
-def test_links_of_a_fabric_carry_what_the_engines_have_on_them(name: str) -> None:
-    # Two ways of this ring meet at a switch and part there, so that they need routes by source.
+def test_links_of_a_fabric_carry_the_same_flows_as_in_the_engines(name: str) -> None:
+    # Two paths of this ring share a switch and diverge there, so they need routes by source.
     plan = fabric_plan(racks=3, spines=2, rings=[[0, 2, 1, 4]])
     network = build_network(plan)
     (crossed,) = network.crossings(plan, None)
@@ -108,7 +108,7 @@ def test_jobs_with_agents_are_registered_with_a_service_of_their_own(name: str) 
     assert left == []
 
 
-def test_a_worker_that_is_lost_ends_the_run_and_keeps_its_tables(name: str, tmp_path: Path) -> None:
+def test_a_lost_worker_ends_the_run_which_keeps_its_tables(name: str, tmp_path: Path) -> None:
     with beds.testbed(two_jobs(), name=name) as bed:
 
         def lose(time_s: float, done: int, total: int | None) -> None:
@@ -124,16 +124,16 @@ def test_a_worker_that_is_lost_ends_the_run_and_keeps_its_tables(name: str, tmp_
     assert all(processes == [] for processes in left)
 
 
-def test_a_testbed_is_made_once_and_taken_away_twice(name: str) -> None:
+def test_a_testbed_is_created_once_and_may_be_removed_twice(name: str) -> None:
     beds.bring_up(two_jobs(), name=name)
-    with pytest.raises(InputError, match=f"'{name}' is there already"):
+    with pytest.raises(InputError, match=f"'{name}' already exists"):
         beds.bring_up(two_jobs(), name=name)
     assert beds.take_down(name)
     assert not beds.take_down(name)
     assert own(name) == set()
 
 
-def test_a_half_made_testbed_is_taken_away(name: str) -> None:
+def test_an_incomplete_testbed_is_removed(name: str) -> None:
     bed = beds.bring_up(two_jobs(), name=name)
     first, *_ = bed.layout.all_namespaces()
     machine.run_commands([("ip", "netns", "delete", first)])
@@ -161,13 +161,13 @@ def test_whatever_ends_a_run_down_leaves_nothing(
     status = hocket_process("testbed", "status")
     assert name in status.out
     down = hocket_process("testbed", "down", plan)
-    assert (down.code, down.out) == (0, f"testbed {name} is gone\n")
+    assert (down.code, down.out) == (0, f"testbed {name} removed\n")
     assert own(name) == set()
     assert list(state.DIRECTORY.glob(f"{name}.*")) == []
 
 
 def is_training(namespace: str) -> bool:
-    """Whether a worker in it has a connection of IPv4: Gloo's, while that of its store is one of IPv6."""
+    """Whether a worker in it has an IPv4 connection, which is Gloo's; that of its store uses IPv6."""
     seen = subprocess.run(
         ("ip", "netns", "exec", namespace, "cat", "/proc/net/tcp"), capture_output=True, text=True, check=True
     )
@@ -175,7 +175,7 @@ def is_training(namespace: str) -> bool:
     return any(line.split()[3] == "01" for line in seen.stdout.splitlines()[1:])
 
 
-def test_a_plan_from_up_to_down(name: str, tmp_path: Path, hocket_process: Command) -> None:
+def test_all_commands_from_up_to_down(name: str, tmp_path: Path, hocket_process: Command) -> None:
     plan = tmp_path / f"{name}.toml"
     plan.write_text(tomli_w.dumps(two_jobs()))
     up = hocket_process("testbed", "up", plan)
@@ -215,6 +215,6 @@ def test_the_commands_are_printed_and_not_run(tmp_path: Path, hocket: Command) -
     assert not any(each.startswith("hk-printed-") for each in machine.namespaces())
 
 
-def test_down_says_what_it_needs(hocket: Command) -> None:
-    assert "either the name of a testbed, its plan, or --all" in hocket("testbed", "down").err
+def test_down_requires_an_argument(hocket: Command) -> None:
+    assert "give the name of a testbed, its plan, or --all" in hocket("testbed", "down").err
     assert hocket("testbed", "down").code == 2

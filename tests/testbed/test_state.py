@@ -1,4 +1,4 @@
-"""Which testbeds there are is written down, whatever happens to the command that makes one."""
+"""Testbeds are recorded, whatever happens to the command that creates one."""
 
 import sys
 from pathlib import Path
@@ -16,7 +16,7 @@ from hocket.testbed.session import ignored
 STATE = state.State("bed", False, ("hk-bed-a", "hk-bed-b"), "0" * 64)
 
 
-def test_what_is_kept_is_found_until_it_is_forgotten(states: Path) -> None:
+def test_a_record_is_found_until_it_is_forgotten(states: Path) -> None:
     assert state.find("bed") is None
     state.keep(STATE)
     assert state.find("bed") == STATE
@@ -26,14 +26,14 @@ def test_what_is_kept_is_found_until_it_is_forgotten(states: Path) -> None:
     assert list(states.iterdir()) == []
 
 
-def test_files_of_a_run_that_was_killed_are_gone_with_the_next_or_with_the_testbed(states: Path) -> None:
+def test_files_of_a_killed_run_are_removed_by_the_next_one_or_with_the_testbed(states: Path) -> None:
     state.keep(STATE)
     for _ in range(2):
         context = state.run_folder("bed")
         folder = context.__enter__()
         assert list(folder.iterdir()) == []
         (folder / "token").touch()
-        # Killed here: nothing leaves the context.
+        # Killed here: the context is never left.
     state.forget("bed")
     assert list(states.iterdir()) == []
 
@@ -41,7 +41,7 @@ def test_files_of_a_run_that_was_killed_are_gone_with_the_next_or_with_the_testb
 def test_a_file_that_says_nothing_of_a_testbed_is_refused(states: Path) -> None:
     states.mkdir()
     (states / "bed.json").write_text("[1, 2]")
-    with pytest.raises(InputError, match=r"bed\.json: says nothing of a testbed"):
+    with pytest.raises(InputError, match=r"bed\.json: does not describe a testbed"):
         state.find("bed")
 
 
@@ -53,7 +53,7 @@ def test_a_testbed_is_in_use_by_one_process(states: Path) -> None:
         assert state.all_names() == []
 
 
-def test_without_root_a_testbed_says_so(states: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_root_a_testbed_is_rejected(states: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     with pytest.raises(InputError, match="needs root"):
         bring_up(two_jobs())
@@ -63,23 +63,23 @@ def test_without_root_a_testbed_says_so(states: Path, monkeypatch: pytest.Monkey
     assert any("needs root" in each for each in missing())
 
 
-def test_without_iproute2_a_testbed_says_so(states: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_iproute2_a_testbed_is_rejected(states: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr("shutil.which", lambda name: None if name == "tc" else f"/sbin/{name}")
     with pytest.raises(InputError, match="needs tc: install iproute2"):
         bring_up(two_jobs())
 
 
-def test_a_namespace_of_somebody_else_is_left_alone(states: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_foreign_namespace_is_left_alone(states: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "check_machine", lambda: None)
     monkeypatch.setattr(machine, "namespaces", lambda: {"hk-plan-left", "other"})
     monkeypatch.setattr(machine, "run_commands", lambda *_: pytest.fail("something was made"))
-    with pytest.raises(InputError, match="'hk-plan-left' is there and not this testbed's"):
+    with pytest.raises(InputError, match="'hk-plan-left' exists and does not belong to this testbed"):
         bring_up(two_jobs())
     assert state.all_names() == []
 
 
-def test_what_is_half_made_is_taken_away_when_a_command_fails(
+def test_an_incomplete_testbed_is_removed_when_a_command_fails(
     states: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[tuple[str, ...]] = []
@@ -114,7 +114,9 @@ def test_a_run_needs_a_testbed_that_is_up(states: Path, monkeypatch: pytest.Monk
         bed.run()
 
 
-def test_a_run_needs_the_rights_that_its_testbed_took(states: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_needs_the_same_privileges_as_its_testbed(
+    states: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("hocket.testbed.bed.find_python", lambda asked: "python")
     monkeypatch.setattr(machine, "congestion_controls", lambda: {"reno"})
     monkeypatch.setattr("os.geteuid", lambda: 65534)
@@ -124,14 +126,14 @@ def test_a_run_needs_the_rights_that_its_testbed_took(states: Path, monkeypatch:
         bed.run()
 
 
-def test_a_plan_of_other_links_does_not_run_on_a_testbed(states: Path) -> None:
+def test_a_plan_with_other_links_is_rejected(states: Path) -> None:
     other = two_jobs()
     other["link"]["capacity"] = "300 Mbps"
     with pytest.raises(InputError, match="other hosts, links or rates"):
         plan_testbed(two_jobs()).run(plan=other)
 
 
-def test_jobs_that_a_plan_does_not_have_are_refused(states: Path) -> None:
+def test_unknown_jobs_are_rejected(states: Path) -> None:
     bed = plan_testbed(two_jobs())
     with pytest.raises(InputError, match="has no job 'c'; it has 'a', 'b'"):
         bed.run(jobs=["c"])
@@ -152,7 +154,7 @@ def test_unfair_shares_need_their_congestion_control(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("program", ["/no/python", "true"])
-def test_a_python_without_pytorch_is_refused_by_name(program: str) -> None:
+def test_a_python_without_pytorch_is_rejected_by_name(program: str) -> None:
     with pytest.raises(InputError, match=f"{program} has none"):
         find_python(program)
 
@@ -165,14 +167,14 @@ def test_a_run_has_an_end(states: Path) -> None:
         bed.run(iterations=0)
 
 
-def test_what_the_testbed_does_not_read_is_said() -> None:
+def test_ignored_keys_of_a_plan_are_listed() -> None:
     plan = two_jobs()
     plan["jobs"][0]["priority"] = 1
     plan["run"]["engine"] = "packet"
     assert [each["key"] for each in ignored(parse_plan(plan))] == ["run.engine", "jobs[0].priority"]
 
 
-def test_a_testbed_is_called_after_its_plans_file() -> None:
+def test_a_testbed_is_named_after_its_plans_file() -> None:
     assert bed_name(Path("examples/live/Two jobs.toml")) == "two-jobs"
     assert bed_name({**two_jobs(), "name": "live: X"}) == "live-x"
 
@@ -192,7 +194,7 @@ def test_a_run_with_agents_needs_the_extra_of_the_service_before_anything_starts
     )
 
 
-def test_a_plan_is_checked_again_where_its_candidate_places_the_jobs() -> None:
+def test_a_plan_is_checked_again_after_its_candidate_placed_the_jobs() -> None:
     plan = parse_plan(
         {
             "fabric": {"links": [{"ends": [host, "s"], "rate": "1 Gbps"} for host in ("h0", "h1", "h2")]},

@@ -1,4 +1,4 @@
-"""The commands that make a testbed: they touch nothing but what is its own."""
+"""The commands that create a testbed: they touch only the testbed's own namespaces."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +20,7 @@ def layout(capacity_mbps: int = 200) -> Layout:
 
 
 def namespace_of(command: steps.Command) -> str:
-    """Where a command acts."""
+    """The namespace in which a command acts."""
     match command:
         case ("ip" | "tc", "-n", namespace, *_):
             return namespace
@@ -39,13 +39,13 @@ def test_every_command_acts_in_a_namespace_of_the_testbed() -> None:
         assert namespace_of(command).startswith(OWN), command
 
 
-def test_all_that_is_added_is_in_namespaces_that_are_removed() -> None:
+def test_everything_added_is_in_namespaces_that_are_removed() -> None:
     added = {command[3] for command in steps.up(layout()) if command[:3] == ("ip", "netns", "add")}
     removed = {command[3] for command in steps.down(layout().all_namespaces())}
     assert added == removed == set(layout().all_namespaces())
 
 
-def test_both_ends_of_every_link_are_held_to_their_rates() -> None:
+def test_both_ends_of_every_link_are_limited_to_their_rates() -> None:
     shaped = {
         (command[2], command[6]): command[command.index("rate") + 1]
         for command in steps.up(layout())

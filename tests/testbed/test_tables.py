@@ -1,4 +1,4 @@
-"""From what workers and interfaces wrote down to tables."""
+"""Tables from the logs of workers and the counters of interfaces."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ ORIGIN_NS = 1_000 * MS
 
 
 def rank(folder: Path, number: int, rows: list[dict[str, Any]], cut: str = "") -> Rank:
-    """A worker of job a that wrote `rows`, and the beginning `cut` of another."""
+    """A worker of job a that logged `rows`, and `cut`, the beginning of another."""
     log = folder / f"{number}.jsonl"
     log.write_text("".join(json.dumps(row) + "\n" for row in rows) + cut)
     (folder / f"{number}.agent.jsonl").touch()
@@ -42,7 +42,7 @@ def row(iteration: int, due: int, start: int, up: tuple[int, int], end: int) -> 
     return {"iteration": iteration, "due_ns": due, "start_ns": start, "end_ns": end, "up_ns": [phase]}
 
 
-def test_an_iteration_is_its_last_workers(tmp_path: Path) -> None:
+def test_an_iteration_begins_and_ends_with_its_last_worker(tmp_path: Path) -> None:
     ranks = [
         rank(tmp_path, 0, [row(0, 0, 0, (60, 100), 101), row(1, 101, 131, (191, 231), 232)]),
         rank(tmp_path, 1, [row(0, 1, 1, (65, 100), 102), row(1, 102, 102, (162, 231), 231)], '{"iter'),
@@ -57,12 +57,12 @@ def test_an_iteration_is_its_last_workers(tmp_path: Path) -> None:
     summary = made["jobs"].row(0, named=True)
     assert (summary["iterations"], summary["adjustments"], summary["policy_acted"]) == (2, 0, None)
     assert summary["mean_iteration_s"] == pytest.approx(0.101)
-    # As the engines have it, the wait before the first iteration is the time-shift, and no delay.
+    # As in the engines, the delay before the first iteration is the time-shift.
     assert summary["mean_delayed_s"] == pytest.approx(0.029)
     assert summary["time_shift_s"] == 0.5
 
 
-def test_an_iteration_that_one_worker_did_not_finish_is_none(tmp_path: Path) -> None:
+def test_an_iteration_that_one_worker_did_not_finish_is_left_out(tmp_path: Path) -> None:
     first = row(0, 0, 0, (60, 100), 101)
     ranks = [rank(tmp_path, 0, [first, row(1, 101, 101, (161, 201), 202)]), rank(tmp_path, 1, [first])]
     assert tables({"a": PhasesSent((1,))}, ranks, ORIGIN_NS, 0)["iterations"]["iteration"].to_list() == [0]
@@ -77,7 +77,7 @@ def test_a_run_without_an_iteration_has_tables_of_the_same_columns(tmp_path: Pat
     assert none["jobs"].select("job", "iterations", "mean_iteration_s").rows() == [("a", 0, None)]
 
 
-def test_an_adjustment_is_one_of_the_job(tmp_path: Path) -> None:
+def test_the_adjustments_of_all_workers_count_once(tmp_path: Path) -> None:
     ranks = [rank(tmp_path, number, []) for number in (0, 1)]
     line = {"iteration": 7, "start_ns": 5 * MS, "delay_ns": 3 * MS, "deviation_ns": -2 * MS, "adjusted": True}
     for each in ranks:
@@ -94,7 +94,7 @@ def test_an_adjustment_is_one_of_the_job(tmp_path: Path) -> None:
         # One piece of two full segments has one header where the wire has two.
         (66 + 2 * 1448, 1, 2 * 1514),
         (66 + 1448, 1, 1514),
-        # Acknowledgements are what they are.
+        # Acknowledgements have no payload to correct.
         (66 * 10, 10, 660),
         (0, 0, 0),
     ],

@@ -1,4 +1,4 @@
-"""What workers are told to do, and what they then send."""
+"""The tasks of workers, and what they send."""
 
 import pytest
 from hypothesis import given

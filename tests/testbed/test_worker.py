@@ -1,4 +1,4 @@
-"""What a worker does between what it sends, without PyTorch."""
+"""A worker's computation between its phases, without PyTorch."""
 
 import time
 from typing import Any
@@ -12,7 +12,7 @@ MS = 10**6
 
 
 class Clock:
-    """Time that passes only while somebody sleeps or works."""
+    """A clock that advances only by sleeping or working."""
 
     def __init__(self) -> None:
         self.now_ns = 0
@@ -25,7 +25,7 @@ class Clock:
 
 
 class AllReduce:
-    """One that takes so many ms from when it is waited for."""
+    """An all-reduce that takes `took_ms` from when it is waited for."""
 
     def __init__(self, clock: Clock, took_ms: int) -> None:
         self._clock, self._took_ms = clock, took_ms
@@ -43,7 +43,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def iterate(phases: Phases, clock: Clock, sends_ms: list[int], optimizer_ms: int = 0) -> None:
-    """As the backward pass does: computes before each bucket, waits for it before what follows."""
+    """Acts like the backward pass: computes before each bucket, and waits for it before continuing."""
     phases.begin(1.0)
     for number, took_ms in enumerate(sends_ms):
         phases.compute(number)
@@ -60,7 +60,7 @@ def test_phases_follow_each_other_as_in_the_plan(clock: Clock) -> None:
     assert clock.now_ns == 125 * MS
 
 
-def test_what_the_optimizer_computes_is_part_of_the_computation(clock: Clock) -> None:
+def test_the_optimizers_time_is_part_of_the_computation(clock: Clock) -> None:
     # 2 ms of its 5 ms fit into the last Down phase; the first of the next iteration is 3 ms shorter.
     phases = Phases([0.03, 0.002])
     iterate(phases, clock, [40], optimizer_ms=5)
@@ -80,5 +80,5 @@ def test_jitter_is_the_same_for_all_workers_and_differs_from_iteration_to_iterat
     assert computing({**task, "jitter": 0.0}, 7) == 1.0
 
 
-def test_a_worker_needs_no_pytorch_to_be_looked_at() -> None:
+def test_the_module_can_be_imported_without_pytorch() -> None:
     assert worker.WARM_UP_ITERATIONS > 0

@@ -1,1 +1,1 @@
-"""The service that running jobs ask for their slots: an HTTP API, kept in SQLite (NSDI'24 §4.2, step 3)."""
+"""The service that gives slots to running jobs: an HTTP API with a SQLite database (NSDI'24 §4.2, step 3)."""

@@ -1,4 +1,4 @@
-"""The HTTP API around the service: its routes, its refusals, its schema."""
+"""The HTTP API of the service: its routes, error responses and schema."""
 
 import asyncio
 import logging
@@ -30,7 +30,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def create_app(service: Service, token: str | None = None) -> FastAPI:
-    """The application for `service`; with a `token` every request but `/healthz` has to show it."""
+    """The application for `service`; with a `token`, every request except `/healthz` has to send it."""
     app = _without_service()
     app.state.service = service
     app.state.metrics = Metrics(service)
@@ -47,21 +47,21 @@ def _without_service() -> FastAPI:
     app = FastAPI(
         title="Hocket",
         version="1",
-        summary="Running training jobs ask when they may communicate.",
-        lifespan=_settling,
-        docs_url=None,  # its page loads scripts from elsewhere
+        summary="Gives running training jobs the slots in which they may communicate.",
+        lifespan=_lifespan,
+        docs_url=None,  # FastAPI's page loads scripts from a CDN
         redoc_url=None,
         redirect_slashes=False,
         separate_input_output_schemas=False,
     )
     app.include_router(router)
-    _add_refusals(app)
-    app.openapi = lambda: _schema(app)  # type: ignore[method-assign]  # as FastAPI's documentation does
+    _add_error_handlers(app)
+    app.openapi = lambda: _schema(app)  # type: ignore[method-assign]  # FastAPI documents it so
     return app
 
 
 @asynccontextmanager
-async def _settling(app: FastAPI) -> AsyncIterator[None]:
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     background = asyncio.create_task(app.state.service.run())
     background.add_done_callback(partial(_report_end, app.state.service))
     yield
@@ -71,16 +71,16 @@ async def _settling(app: FastAPI) -> AsyncIterator[None]:
 
 def _report_end(service: Service, task: "asyncio.Task[None]") -> None:
     if not task.cancelled() and task.exception() is not None:
-        service.failure = "slots are not worked out any more; restart the service"
+        service.failure = "solving has stopped, and slots no longer change; restart the service"
         _LOG.error(service.failure, exc_info=task.exception())
 
 
-def _add_refusals(app: FastAPI) -> None:
-    def refusing(status: int) -> Callable[[Request, Exception], Awaitable[Response]]:
-        async def refuse(_: Request, error: Exception) -> Response:
+def _add_error_handlers(app: FastAPI) -> None:
+    def handler(status: int) -> Callable[[Request, Exception], Awaitable[Response]]:
+        async def handle(_: Request, error: Exception) -> Response:
             return JSONResponse({"error": str(error)}, status)
 
-        return refuse
+        return handle
 
     for kind, status in (
         (InputError, 422),
@@ -89,13 +89,13 @@ def _add_refusals(app: FastAPI) -> None:
         (StoreError, 503),
         (ClientDisconnect, 400),
     ):
-        app.add_exception_handler(kind, refusing(status))
+        app.add_exception_handler(kind, handler(status))
 
     @app.exception_handler(HTTPException)
-    async def _refuse(request: Request, error: HTTPException) -> Response:
+    async def _http_error(request: Request, error: HTTPException) -> Response:
         route = request.scope.get("route")
         if route is None or error.status_code == 405:
-            # Nothing of ours refused it.
+            # Starlette raised it, because no route matches.
             reason = f"{request.method} {shown(request.url.path)} is not in this API; see /docs"
             methods = [] if route is None else _methods(route.path)
             headers = {"Allow": ", ".join(methods)} if methods else error.headers
@@ -103,14 +103,14 @@ def _add_refusals(app: FastAPI) -> None:
         return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
     @app.exception_handler(RequestValidationError)
-    async def _refuse_name(request: Request, _: RequestValidationError) -> Response:
-        # Bodies are read above; only the name of a job is left.
-        limit = "must have 1 to 100 characters, begin with no '.' and hold no '/' and no control characters"
+    async def _invalid_name(request: Request, _: RequestValidationError) -> Response:
+        # `routes` parses bodies itself, so only the name of a job can be invalid here.
+        limit = "must have 1 to 100 characters, not start with '.', and contain no '/' or control characters"
         return JSONResponse({"error": f"job: {limit}: got {shown(request.path_params['job'])}"}, 422)
 
 
 def _methods(path: str) -> list[str]:
-    """All that are answered at a path, each by a route of its own."""
+    """All methods allowed at a path, each of which has its own route."""
     routes = [route for route in router.routes if isinstance(route, APIRoute) and route.path == path]
     return sorted({method for route in routes for method in route.methods or ()})
 

@@ -1,4 +1,4 @@
-"""Asking a service from the command line."""
+"""Client of the service for the command line."""
 
 import http.client
 import json
@@ -15,15 +15,15 @@ DEFAULT_URL = "http://127.0.0.1:8765"
 URL_VARIABLE = "HOCKET_SERVICE"
 
 _TIMEOUT_S = 10.0
-# Of an answer: all jobs that a service may have, with a few links each.
-_MOST_BYTES = 100_000_000
+# Limit of an answer: enough for the largest number of jobs, with a few links each.
+_MAX_ANSWER_BYTES = 100_000_000
 
 
 class Client:
-    """A service at an address. Redirects are not followed: the token is for this service alone."""
+    """A service at a URL. Redirects are not followed, so that the token is sent to no other host."""
 
     def __init__(self, url: str, token: str | None) -> None:
-        """Raises `InputError` unless `url` is one of HTTP or HTTPS, such as http://127.0.0.1:8765."""
+        """Raises `InputError` unless `url` is an HTTP or HTTPS URL such as http://127.0.0.1:8765."""
         parts = urlsplit(url)
         try:
             port = parts.port
@@ -40,15 +40,17 @@ class Client:
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
 
     def put(self, job: str, registration: Mapping[str, Any]) -> Any:
-        """Registers `job`; how it fares. Raises `InputError` if the service refuses or does not answer."""
+        """Registers `job` and returns its state. Raises `InputError` if the service rejects it or does not
+        answer.
+        """
         return self._ask("PUT", _path(job), registration)
 
     def delete(self, job: str) -> None:
-        """Has the service forget `job`. Raises `InputError` as `put`."""
+        """Unregisters `job`. Raises `InputError` like `put`."""
         self._ask("DELETE", _path(job))
 
     def jobs(self) -> Any:
-        """All jobs and how they fare. Raises `InputError` as `put`."""
+        """The state of all jobs. Raises `InputError` like `put`."""
         return self._ask("GET", "/v1/jobs")["jobs"]
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
@@ -58,7 +60,7 @@ class Client:
         try:
             connection.request(method, self._parts.path.rstrip("/") + path, content, headers)
             response = connection.getresponse()
-            answer = response.read(_MOST_BYTES)
+            answer = response.read(_MAX_ANSWER_BYTES)
         except (OSError, http.client.HTTPException) as error:
             why = getattr(error, "strerror", None) or error
             raise InputError(
@@ -72,8 +74,8 @@ class Client:
 
     def _connection(self) -> http.client.HTTPConnection:
         host, port = self._parts.hostname, self._parts.port
-        assert host is not None, "checked when it was made"
-        # Without a port http.client would look for one in an IPv6 address.
+        assert host is not None, "the constructor has checked it"
+        # Without an explicit port, http.client would look for one in an IPv6 address.
         if self._parts.scheme == "http":
             return http.client.HTTPConnection(host, port or http.client.HTTP_PORT, timeout=_TIMEOUT_S)
         context = ssl.create_default_context()
@@ -85,7 +87,7 @@ class Client:
         try:
             return json.loads(answer)
         except ValueError:
-            raise InputError(f"{self._url}: is no service of Hocket: its answer is not JSON") from None
+            raise InputError(f"{self._url}: is not a Hocket service: its answer is not JSON") from None
 
 
 def _path(job: str) -> str:
@@ -94,8 +96,8 @@ def _path(job: str) -> str:
 
 def _reason(status: int, answer: bytes) -> str:
     if status == HTTPStatus.UNAUTHORIZED:
-        return "the token is missing or wrong: give --token-file, or set HOCKET_TOKEN"
+        return "the token is missing or wrong: pass --token-file or set HOCKET_TOKEN"
     try:
         return str(json.loads(answer)["error"])
     except (ValueError, TypeError, KeyError):
-        return f"is no service of Hocket: it answers with status {status}"
+        return f"is not a Hocket service: it answers with status {status}"

@@ -1,4 +1,4 @@
-"""The commands around the service: `hocket serve`, `register`, `jobs` and `unregister`."""
+"""The commands of the service: `hocket serve`, `register`, `jobs` and `unregister`."""
 
 import os
 import re
@@ -12,30 +12,37 @@ from hocket import options
 from hocket.errors import InputError, extra, located
 from hocket.units import format_duration, parse_duration, shown
 
-_Service = Annotated[str | None, options.service("HOCKET_SERVICE, or http://127.0.0.1:8765 if not given.")]
+_Service = Annotated[
+    str | None, options.service("The service; default HOCKET_SERVICE, or else http://127.0.0.1:8765.")
+]
 _PS_PER_NS = 1_000
-_LEAST_EXPIRE_PS = 10 * 10**12
+_MIN_EXPIRE_PS = 10 * 10**12
 """Hocket: agents report every second, and a slow network must not count as silence."""
 
 
 def serve_command(
     listen: Annotated[
-        str, typer.Option("--listen", metavar="HOST:PORT", help="Beyond loopback a token is needed.")
+        str,
+        typer.Option(
+            "--listen",
+            metavar="HOST:PORT",
+            help="Address to listen on; other than loopback requires a token.",
+        ),
     ] = "127.0.0.1:8765",
     database: Annotated[
-        Path, typer.Option("--database", metavar="FILE", help="Made if it is not there.")
+        Path, typer.Option("--database", metavar="FILE", help="SQLite file; created if it does not exist.")
     ] = Path("hocket.sqlite"),
     token_file: options.TokenFile = None,
     expire: Annotated[
-        str, typer.Option("--expire", metavar="TIME", help="A job that is silent for longer is left out.")
+        str, typer.Option("--expire", metavar="TIME", help="Leave out jobs that are silent for longer.")
     ] = "10 min",
     jitter: Annotated[
         float,
-        typer.Option("--jitter", metavar="SHARE", help="How much compute times vary: deviation ÷ mean."),
+        typer.Option("--jitter", metavar="SHARE", help="Variation of compute times: deviation ÷ mean."),
     ] = 0.01,
-    openapi: Annotated[bool, typer.Option("--openapi", help="Print the API's schema and end.")] = False,
+    openapi: Annotated[bool, typer.Option("--openapi", help="Print the API's schema and exit.")] = False,
 ) -> None:
-    """Answer running jobs: they register, report and learn when they may communicate."""
+    """Serve slots to running jobs, which register, report and learn when they may communicate."""
     from hocket.console import err, print_json
     from hocket.service.tokens import read_token
 
@@ -52,7 +59,7 @@ def serve_command(
 
     def ready(url: str, jobs: int) -> None:
         noun = "job" if jobs == 1 else "jobs"
-        err.print(f"serving on {escape(url)}: {jobs} {noun} in {escape(str(database))}; Ctrl-C ends it")
+        err.print(f"serving on {escape(url)}: {jobs} {noun} in {escape(str(database))}; Ctrl-C stops it")
 
     settings = Settings(
         Address.parse(listen), database, read_token(token_file), expire_ps // _PS_PER_NS, jitter
@@ -67,7 +74,7 @@ def register_command(
     candidate: options.Candidate = None,
     link: Annotated[
         str | None,
-        typer.Option("--link", metavar="NAME", help="Of a plan with a [link]: what the service calls it."),
+        typer.Option("--link", metavar="NAME", help="Name of the plan's [link] in the service."),
     ] = None,
 ) -> None:
     """Register the jobs of a plan with the service: profile, workers and links."""
@@ -82,7 +89,7 @@ def register_command(
         for name in found:
             if not re.fullmatch(JOB_NAME_PATTERN, name):
                 raise InputError(
-                    f"job {shown(name)}: a service takes names without '/' that begin with no dot"
+                    f"job {shown(name)}: the service requires names without '/' that do not start with '.'"
                 )
     client = _client(service, token_file)
     for name, registration in found.items():
@@ -96,7 +103,7 @@ def jobs_command(
     as_json: options.AsJson = False,
     wide: options.Wide = False,
 ) -> None:
-    """Show the jobs of the service: predicted beside measured, slots, and why each is followed or not."""
+    """Show the service's jobs: predicted and measured iterations, and their slots."""
     from hocket.console import Column, out, print_json, print_table
     from hocket.service import overview
 
@@ -105,7 +112,7 @@ def jobs_command(
         print_json(jobs)
         return
     if not jobs:
-        out.print("no job is registered")
+        out.print("no jobs are registered")
         return
     views = overview.views(jobs)
     header = (
@@ -127,7 +134,7 @@ def unregister_command(
     service: _Service = None,
     token_file: options.TokenFile = None,
 ) -> None:
-    """Have the service forget jobs: the others go on without them."""
+    """Unregister jobs from the service; it solves the remaining jobs again."""
     from hocket.console import out
 
     client = _client(service, token_file)
@@ -141,8 +148,8 @@ def _expiry(text: str) -> int:
         expire_ps = parse_duration(text)
     except InputError as error:
         raise InputError(f"--expire: {error}") from None
-    if expire_ps < _LEAST_EXPIRE_PS:
-        least = format_duration(_LEAST_EXPIRE_PS)
+    if expire_ps < _MIN_EXPIRE_PS:
+        least = format_duration(_MIN_EXPIRE_PS)
         raise InputError(
             f"--expire: must be at least {least}, as agents report every second: got {shown(text)}"
         )

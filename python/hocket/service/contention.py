@@ -1,5 +1,5 @@
-"""Which running jobs contend for links, and when each of them may communicate: CASSINI's machinery (NSDI'24
-§4) on links that are known by name alone. Pure: what comes out depends on the arguments only.
+"""Determines which running jobs contend for links, and when each of them may communicate: CASSINI (NSDI'24
+§4) on links that are known only by name. Pure functions of their arguments.
 """
 
 import math
@@ -21,42 +21,44 @@ from hocket.schedulers.cassini.options import CassiniOptions
 from hocket.schedulers.cassini.slots import Paid, Prediction, Spacing, faster
 
 OPTIONS = CassiniOptions()
-"""As in simulated clusters, with their sources: steps of 5°, a threshold of 0.6, a limit of steps."""
+"""The same options as in simulated clusters: steps of 5°, a threshold of 0.6, a limit of steps."""
 
-MOST_JOBS = 64
-"""That contend with each other and get slots. Hocket: so many take seconds to solve and predict; and on one
-link of which each job has less than a sixty-fourth, shifts help little."""
+MAX_COMPONENT_JOBS = 64
+"""The most contending jobs that get slots. Hocket: this many take seconds to solve and predict, and shifts
+help little on a link of which each job has less than one sixty-fourth."""
 
 _WORTH_SLOTS = (Verdict.HELPS, Verdict.HELPS_LITTLE)
 _SEED = 1
 _PS_PER_NS = 1_000
-# Slots leave room for up to twice the deviation of compute times: what is within that is no reason to move.
+# Slots leave room for up to twice the deviation of compute times, so held slots that are longer by no more
+# than that are kept.
 _LONGER = 2.0
-# A place moves by less than a nanosecond where picoseconds are rounded: of a link's score, this much at most.
+# Rounding to nanoseconds changes a link's score by less than this.
 _AS_GOOD = 1e-6
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A running job, as far as contention goes."""
+    """The properties of a running job that determine contention."""
 
     name: str
     serial: int
-    """Of its registration: the same number, the same profile and links."""
+    """The number of its registration: equal numbers mean equal profiles and links."""
     profile: WorkloadProfile
     links: Mapping[str, tuple[int, int]]
-    """By link that it crosses, its capacity in bits per second and the job's flows on it."""
+    """By link that the job crosses: capacity in bits per second, and the number of its flows there."""
 
     @property
     def key(self) -> tuple[str, int]:
-        """What decides profile and links."""
+        """Identifies profile and links."""
         return self.name, self.serial
 
     @cached_property
     def mark_ps(self) -> int:
-        """What of an iteration a slot stands for: the Up phase that follows its longest silence begins.
+        """The point of an iteration that its slot refers to: the start of the Up phase after the longest
+        silence; the first of equals.
 
-        That is where `hocket profile` lets iterations begin, and the agent looks for it; of equals the first.
+        `hocket profile` begins iterations there, and the agent looks for the same point.
         """
         phases = self.profile.phases
         ends_ps = [phase.start_ps + phase.duration_ps for phase in phases]
@@ -67,30 +69,30 @@ class Contender:
 
 @dataclass(frozen=True)
 class Component:
-    """Jobs that contend for links with each other, directly or through others, in order of registration."""
+    """Jobs that contend for links, directly or through other jobs, in order of registration."""
 
     jobs: tuple[Contender, ...]
     links: Mapping[str, tuple[int, ...]]
-    """By link on which they contend, the places in `jobs` of those that cross it."""
+    """By link on which they contend: the indices in `jobs` of those that cross it."""
 
     @cached_property
     def key(self) -> tuple[tuple[str, int], ...]:
-        """Components of equal keys are the same."""
+        """Components with equal keys are the same."""
         return tuple(job.key for job in self.jobs)
 
 
 @dataclass(frozen=True)
 class Contention:
-    """Who contends with whom."""
+    """The components, and the jobs outside any."""
 
     components: tuple[Component, ...]
     alone: Mapping[str, str]
-    """By job that contends with none, the reason."""
+    """By job that contends with no other: the reason."""
 
 
 @dataclass(frozen=True)
 class HeldSlot:
-    """A slot that a job has had so far."""
+    """The slot that a job has now."""
 
     origin_ns: int
     period_ns: int
@@ -102,8 +104,8 @@ class HeldSlot:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a job of a component communicates: from `offset_ns` on after an origin common to all, and every
-    `period_ns`.
+    """When a job of a component communicates: `offset_ns` after an origin that all its jobs share, and every
+    `period_ns` from then on.
     """
 
     offset_ns: int
@@ -112,39 +114,39 @@ class Place:
 
 @dataclass(frozen=True)
 class Predicted:
-    """What a job pays for its iterations beside the others of its component."""
+    """Predicted iterations of a job among the others of its component."""
 
     free: Paid
-    """Without slots, at random starts."""
+    """Without slots, starting at random times."""
     slotted: Paid
     """In slots."""
 
     @property
     def speedup(self) -> Speedup:
-        """How many times faster they are in slots."""
+        """The speed-up of slots."""
         return faster(self.free, self.slotted)
 
 
 @dataclass(frozen=True)
 class Solution:
-    """What is best for a component."""
+    """The solution for a component."""
 
     scores: Mapping[str, float]
-    """By link, under the places; without them the mean over all shifts. Empty if that was not looked for."""
+    """By link: the score with these places, or without any the mean over all shifts; empty if not solved."""
     predicted: Mapping[str, Predicted]
-    """By job; empty if that was not looked for."""
+    """By job; empty if not simulated."""
     places: Mapping[str, Place]
     """By job; empty if slots do not help."""
     reference: str | None
-    """The job that goes on undelayed."""
+    """The job that is not delayed, to which the others are shifted."""
     why_none: str | None
-    """Why there are no places, if so."""
+    """Why there are no places; None if there are."""
     kept: bool = False
-    """Whether the places are those that all jobs have had."""
+    """Whether the places are the slots that all jobs have now."""
 
 
 def contention(jobs: Sequence[Contender]) -> Contention:
-    """Who of `jobs`, by registration, contends with whom; links of one name have one capacity."""
+    """Finds the contending jobs among `jobs`, in order of registration. Jobs must agree on capacities."""
     numbers, capacities_bps = _numbered(jobs)
     names = list(numbers)
     members = [_member(job, numbers) for job in jobs]
@@ -167,13 +169,14 @@ def contention(jobs: Sequence[Contender]) -> Contention:
 
 
 def solve(component: Component, held: Mapping[str, HeldSlot], jitter: float) -> Solution:
-    """Places for the jobs of `component`, some of which have had slots; none where slots do not help.
+    """Solves for the places of the jobs of `component`, some of which may hold slots; none if slots do not
+    help.
 
-    Where the places that all jobs have had score as high as the best, these come back: a job that left makes
-    no other move. `jitter` is the relative standard deviation of compute times, for which slots leave room.
+    If all jobs hold slots that score as high as the best ones, these are returned, so that a departing job
+    moves no other. `jitter` is the relative standard deviation of compute times, for which slots leave room.
     """
-    if len(component.jobs) > MOST_JOBS:
-        why = f"{len(component.jobs)} jobs contend with each other, and at most {MOST_JOBS} are given slots"
+    if len(component.jobs) > MAX_COMPONENT_JOBS:
+        why = f"{len(component.jobs)} jobs contend with each other; at most {MAX_COMPONENT_JOBS} get slots"
         return Solution({}, {}, {}, None, why)
     network = _network(component.jobs)
     part = _part(component)
@@ -185,13 +188,13 @@ def solve(component: Component, held: Mapping[str, HeldSlot], jitter: float) -> 
     if answer.score < OPTIONS.shift_threshold:
         limit = OPTIONS.shift_threshold
         best = written_score(answer.score)
-        why = f"the best shifts score {best}, and below {limit:g} taking turns does not help"
+        why = f"the best shifts score {best}; below {limit:g} taking turns does not help"
         return replace(unshifted, why_none=why)
     first = reference(part, [int(job.name in held) for job in component.jobs], _SEED)
     circle = answer.circle.turned(first)
     spacing = Prediction(network.fabric, part, jitter=jitter, adjust=True, seed=_SEED).spacing(circle)
     if spacing is None:
-        return replace(unshifted, why_none="jobs that are late make each other later: no slots last")
+        return replace(unshifted, why_none="late jobs delay each other further, so no slots last")
     predicted = {
         job.name: Predicted(free, slotted)
         for job, free, slotted in zip(component.jobs, spacing.free, spacing.slotted, strict=True)
@@ -213,7 +216,7 @@ def solve(component: Component, held: Mapping[str, HeldSlot], jitter: float) -> 
 
 
 def _numbered(jobs: Sequence[Contender]) -> tuple[dict[str, int], list[int]]:
-    """Numbers of links by name, in the order in which jobs name them, and their capacities by number."""
+    """The number of each link by name, in the order in which jobs name them, and the capacities by number."""
     capacities_bps: dict[str, int] = {}
     for job in jobs:
         for name, (capacity_bps, _) in job.links.items():
@@ -223,14 +226,15 @@ def _numbered(jobs: Sequence[Contender]) -> tuple[dict[str, int], list[int]]:
 
 def _member(job: Contender, numbers: Mapping[str, int]) -> Member:
     crossings = [(numbers[name], flows) for name, (_, flows) in job.links.items()]
-    # It is known by its name: which GPUs it has, the service is not told.
+    # The service does not know the job's GPUs; its name identifies it.
     return Member(job.name, (), 1, job.profile, crossings)
 
 
 def _network(jobs: Sequence[Contender]) -> Network:
-    """Their links, each between two nodes of its own: ways are known already, and only rates count.
+    """A network of the jobs' links, each between its own two nodes: paths are already known, so only
+    capacities matter.
 
-    A cable carries both ways; link number n is its first direction.
+    A cable has two directions; link 2n is the first direction of cable n.
     """
     numbers, capacities_bps = _numbered(jobs)
     nodes: list[tuple[str, _hocket._NodeKind]] = [
@@ -257,7 +261,9 @@ def _part(component: Component) -> Part:
 
 
 def _places(component: Component, circle: Circle, spacing: Spacing) -> dict[str, Place]:
-    """Slots in whole nanoseconds, on a turn that all jobs divide, so that they stay where they are."""
+    """Slots in whole nanoseconds. All periods divide one common turn exactly, so that slots do not drift
+    apart.
+    """
     step_ns = math.lcm(*circle.rounds)
     turn_ps = spacing.periods_ps[0] * circle.rounds[0]
     turn_ns = -(-turn_ps // (_PS_PER_NS * step_ns)) * step_ns
@@ -274,8 +280,8 @@ def _held_places(
     held: Mapping[str, HeldSlot],
     longer: float,
 ) -> dict[str, Place] | None:
-    """Where the slots that were held are, if all jobs had some, on one turn that is long enough, and at most
-    `longer` times that of `places`.
+    """The slots held now as places, or None unless all jobs hold slots with one common turn, which must be
+    long enough and at most `longer` times that of `places`.
     """
     kept = {name: Place(slot.origin_ns, slot.period_ns) for name, slot in held.items()}
     if kept.keys() != places.keys():
@@ -291,7 +297,7 @@ def _held_places(
 
 
 def _score(component: Component, circle: Circle, places: Mapping[str, Place]) -> float:
-    """The mean over links of the score of jobs at `places`."""
+    """The score of jobs at `places`, averaged over the links."""
     shifts_ps = []
     for job, period_ps in zip(component.jobs, circle.periods_ps, strict=True):
         place = places[job.name]

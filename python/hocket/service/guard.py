@@ -1,4 +1,4 @@
-"""What every request passes on its way in and out: the token is checked, and the answer counted."""
+"""ASGI middleware that checks the token of each request and counts its answer."""
 
 import base64
 import hmac
@@ -10,28 +10,28 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from hocket.service.metrics import Metrics
 
 OPEN_PATHS = ("/healthz",)
-"""Answered without a token: they tell nothing of jobs."""
+"""Answered without a token, since they reveal nothing about jobs."""
 
 FRONT_PATH, DOCS_PATH, JOBS_PATH, METRICS_PATH = "/", "/docs", "/v1/jobs", "/metrics"
 READ_PATHS = (FRONT_PATH, DOCS_PATH, JOBS_PATH, METRICS_PATH, "/openapi.json")
-"""What a browser opens from the front page. To read these, the token may also be the password of HTTP Basic
-authentication, for which browsers ask. As they then send it unasked, also from pages of others, it opens
-nothing that changes anything."""
+"""Pages that a browser opens from the front page. They also accept the token as the password of HTTP Basic
+authentication, for which browsers prompt. Browsers then send it with every request, even one that another
+site triggers, so no request that changes anything accepts it."""
 
 NO_TOKEN = "the token is missing or wrong; send it as 'Authorization: Bearer TOKEN'"
 
 
 class Guard:
-    """An ASGI application in front of another."""
+    """Wraps the application."""
 
     def __init__(self, app: ASGIApp, token: str | None, metrics: Metrics) -> None:
-        """Without a `token` everyone may ask."""
+        """Without a `token`, all requests are allowed."""
         self._app = app
         self._token = None if token is None else token.encode()
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Lets a request through, or refuses it."""
+        """Passes a request on, or answers with 401."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -49,10 +49,10 @@ class Guard:
                 await self._app(scope, receive, counted)
             else:
                 await _refuse(
-                    counted, ["Bearer", 'Basic realm="Hocket"'] if _is_reading(scope) else ["Bearer"]
+                    counted, ["Bearer", 'Basic realm="Hocket"'] if _allows_basic(scope) else ["Bearer"]
                 )
         finally:
-            # Only routes that there are, so that nobody's guesses become series.
+            # Unknown paths count as `other`, so that requests cannot create series without limit.
             route = getattr(scope.get("route"), "path", "other")
             method = scope["method"] if route != "other" else "other"
             self._metrics.answered(method, route, status, time.perf_counter() - started_s)
@@ -64,20 +64,20 @@ class Guard:
         scheme, _, shown = given.partition(b" ")
         if scheme.lower() == b"bearer":
             token = shown.strip()
-        elif scheme.lower() == b"basic" and _is_reading(scope):
+        elif scheme.lower() == b"basic" and _allows_basic(scope):
             token = _password(shown)
         else:
             return False
-        # In constant time: how long a refusal takes tells nothing of the token.
+        # Compared in constant time, so that the duration reveals nothing about the token.
         return hmac.compare_digest(token, self._token)
 
 
-def _is_reading(scope: Scope) -> bool:
+def _allows_basic(scope: Scope) -> bool:
     return scope["method"] == "GET" and scope["path"] in READ_PATHS
 
 
 def _password(shown: bytes) -> bytes:
-    """Of HTTP Basic authentication (RFC 7617), whoever the user is; empty if it is none."""
+    """The password of HTTP Basic authentication (RFC 7617), for any user; empty if it is malformed."""
     try:
         return base64.b64decode(shown, validate=True).partition(b":")[2]
     except ValueError:

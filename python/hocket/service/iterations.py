@@ -1,6 +1,4 @@
-"""How long iterations took: counts by class, as a histogram of Prometheus shows, and mean and 99th percentile
-of the latest.
-"""
+"""Durations of iterations: a histogram for Prometheus, and mean and 99th percentile of the latest."""
 
 from bisect import bisect_left
 from collections import deque
@@ -10,24 +8,24 @@ from dataclasses import dataclass, field
 from hocket.service.models import MeasuredTimes, Report
 
 BOUNDS_S = tuple(mantissa * 10.0**exponent for exponent in range(-3, 2) for mantissa in (1, 2, 5))
-"""Upper ends of the classes: from a millisecond to a minute, three in each decade."""
+"""Upper bounds of the buckets: from a millisecond to 50 s, three in each decade."""
 
 LATEST = 300
-"""Reports that a measurement looks back on. Hocket: five minutes, as agents report every second."""
+"""Reports in a measurement. Hocket: five minutes, as agents report every second."""
 
 _NS_PER_S = 1_000_000_000
 
 
 @dataclass
 class IterationTimes:
-    """Counts of iterations by how long they took."""
+    """Histogram of iterations by duration."""
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_S) + 1))
-    """Of each class alone, one more for what is above all bounds."""
+    """Per bucket, not cumulative; the last is for durations above all bounds."""
     total_ns: int = 0
 
     def add(self, report: Report) -> None:
-        """The iterations of a report more."""
+        """Adds the iterations of a report."""
         self.total_ns += report.total_ns
         for each_ns, count in _spread(report):
             self.counts[bisect_left(BOUNDS_S, each_ns / _NS_PER_S)] += count
@@ -40,12 +38,12 @@ class LatestTimes:
         self._reports: deque[Report] = deque(maxlen=LATEST)
 
     def add(self, report: Report) -> None:
-        """The iterations of a report more; those of the oldest are forgotten."""
+        """Adds the iterations of a report, and drops those of the oldest."""
         if report.count > 0:
             self._reports.append(report)
 
     def measured(self) -> MeasuredTimes | None:
-        """What they took; none before the first."""
+        """Mean and 99th percentile; None before the first iteration."""
         count = sum(report.count for report in self._reports)
         if count == 0:
             return None
@@ -62,8 +60,8 @@ class LatestTimes:
 
 
 def _spread(report: Report) -> Iterator[tuple[int, int]]:
-    """Times of iterations, and how many took each: only the sum and the extremes are known of a report, so
-    the others count as their mean.
+    """Durations in a report, with the number of iterations of each. A report has only the sum and the
+    extremes, so the others count as their mean.
     """
     count, min_ns, max_ns = report.count, report.min_ns, report.max_ns
     if count > 0:

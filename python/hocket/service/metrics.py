@@ -1,6 +1,6 @@
-"""What Prometheus reads (text format): jobs, their iterations and slots, and how the service fares itself.
+"""Metrics in the text format of Prometheus: jobs, their iterations and slots, and requests to the service.
 
-Jobs and links are labels as long as they are there; what goes leaves no series behind.
+Jobs and links are labels only while they are registered, so those that leave take their series with them.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ from hocket.service.job import NS_PER_S, ServedJob
 from hocket.service.service import Service
 
 MAX_RANKS = 64
-"""Of a job with series of their own, the first. Hocket: as many as tell clocks of servers apart; Prometheus
-advises against labels of more than a few hundred values."""
+"""The first ranks of a job, which have series of their own. Hocket: enough to compare the clocks of servers;
+Prometheus advises against labels with more than a few hundred values."""
 
 
 class Metrics:
-    """All that is shown of a service."""
+    """All metrics of a service."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -30,7 +30,7 @@ class Metrics:
             "hocket_requests", "Answered requests.", ["method", "route", "status"], registry=self._requests
         )
         self._seconds = Histogram(
-            "hocket_request_seconds", "From request to answer.", ["route"], registry=self._requests
+            "hocket_request_seconds", "Time from request to answer.", ["route"], registry=self._requests
         )
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
@@ -39,17 +39,17 @@ class Metrics:
         self._seconds.labels(route).observe(seconds)
 
     async def text(self) -> bytes:
-        """All series as they are now. Writing those of thousands of jobs takes a second, in a thread."""
+        """All series as text. They are formatted in a thread, since thousands of jobs take a second."""
         jobs = CollectorRegistry()
         now_ns = self._service.now_ns()
-        shown = [_Shown.of(job, now_ns) for job in self._service.jobs()]
-        jobs.register(_OfJobs(shown, self._service.scores()))
+        shown = [_Snapshot.of(job, now_ns) for job in self._service.jobs()]
+        jobs.register(_JobCollector(shown, self._service.scores()))
         return await asyncio.to_thread(generate_latest, jobs) + generate_latest(self._requests)
 
 
 @dataclass(frozen=True)
-class _Shown:
-    """What of a job is shown, as it was when it was asked for."""
+class _Snapshot:
+    """A snapshot of a job's values, taken on the event loop so that a thread can format them."""
 
     name: str
     state: str
@@ -58,29 +58,29 @@ class _Shown:
     adjustments: int | None
     deviation_ns: int | None
     followed: bool | None
-    """Whether its slot is followed; none without a slot."""
+    """Whether its slot is followed; None without a slot."""
     offsets_ns: Mapping[int, int]
     uncertainties_ns: Mapping[int, int]
-    """Both of clocks, by rank."""
+    """Clock offsets and uncertainties, by rank."""
 
     @staticmethod
-    def of(job: ServedJob, now_ns: int) -> "_Shown":
-        running = "free" if job.kept.slot is None else "slotted"
-        reports = {rank: heard.report for rank, heard in sorted(job.heard.items()) if rank < MAX_RANKS}
-        return _Shown(
-            name=job.kept.name,
-            state=running if job.kept.runs else "silent",
+    def of(job: ServedJob, now_ns: int) -> "_Snapshot":
+        running = "free" if job.record.slot is None else "slotted"
+        reports = {rank: last.report for rank, last in sorted(job.last_reports.items()) if rank < MAX_RANKS}
+        return _Snapshot(
+            name=job.record.name,
+            state=running if job.record.runs else "silent",
             counts=tuple(job.times.counts),
             total_ns=job.times.total_ns,
-            adjustments=job.adjustments if job.heard else None,
+            adjustments=job.adjustments if job.last_reports else None,
             deviation_ns=job.deviation_ns,
-            followed=None if job.kept.slot is None else job.not_followed(now_ns) is None,
-            offsets_ns=_told({rank: report.clock_offset_ns for rank, report in reports.items()}),
-            uncertainties_ns=_told({rank: report.clock_uncertainty_ns for rank, report in reports.items()}),
+            followed=None if job.record.slot is None else job.not_followed(now_ns) is None,
+            offsets_ns=_known({rank: report.clock_offset_ns for rank, report in reports.items()}),
+            uncertainties_ns=_known({rank: report.clock_uncertainty_ns for rank, report in reports.items()}),
         )
 
     def buckets(self) -> list[tuple[str, float]]:
-        """Each class of iteration times with all below it, as Prometheus counts."""
+        """Cumulative buckets, as Prometheus defines histograms."""
         ends = [*(f"{bound:g}" for bound in BOUNDS_S), "+Inf"]
         below = 0
         buckets: list[tuple[str, float]] = []
@@ -90,15 +90,15 @@ class _Shown:
         return buckets
 
 
-def _told(times_ns: Mapping[int, int | None]) -> dict[int, int]:
-    """Those that ranks have told."""
+def _known(times_ns: Mapping[int, int | None]) -> dict[int, int]:
+    """The times that ranks have reported."""
     return {rank: time_ns for rank, time_ns in times_ns.items() if time_ns is not None}
 
 
-class _OfJobs(Collector):
-    """Series of jobs and links."""
+class _JobCollector(Collector):
+    """Collects the series of jobs and links."""
 
-    def __init__(self, jobs: Sequence[_Shown], scores: Mapping[str, float]) -> None:
+    def __init__(self, jobs: Sequence[_Snapshot], scores: Mapping[str, float]) -> None:
         self._jobs = jobs
         self._scores = scores
 
@@ -110,7 +110,7 @@ class _OfJobs(Collector):
         yield self._followed()
         yield from self._clocks()
         scores = GaugeMetricFamily(
-            "hocket_score", "1 less the mean excess of demand over capacity.", labels=["link"]
+            "hocket_score", "1 minus the mean excess of demand over capacity.", labels=["link"]
         )
         for link, score in sorted(self._scores.items()):
             scores.add_metric([link], score)
@@ -133,7 +133,7 @@ class _OfJobs(Collector):
 
     def _adjustments(self) -> Metric:
         family = CounterMetricFamily(
-            "hocket_adjustments", "Returns to the slot since the job started.", labels=["job"]
+            "hocket_adjustments", "Adjustments since the job started.", labels=["job"]
         )
         for job in self._jobs:
             if job.adjustments is not None:
@@ -143,7 +143,7 @@ class _OfJobs(Collector):
     def _deviations(self) -> Metric:
         family = GaugeMetricFamily(
             "hocket_slot_deviation_seconds",
-            "How long after its slot communication starts, of the rank farthest off.",
+            "Start of communication minus slot, of the rank with the largest deviation.",
             labels=["job"],
         )
         for job in self._jobs:
@@ -163,12 +163,12 @@ class _OfJobs(Collector):
     def _clocks(self) -> Iterator[Metric]:
         offset = GaugeMetricFamily(
             "hocket_clock_offset_seconds",
-            "How far the service's clock is ahead of that of the rank.",
+            "The service's clock minus the rank's clock.",
             labels=["job", "rank"],
         )
         uncertainty = GaugeMetricFamily(
             "hocket_clock_uncertainty_seconds",
-            "How well the rank knows the service's clock.",
+            "Largest possible error of the clock offset.",
             labels=["job", "rank"],
         )
         for job in self._jobs:

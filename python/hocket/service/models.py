@@ -1,5 +1,5 @@
-"""What requests and answers hold: version 1 of the API. Quantities are text with units as in plans; times are
-whole nanoseconds, those on a wall clock since 1970 (UTC).
+"""Request and response models, version 1 of the API. Quantities are text with units, as in plans; times are
+integers in nanoseconds, wall-clock times since 1970 (UTC).
 """
 
 from collections.abc import Iterator
@@ -16,19 +16,19 @@ from hocket.profiles import PhaseSpec, WorkloadProfile
 from hocket.units import LARGEST, PositiveDurationPs, PositiveRateBps, format_duration, format_rate, shown
 
 MAX_JOBS = 10_000
-"""Registered at a time: as many as a plan has (`hocket.plan.plan.MAX_JOBS`)."""
+"""Registered at the same time: the same limit as in a plan (`hocket.plan.plan.MAX_JOBS`)."""
 
 MAX_LINKS = 1_000
-"""Of a job. Hocket: a ring of a thousand workers crosses fewer links outside its servers."""
+"""Per job. Hocket: a ring of a thousand workers crosses fewer links outside its servers."""
 
 MAX_RANKS = 65_536
-"""Of a job. Hocket: more than any published training job has GPUs."""
+"""Per job. Hocket: more than the GPUs of any published training job."""
 
 MAX_BODY_BYTES = 2_000_000
-"""Of a request: a registration of all workers, links and phases that one may have takes less."""
+"""Limit of a request: a registration with the most workers, links and phases is smaller."""
 
 JOB_NAME_PATTERN = r"^[^/.\x00-\x1f\x7f-\x9f][^/\x00-\x1f\x7f-\x9f]{0,99}$"
-"""A job's name is a part of a URL: no slash in it, no dot first, as in `..`, and no control characters."""
+"""A job's name is part of a URL path: no slash, no leading dot, as in `..`, and no control characters."""
 
 _Count = Annotated[StrictInt, Field(ge=0, le=LARGEST)]
 _Sentence = Annotated[str, Field(max_length=1_000, pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$")]
@@ -49,7 +49,7 @@ _EXAMPLE_SLOT = {
 
 
 class RegisteredProfile(Table):
-    """An iteration of a job alone: its period and what it sends when, as in a plan."""
+    """An iteration without contention: its period and Up phases, as in a plan."""
 
     period_ps: PositiveDurationPs = Field(alias="period")
     up: Annotated[tuple[Up, ...], Field(min_length=1, max_length=MAX_PHASES)]
@@ -63,17 +63,17 @@ class RegisteredProfile(Table):
 
 
 class SharedLink(Table):
-    """A link that a job's flows cross. Links of the same name are the same link."""
+    """A link that a job's flows cross. Links with the same name are the same link."""
 
     name: Name
     capacity_bps: PositiveRateBps = Field(alias="capacity")
     flows: Annotated[StrictInt, Field(ge=1, le=MAX_PLACES)] = Field(
-        default=1, description="How many flows of the profile's rate cross it."
+        default=1, description="Number of the job's flows on it, each of the profile's rate."
     )
 
 
 class Registration(Table):
-    """What a job tells about itself before it runs."""
+    """A job's profile, workers and links."""
 
     profile: RegisteredProfile = Field(examples=[_EXAMPLE_PROFILE])
     workers: Annotated[tuple[Name, ...], Field(max_length=MAX_PLACES)] = Field(examples=[["host0", "host1"]])
@@ -104,7 +104,7 @@ class Registration(Table):
                 yield ("profile", "up", place, "rate"), f"{format_rate(phase.rate_bps)} is above {limit}"
 
     def workload(self) -> WorkloadProfile:
-        """Its profile as solvers take it, phases in order of start."""
+        """The profile for the solver, with phases in order of start."""
         phases = sorted(self.profile.up, key=lambda phase: phase.start_ps)
         return WorkloadProfile(
             period_ps=self.profile.period_ps,
@@ -115,31 +115,31 @@ class Registration(Table):
 
 
 class Report(Table):
-    """What a rank tells about the iterations since its last report."""
+    """A rank's iterations since its last report."""
 
     rank: Annotated[StrictInt, Field(ge=0, lt=MAX_RANKS)]
     ranks: Annotated[StrictInt, Field(ge=1, le=MAX_RANKS)]
-    sent_ns: _Count = Field(description="When, on the clock of the rank.")
-    iteration: _Count = Field(description="Iterations done since the job started.")
-    count: _Count = Field(description="Iterations done since the last report.")
-    total_ns: _Count = Field(description="What these took together; 0 if there are none.")
-    min_ns: _Count = Field(description="What the fastest of them took; 0 if there are none.")
-    max_ns: _Count = Field(description="What the slowest of them took; 0 if there are none.")
+    sent_ns: _Count = Field(description="When the report was sent, on the rank's clock.")
+    iteration: _Count = Field(description="Iterations finished since the job started.")
+    count: _Count = Field(description="Iterations finished since the last report.")
+    total_ns: _Count = Field(description="Their total duration; 0 if there are none.")
+    min_ns: _Count = Field(description="Duration of the fastest of them; 0 if there are none.")
+    max_ns: _Count = Field(description="Duration of the slowest of them; 0 if there are none.")
     communication_ns: _Count | None = Field(
-        default=None, description="What they spent in communication together, if measured."
+        default=None, description="Their total time in communication, if measured."
     )
-    deviation_ns: _Signed | None = Field(
-        default=None, description="How long after its slot communication started when last seen."
-    )
-    adjustments: _Count = Field(default=0, description="Returns to the slot since the job started.")
+    deviation_ns: _Signed | None = Field(default=None, description="Last start of communication minus slot.")
+    adjustments: _Count = Field(default=0, description="Adjustments since the job started.")
     clock_offset_ns: _Signed | None = Field(
-        default=None, description="How far the service's clock is ahead of that of the rank."
+        default=None, description="The service's clock minus the rank's clock."
     )
-    clock_uncertainty_ns: _Count | None = Field(default=None, description="How well that is known.")
+    clock_uncertainty_ns: _Count | None = Field(
+        default=None, description="Largest possible error of the offset."
+    )
     dry_run: StrictBool = Field(default=False, description="Whether the rank only measures.")
     applied: _Count | None = Field(default=None, description="Version of the slot that the rank follows.")
     reason: _Sentence = Field(
-        default="", description="Why the rank follows no slot; empty while it does.", examples=["dry run"]
+        default="", description="Why the rank follows no slot; empty if it follows one.", examples=["dry run"]
     )
 
     @model_validator(mode="after")
@@ -156,21 +156,23 @@ class Report(Table):
             yield ("count",), f"{self.count} is more than all iterations, {self.iteration}"
         if not self.min_ns * self.count <= self.total_ns <= self.max_ns * self.count:
             bounds = f"{self.count} iterations of {self.min_ns} ns to {self.max_ns} ns"
-            yield ("total_ns",), f"{self.total_ns} is not what {bounds} take"
+            yield ("total_ns",), f"{self.total_ns} contradicts {bounds}"
 
 
 class Slot(BaseModel):
-    """When the communication of a job may start: at `origin_ns` and every `period_ns` after it.
+    """When a job's communication may start: at `origin_ns`, and every `period_ns` after it.
 
-    It starts with the Up phase that follows the longest silence of its profile; of equals the first.
+    The slot is for the start of the Up phase after the longest silence of the profile; the first of equals.
     """
 
     model_config = ConfigDict(frozen=True)
 
-    version: int = Field(description="Higher for every other slot of the job.")
+    version: int = Field(description="Higher for each new slot of the job.")
     origin_ns: int = Field(description="On the service's clock.")
     period_ns: int = Field(ge=1)
-    iteration: int = Field(description="The first iteration that all ranks start by it, counted from 0.")
+    iteration: int = Field(
+        description="The first iteration that follows the slot, at all ranks, counted from 0."
+    )
     tolerance_ns: int = Field(
         description="Past this deviation a job goes back to its slot: 5% of the ideal iteration."
     )
@@ -179,35 +181,35 @@ class Slot(BaseModel):
 class Answer(BaseModel):
     """The answer to a report."""
 
-    received_ns: int = Field(description="When the report came, on the service's clock.")
-    sent_ns: int = Field(description="When this answer left, on the service's clock.")
-    slot: Slot | None = Field(description="None: the job shall not wait.", examples=[_EXAMPLE_SLOT])
+    received_ns: int = Field(description="When the report arrived, on the service's clock.")
+    sent_ns: int = Field(description="When this answer was sent, on the service's clock.")
+    slot: Slot | None = Field(description="Null if the job is not to be delayed.", examples=[_EXAMPLE_SLOT])
     ideal_ns: int = Field(description="The period of the registered profile.")
-    reason: str = Field(description="Why there is a slot, or none: one sentence.")
+    reason: str = Field(description="Why there is a slot or none, in one sentence.")
 
 
 class Times(BaseModel):
-    """What iterations of a job take, the waits before them included."""
+    """Durations of a job's iterations, delays included."""
 
     mean_ns: int
     p99_ns: int
 
 
 class SpeedupView(BaseModel):
-    """How many times faster iterations are in slots than without."""
+    """Speed-up of iterations in slots over those without."""
 
     mean: float
     p99: float
-    verdict: _Verdict = Field(description="What both mean: one of four words.")
+    verdict: _Verdict = Field(description="The conclusion from both: one of four words.")
 
     @staticmethod
     def of(speedup: Speedup) -> "SpeedupView":
-        """As it is shown."""
+        """The API's form of a speed-up."""
         return SpeedupView(mean=speedup.mean, p99=speedup.p99, verdict=speedup.verdict)
 
 
 class PredictedTimes(BaseModel):
-    """What the flow engine predicts beside the jobs that it contends with."""
+    """Iterations that the flow engine predicts among the jobs that contend with this one."""
 
     without_slot: Times = Field(description="With iterations that start at random times.")
     in_slot: Times
@@ -215,51 +217,51 @@ class PredictedTimes(BaseModel):
 
 
 class MeasuredTimes(Times):
-    """What a number of iterations took."""
+    """Measured durations, and of how many iterations."""
 
     iterations: int
 
 
 class Measured(BaseModel):
-    """What its first rank reported lately, since it contends with the jobs that it contends with now.
+    """Recent iterations of rank 0, since the job contends with the jobs that it contends with now.
 
-    The 99th percentile is an estimate: the shortest and the longest iteration of each report are known, and
-    the others count as their mean.
+    The 99th percentile is an estimate: a report has only its shortest and longest iteration, and the others
+    count as their mean.
     """
 
     without_slot: MeasuredTimes | None
     in_slot: MeasuredTimes | None
-    speedup: SpeedupView | None = Field(description="None until 20 iterations were in slots.")
+    speedup: SpeedupView | None = Field(description="Null until there are 20 iterations in slots.")
     against: Literal["measured", "predicted"] | None = Field(
-        description="Which iterations without slots it compares with: those that were measured, or, "
-        "with fewer than 20 of these, those that are predicted."
+        description="Which iterations without slots the speed-up is relative to: the measured ones, or if "
+        "there are fewer than 20 of them, the predicted ones."
     )
 
 
 class JobView(BaseModel):
-    """A job and how it fares."""
+    """A job's state."""
 
     job: str
     profile: RegisteredProfile
     workers: tuple[str, ...]
     links: tuple[SharedLink, ...]
     registered_ns: int
-    ranks: int | None = Field(description="As its reports say; none before the first.")
-    heard: int = Field(description="Ranks that have reported.")
+    ranks: int | None = Field(description="Number of ranks according to its reports; null before the first.")
+    heard: int = Field(description="Number of ranks that have reported.")
     last_report_ns: int | None
-    iteration: int | None = Field(description="The most that a rank has done.")
-    ideal_ns: int = Field(description="Its iteration alone, as registered.")
-    predicted: PredictedTimes | None = Field(description="None where that was not looked for.")
+    iteration: int | None = Field(description="The most iterations that a rank has finished.")
+    ideal_ns: int = Field(description="The iteration without contention, as registered.")
+    predicted: PredictedTimes | None = Field(description="Null if not simulated.")
     measured: Measured
-    deviation_ns: int | None = Field(description="Of the rank farthest from its slot.")
+    deviation_ns: int | None = Field(description="The deviation of the rank farthest from its slot.")
     adjustments: int
     dry_run: bool = Field(description="Whether a rank only measures.")
-    applied: int | None = Field(description="Version of the slot that all ranks follow, if they do.")
+    applied: int | None = Field(description="Version of the slot that all ranks follow, else null.")
     slot: Slot | None
     not_followed: str | None = Field(
-        description="Why its ranks do not follow the slot: one sentence; none where they do, or have none."
+        description="Why ranks do not follow the slot, in one sentence; null if all do or there is no slot."
     )
-    reason: str = Field(description="Why there is a slot, or none: one sentence.")
+    reason: str = Field(description="Why there is a slot or none, in one sentence.")
 
 
 class Jobs(BaseModel):
@@ -269,20 +271,20 @@ class Jobs(BaseModel):
 
 
 class Clock(BaseModel):
-    """What the service's clock showed: nanoseconds since 1970 (UTC)."""
+    """Readings of the service's clock, in nanoseconds since 1970 (UTC)."""
 
     received_ns: int
     sent_ns: int
 
 
 class Health(BaseModel):
-    """That the service answers."""
+    """The service works."""
 
     status: str = Field(examples=["ok"])
-    version: str = Field(description="Of Hocket.")
+    version: str = Field(description="The version of Hocket.")
 
 
 class Refusal(BaseModel):
-    """Why a request was refused; it has changed nothing."""
+    """Why a request was rejected; it has changed nothing."""
 
-    error: str = Field(description="What is wrong, the value and the limit; one line per mistake.")
+    error: str = Field(description="What is wrong, the value and the limit; one line per error.")

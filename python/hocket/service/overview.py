@@ -1,4 +1,4 @@
-"""How jobs fare, as text: what `hocket jobs` and the service's own page show alike."""
+"""The state of jobs as text, for both `hocket jobs` and the service's page."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,29 +10,29 @@ from hocket.errors import InputError
 from hocket.service.models import Jobs, JobView, SpeedupView, Times
 
 _NS_PER_MS = 1_000_000
-# Hocket: what iterations may be longer than predicted, as much as a job may be off its slot.
+# Hocket: how much longer than predicted iterations may be without a remark, as much as the slot tolerates.
 _LONGER = 1.05
 
 
 def views(jobs: Any) -> list[JobView]:
-    """Jobs from the JSON of a service. Raises `InputError` for what another version of Hocket says."""
+    """Jobs from the JSON of a service. Raises `InputError` if another version of Hocket wrote it."""
     try:
         return Jobs.model_validate({"jobs": jobs}).jobs
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
         raise InputError(
-            f"the service is of another version of Hocket than this command, {__version__}: "
-            f"{key}: {first['msg']}; --json shows what it says"
+            f"the service runs another version of Hocket than this command, {__version__}: "
+            f"{key}: {first['msg']}; --json shows its answer"
         ) from None
 
 
 def row(view: JobView, shown: Callable[[Times], str]) -> tuple[str, ...]:
-    """A job: its name, ranks that have reported, iterations, the iteration alone; then, as predicted and as
-    measured, iterations without and in its slot, as `shown`, and the verdict.
+    """The cells of a job: name, ranks that have reported, iterations, iteration without contention; then,
+    predicted and measured, iterations without and in its slot, formatted by `shown`, and the verdict.
     """
     predicted, measured = view.predicted, view.measured
-    # What a verdict does not compare with would seem to contradict it.
+    # A measurement that the verdict does not use would seem to contradict it.
     without = None if measured.against == "predicted" else measured.without_slot
     return (
         view.job,
@@ -59,8 +59,8 @@ def mean_and_p99(times: Times) -> str:
 
 
 def sentences(view: JobView) -> Iterator[str]:
-    """What there is to say of a job: its slot and whether it is followed, why it has one or none, and how far
-    what was measured bears that out.
+    """Sentences about a job: its slot and whether it is followed, why it has one or none, and whether the
+    measurements confirm the prediction.
     """
     yield _slot(view)
     yield view.reason

@@ -1,5 +1,5 @@
-"""The pages of the service for people with a browser: plain HTML that loads nothing and runs no script. Links
-are relative, so that the service may stand behind a proxy under a path of its own.
+"""The service's pages for browsers: plain HTML that loads nothing and runs no script. Links are relative, so
+that a proxy may serve the pages under any path.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,11 +14,11 @@ HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
     "cache-control": "no-store",
 }
-"""Sent with each page: names of jobs come from outside."""
+"""Sent with each page, as a second defence beside escaping: names of jobs come from clients."""
 
 _REFRESH_S = 10
-_MOST_JOBS = 500
-"""On the page. Hocket: more rows than anyone reads."""
+_MAX_ROWS = 500
+"""Rows of the page. Hocket: more than anyone reads."""
 
 _HEADER = (
     *("job", "ranks", "iterations", "alone"),
@@ -43,7 +43,7 @@ th[colspan] { text-align: center; }
 
 
 def front_page(jobs: Sequence[JobView]) -> str:
-    """What the service is, where to go on, and its jobs: measured beside predicted."""
+    """The front page: links, and the jobs with predicted and measured iterations."""
     noun = "job" if len(jobs) == 1 else "jobs"
     body = [
         "<h1>Hocket service</h1>",
@@ -53,7 +53,8 @@ def front_page(jobs: Sequence[JobView]) -> str:
     ]
     if not jobs:
         body.append(
-            "<p>No job is registered: <code>hocket register jobs.toml</code> registers a plan’s jobs.</p>"
+            "<p>No jobs are registered: <code>hocket register jobs.toml</code> "
+            "registers the jobs of a plan.</p>"
         )
         return _page("Hocket service", body, refresh=True)
     body += [
@@ -62,14 +63,14 @@ def front_page(jobs: Sequence[JobView]) -> str:
         _row("th", _HEADER),
         "</thead><tbody>",
     ]
-    for view in jobs[:_MOST_JOBS]:
+    for view in jobs[:_MAX_ROWS]:
         body += [_row("td", overview.row(view, overview.mean_and_p99)), _remarks(view)]
     body.append("</tbody></table></div>")
-    if len(jobs) > _MOST_JOBS:
-        body.append(f'<p>{len(jobs) - _MOST_JOBS} more are in <a href="v1/jobs">the JSON</a>.</p>')
+    if len(jobs) > _MAX_ROWS:
+        body.append(f'<p>{len(jobs) - _MAX_ROWS} more jobs are in <a href="v1/jobs">the JSON</a>.</p>')
     body.append(
-        '<p class="aside">Times are means of iterations in ms, the 99th percentile in brackets. '
-        f"The page loads itself anew every {_REFRESH_S} s.</p>"
+        '<p class="aside">Times are mean iterations in ms, with the 99th percentile in brackets. '
+        f"This page reloads every {_REFRESH_S} s.</p>"
     )
     return _page("Hocket service", body, refresh=True)
 
@@ -79,10 +80,10 @@ def api_page(schema: Mapping[str, Any]) -> str:
     body = [
         "<h1>API of the Hocket service</h1>",
         f"<p>Version {escape(schema['info']['version'])}, JSON over HTTP. "
-        '<a href="openapi.json">openapi.json</a> has every key with its type and limits. '
+        '<a href="openapi.json">openapi.json</a> lists every key with its type and limits. '
         '<a href=".">Back to the jobs</a>.</p>',
         '<div class="wide"><table><thead>',
-        _row("th", ("request", "does", "refuses with")),
+        _row("th", ("request", "description", "errors")),
         "</thead><tbody>",
     ]
     for path, methods in schema["paths"].items():
@@ -97,11 +98,11 @@ def api_page(schema: Mapping[str, Any]) -> str:
 
 
 def _page(title: str, body: Iterable[str], *, refresh: bool = False) -> str:
-    again = f'<meta http-equiv="refresh" content="{_REFRESH_S}">' if refresh else ""
+    reload = f'<meta http-equiv="refresh" content="{_REFRESH_S}">' if refresh else ""
     return "\n".join(
         [
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-            f'<meta name="viewport" content="width=device-width">{again}',
+            f'<meta name="viewport" content="width=device-width">{reload}',
             f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>",
             *body,
             "</body></html>\n",

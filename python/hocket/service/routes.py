@@ -1,4 +1,4 @@
-"""The paths of the API: what each reads, calls and answers."""
+"""The routes of the API: request, call to the service, response."""
 
 from typing import Annotated, Any, TypeVar
 
@@ -32,9 +32,9 @@ _REASONS = {
     400: "The body is not JSON.",
     401: NO_TOKEN[:1].upper() + NO_TOKEN[1:] + ".",
     404: "The job is not registered.",
-    409: "It contradicts what other jobs say of a link, or there are too many jobs.",
+    409: "Other jobs registered another capacity for a link, or there are too many jobs.",
     413: f"The body is larger than {MAX_BODY_BYTES / 1e6:g} MB.",
-    422: "A value is wrong, missing or beyond a limit.",
+    422: "A value is wrong, missing or out of range.",
     503: "The database cannot be written.",
 }
 
@@ -63,7 +63,7 @@ def _body_of(table: type[Table]) -> dict[str, Any]:
     openapi_extra=_body_of(Report),
 )
 async def report(job: JobName, request: Request) -> Response:
-    """Tell how a rank fares, and learn its slot."""
+    """Report a rank's iterations, and get its slot."""
     read = await _read(request, Report)
     service = _service(request)
     answer = service.report(job, read)
@@ -73,11 +73,14 @@ async def report(job: JobName, request: Request) -> Response:
 @router.put(
     "/v1/jobs/{job}",
     response_model=JobView,
-    responses={201: {"model": JobView, "description": "It is new."}, **_refusals(400, 409, 413, 422, 503)},
+    responses={
+        201: {"model": JobView, "description": "The job is new."},
+        **_refusals(400, 409, 413, 422, 503),
+    },
     openapi_extra=_body_of(Registration),
 )
 async def register(job: JobName, request: Request) -> Response:
-    """Register a job, or replace what it registered; repeating it changes nothing."""
+    """Register a job, or replace its registration; repeating a registration changes nothing."""
     registration = await _read(request, Registration)
     view, created = _service(request).register(job, registration)
     return _json(view, status=201 if created else 200)
@@ -85,49 +88,51 @@ async def register(job: JobName, request: Request) -> Response:
 
 @router.get(JOBS_PATH, response_model=Jobs, responses=_refusals())
 async def jobs(request: Request) -> Response:
-    """All jobs and how they fare."""
+    """The state of all jobs."""
     return _json(Jobs(jobs=_service(request).views()))
 
 
 @router.get("/v1/jobs/{job}", response_model=JobView, responses=_refusals(404, 422))
 async def show(job: JobName, request: Request) -> Response:
-    """A job and how it fares."""
+    """The state of a job."""
     return _json(_service(request).view(job))
 
 
 @router.delete("/v1/jobs/{job}", status_code=204, responses=_refusals(404, 422, 503))
 async def unregister(job: JobName, request: Request) -> Response:
-    """Forget a job: the others go on without it."""
+    """Unregister a job; the service then solves the remaining jobs again."""
     _service(request).unregister(job)
     return Response(status_code=204)
 
 
 @router.get("/v1/clock", response_model=Clock, responses=_refusals())
 async def clock(request: Request) -> Response:
-    """What the service's clock shows."""
+    """Read the service's clock."""
     received_ns = _service(request).now_ns()
     return _json(Clock(received_ns=received_ns, sent_ns=_service(request).now_ns()))
 
 
 @router.get(FRONT_PATH, include_in_schema=False)
 async def front(request: Request) -> Response:
-    """The jobs, for people with a browser."""
+    """The jobs, for browsers."""
     return HTMLResponse(front_page(_service(request).views()), headers=HEADERS)
 
 
 @router.get(DOCS_PATH, include_in_schema=False)
 async def documentation(request: Request) -> Response:
-    """The API, for people with a browser."""
+    """The API, for browsers."""
     return HTMLResponse(api_page(request.app.openapi()), headers=HEADERS)
 
 
 @router.get(
     "/healthz",
     response_model=Health,
-    responses={503: {"model": Refusal, "description": "It answers, and works out no slots any more."}},
+    responses={
+        503: {"model": Refusal, "description": "The service answers, but no longer solves for slots."}
+    },
 )
 async def health(request: Request) -> Response:
-    """That the service answers and works out slots."""
+    """Check that the service answers and solves for slots."""
     if failure := _service(request).failure:
         raise HTTPException(503, failure)
     return _json(Health(status="ok", version=__version__))
@@ -137,27 +142,30 @@ async def health(request: Request) -> Response:
     METRICS_PATH,
     response_class=Response,
     responses={
-        200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Prometheus' text."},
+        200: {
+            "content": {"text/plain": {"schema": {"type": "string"}}},
+            "description": "Prometheus' text format.",
+        },
         **_refusals(),
     },
 )
 async def metrics(request: Request) -> Response:
     """Jobs, iterations, slots and requests, for Prometheus."""
     shown = request.app.state.metrics
-    assert isinstance(shown, Metrics), "an application that answers has them"
+    assert isinstance(shown, Metrics), "create_app sets them"
     return Response(await shown.text(), headers={"content-type": CONTENT_TYPE_LATEST})
 
 
 def _service(request: Request) -> Service:
     service = request.app.state.service
-    assert isinstance(service, Service), "an application that answers has a service"
+    assert isinstance(service, Service), "create_app sets it"
     return service
 
 
 async def _read(request: Request, table: type[_AnyTable]) -> _AnyTable:
-    """What the body of `request` holds, read as strictly as a plan.
+    """Parses the body of `request` as strictly as a plan.
 
-    Raises `InputError` for wrong values, and `HTTPException` for what cannot be read at all.
+    Raises `InputError` for invalid values, and `HTTPException` if the body is too large or not JSON.
     """
     content = b""
     async for chunk in request.stream():

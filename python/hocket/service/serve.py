@@ -1,4 +1,4 @@
-"""The service as a process: where it listens, who may ask, how it ends."""
+"""The service as a process: its address, its token and its end."""
 
 import asyncio
 import ipaddress
@@ -18,21 +18,21 @@ from hocket.service.store import Store
 from hocket.service.tokens import TOKEN_VARIABLE
 from hocket.units import shown
 
-# Agents ask every second, and every half a minute while nobody answers: connections outlive that.
+# Agents ask every second, or every 30 s after failures; connections stay open in between.
 _KEEP_ALIVE_S = 75
 _BACKLOG = 2_048
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where to listen."""
+    """The address to listen on."""
 
     host: str
     port: int
 
     @staticmethod
     def parse(text: str) -> "Address":
-        """`HOST:PORT`, IPv6 hosts in brackets. Raises `InputError` for anything else.
+        """Parses `HOST:PORT`, with IPv6 hosts in brackets. Raises `InputError` for anything else.
 
         >>> Address.parse("[::1]:8765")
         Address(host='::1', port=8765)
@@ -42,23 +42,23 @@ class Address:
         if not colon or not host or (":" in host and not bracketed):
             raise InputError(f"--listen: must be HOST:PORT, such as 127.0.0.1:8765: got {shown(text)}")
         if not (port.isascii() and port.isdigit() and int(port) <= 65_535):
-            raise InputError(f"--listen: a port is a number from 0 to 65535: got {shown(port)}")
+            raise InputError(f"--listen: the port must be a number from 0 to 65535: got {shown(port)}")
         return Address(host[1:-1] if bracketed else host, int(port))
 
     def bind(self, token: str | None) -> socket.socket:
-        """A socket that listens there.
+        """A socket that listens on the address.
 
-        Raises `InputError` if that is impossible, or would let other machines ask without a `token`.
+        Raises `InputError` if it cannot listen there, or if other machines could connect without a `token`.
         """
         try:
             found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
             if token is None and not all(_is_loopback(str(address[0])) for *_, address in found):
                 raise InputError(
-                    f"--listen {self.host}: other machines can reach it, which needs a token: "
-                    f"give --token-file, or set {TOKEN_VARIABLE}"
+                    f"--listen {self.host}: other machines can reach it, so it requires a token: "
+                    f"pass --token-file or set {TOKEN_VARIABLE}"
                 )
             family, kind, protocol, _, address = found[0]
-            # Nagle's algorithm costs 40 ms an answer; asyncio turns it off where the protocol is named.
+            # Nagle's algorithm costs 40 ms an answer; asyncio disables it if the socket's protocol is given.
             listening = socket.socket(family, kind, protocol)
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(address)
@@ -70,7 +70,7 @@ class Address:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a service runs."""
+    """Settings of a service."""
 
     address: Address
     database: Path
@@ -80,10 +80,11 @@ class Settings:
 
 
 def serve(settings: Settings, ready: Callable[[str, int], None]) -> None:
-    """Answers until a signal ends it; calls `ready` with its URL and the number of jobs when it does.
+    """Runs the service until a signal stops it; calls `ready` with its URL and the number of jobs once it
+    listens.
 
-    Raises `InputError` if it cannot listen or the database cannot be used, and `KeyboardInterrupt` after
-    Ctrl-C, when all is closed.
+    Raises `InputError` if it cannot listen or cannot use the database, and `KeyboardInterrupt` after Ctrl-C,
+    once everything is closed.
     """
     with Store(settings.database) as store, settings.address.bind(settings.token) as listening:
         asyncio.run(_serve(settings, store, listening, ready))

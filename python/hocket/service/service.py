@@ -1,5 +1,5 @@
-"""State, database and solver together: what is told is written down first, and changes are solved in the
-background.
+"""Combines state, database and solver: slots are stored before any job learns of them, and changes are solved
+in the background.
 """
 
 import asyncio
@@ -14,28 +14,28 @@ from hocket.service.state import EXPIRE_NS, State
 from hocket.service.store import Store, StoreError
 
 JITTER = 0.01
-"""Relative standard deviation of compute times, for which slots leave room. Hocket: measured iteration times
-vary by about 1%."""
+"""Relative standard deviation of compute times, for which slots leave room. Hocket: measured iterations vary
+by about 1%."""
 
 _LOG = logging.getLogger(__name__)
 
-# Jobs of one launch register and report within less; they are then solved once, together.
+# Jobs that are launched together register and report within this time, and are then solved once.
 _GATHER_S = 0.1
 _EXPIRE_EVERY_S = 1.0
 
 
 class Solve(Protocol):
-    """Who works out slots: `contention.solve`, off the event loop."""
+    """Runs `contention.solve` off the event loop."""
 
     async def __call__(self, component: Component, held: Mapping[str, HeldSlot], jitter: float) -> Solution:
-        """As that function."""
+        """See `contention.solve`."""
 
     async def close(self) -> None:
-        """Ends what it started."""
+        """Ends its processes."""
 
 
 class Service:
-    """What the API offers. Calls are made from one thread."""
+    """The operations behind the API. Not thread-safe."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Service:
         jitter: float = JITTER,
         expire_ns: int = EXPIRE_NS,
     ) -> None:
-        """Goes on from what `store` holds; `clock` gives nanoseconds since 1970 (UTC)."""
+        """Resumes from the content of `store`; `clock` returns nanoseconds since 1970 (UTC)."""
         self._store = store
         self._solve = solve
         self._clock = clock
@@ -55,56 +55,56 @@ class Service:
         self._state = State(stored.jobs, stored.serial, clock(), expire_ns=expire_ns)
         self._wake = asyncio.Event()
         self.failure: str | None = None
-        """Why it works out no slots any more; None while it does."""
+        """Why solving has stopped; None while it works."""
 
     def now_ns(self) -> int:
-        """By its clock."""
+        """The time of the service's clock."""
         return self._clock()
 
     def jobs(self) -> list[ServedJob]:
-        """All, by name."""
+        """All jobs, sorted by name."""
         return self._state.jobs()
 
     def views(self) -> list[JobView]:
-        """All jobs and how they fare, by name."""
+        """The state of all jobs, sorted by name."""
         now_ns = self._clock()
         return [job.view(now_ns) for job in self._state.jobs()]
 
     def scores(self) -> dict[str, float]:
-        """By link on which running jobs contend."""
+        """The score of each link on which running jobs contend."""
         return self._state.scores()
 
     def view(self, name: str) -> JobView:
-        """Job `name`. Raises `UnknownJobError`."""
+        """The state of job `name`. Raises `UnknownJobError`."""
         return self._state.view(name, self._clock())
 
     def register(self, name: str, registration: Registration) -> tuple[JobView, bool]:
-        """Job `name`, registered so, and whether it is new.
+        """Registers job `name`. Returns its state, and whether it is new.
 
-        Raises `ConflictError` as `State.registered` does, and `StoreError`; then nothing has changed.
+        Raises `ConflictError` like `State.registered`, and `StoreError`; then nothing has changed.
         """
         now_ns = self._clock()
-        kept = self._state.registered(name, registration, now_ns)
-        self._store.save({name: kept}, max(kept.serial, self._state.serial))
-        created = self._state.register(kept, now_ns)
+        record = self._state.registered(name, registration, now_ns)
+        self._store.save({name: record}, max(record.serial, self._state.serial))
+        created = self._state.register(record, now_ns)
         self._write()
         return self._state.view(name, now_ns), created
 
     def unregister(self, name: str) -> None:
-        """Forgets job `name`. Raises `UnknownJobError`, and `StoreError`; then nothing has changed."""
+        """Unregisters job `name`. Raises `UnknownJobError` or `StoreError`; then nothing has changed."""
         self.view(name)
         self._store.save({name: None}, self._state.serial)
         self._state.unregister(name)
         self._write()
 
     def report(self, name: str, report: Report) -> Answer:
-        """What a rank of job `name` is to do. Raises `UnknownJobError`, and `StoreError`."""
+        """Takes a rank's report and returns the answer. Raises `UnknownJobError` or `StoreError`."""
         answer = self._state.report(name, report, self._clock())
         self._write()
         return answer
 
     async def settle(self) -> None:
-        """Solves what is to be solved, and puts it in force."""
+        """Solves all components that have changed, and applies the solutions."""
         self._state.expire(self._clock())
         while components := self._state.unsolved(self._clock()):
             for component in components:
@@ -114,7 +114,7 @@ class Service:
         self._write()
 
     async def run(self) -> None:
-        """Settles whatever changes, until cancelled."""
+        """Calls `settle` after each change, until cancelled."""
         try:
             while True:
                 await self._changes()
@@ -123,7 +123,7 @@ class Service:
             await self._solve.close()
 
     async def _changes(self) -> None:
-        """Returns soon after something changed, or when it is time to look for jobs that are silent."""
+        """Returns shortly after a change, or when it is time to check for silent jobs."""
         try:
             async with asyncio.timeout(_EXPIRE_EVERY_S):
                 await self._wake.wait()
@@ -136,11 +136,11 @@ class Service:
         try:
             await self.settle()
         except StoreError as error:
-            _LOG.error("%s; tried again in %g s", error, _EXPIRE_EVERY_S)
+            _LOG.error("%s; retrying in %g s", error, _EXPIRE_EVERY_S)
             await asyncio.sleep(_EXPIRE_EVERY_S)
 
     def _write(self) -> None:
-        """Writes down what changed, before anyone is told."""
+        """Stores all changes before any client learns of them."""
         changed = self._state.changed()
         if changed:
             self._store.save(changed, self._state.serial)

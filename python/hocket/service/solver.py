@@ -1,4 +1,4 @@
-"""Solving in a process of its own, so that answers go on meanwhile, and with a limit of time."""
+"""Solves in a separate process with a time limit, so that the service keeps answering."""
 
 import asyncio
 import pickle
@@ -10,27 +10,29 @@ from typing import BinaryIO
 from hocket.service.contention import Component, HeldSlot, Solution, solve
 
 TIME_LIMIT_S = 30.0
-"""For a component. Hocket: those of up to 64 jobs with a few phases each take less than a second."""
+"""Per component. Hocket: one of 64 jobs with a few phases each takes less than a second."""
 
 _LENGTH = struct.Struct("<Q")
 
 
 class Solver:
-    """A process that solves components one after another. It starts with the first, and again if it ended."""
+    """A process that solves one component at a time. It starts on the first call, and restarts if it has
+    ended.
+    """
 
     def __init__(self, time_limit_s: float = TIME_LIMIT_S) -> None:
         self._time_limit_s = time_limit_s
         self._process: asyncio.subprocess.Process | None = None
 
     async def __call__(self, component: Component, held: Mapping[str, HeldSlot], jitter: float) -> Solution:
-        """As `contention.solve`; no slots if that takes too long or fails."""
+        """Like `contention.solve`; returns no slots if that takes too long or fails."""
         try:
             async with asyncio.timeout(self._time_limit_s):
                 return await self._ask((component, held, jitter))
         except TimeoutError:
             why = f"solving took longer than {self._time_limit_s:g} s"
         except (asyncio.IncompleteReadError, ConnectionError):
-            why = "solving failed; what the service wrote to its log says why"
+            why = "solving failed; see the service's log"
         await self.close()
         return Solution({}, {}, {}, None, why)
 
@@ -48,7 +50,7 @@ class Solver:
                 *(sys.executable, "-m", "hocket.service.solver"),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
-                # Ctrl-C is for the service, which then ends this process.
+                # Ctrl-C must reach only the service, which then ends this process.
                 start_new_session=True,
             )
         stdin, stdout = self._process.stdin, self._process.stdout
@@ -58,7 +60,7 @@ class Solver:
         await stdin.drain()
         (length,) = _LENGTH.unpack(await stdout.readexactly(_LENGTH.size))
         solution = pickle.loads(await stdout.readexactly(length))
-        assert isinstance(solution, Solution), "the process answers with nothing else"
+        assert isinstance(solution, Solution), "the process returns nothing else"
         return solution
 
 
@@ -68,7 +70,7 @@ def _framed(value: object) -> bytes:
 
 
 def _serve(questions: BinaryIO, answers: BinaryIO) -> None:
-    """Answers until there are no more questions, as when the service has ended in any way."""
+    """Answers until its input closes, which also happens when the service is killed."""
     while header := questions.read(_LENGTH.size):
         (length,) = _LENGTH.unpack(header)
         component, held, jitter = pickle.loads(questions.read(length))

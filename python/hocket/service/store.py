@@ -1,4 +1,4 @@
-"""What outlives the service's process: jobs and their slots, in one SQLite file."""
+"""Persistent storage of jobs and their slots in one SQLite file."""
 
 import fcntl
 import json
@@ -16,15 +16,15 @@ from sqlalchemy.exc import DatabaseError, OperationalError
 
 from hocket.errors import InputError
 from hocket.plan.reading import parse_as
-from hocket.service.job import Kept
+from hocket.service.job import JobRecord
 from hocket.service.models import Registration, Slot
 
 APPLICATION_ID = 0x686F636B
-"""`hock`: the field of SQLite's header that says whose a database is
+"""`hock`: identifies Hocket's databases in SQLite's header
 (https://www.sqlite.org/pragma.html#pragma_application_id)."""
 
 VERSION = 1
-"""Of the tables below."""
+"""The version of the tables below."""
 
 _METADATA = sql.MetaData()
 _JOBS = sql.Table(
@@ -42,36 +42,36 @@ _SERIAL = sql.Table("serial", _METADATA, sql.Column("serial", sql.BigInteger, nu
 
 @dataclass(frozen=True)
 class Stored:
-    """What a database holds."""
+    """The content of a database."""
 
-    jobs: tuple[Kept, ...]
-    """By serial."""
+    jobs: tuple[JobRecord, ...]
+    """In order of serial."""
     serial: int
-    """The highest number of a registration or slot that was given out, also to jobs that are gone."""
+    """The highest number of a registration or slot ever assigned, including to jobs that are gone."""
 
 
 class StoreError(RuntimeError):
-    """What was to be kept could not be; the database is as it was."""
+    """Writing failed; the database is unchanged."""
 
 
 class Store:
-    """The database of one service, which no other one may have open at the same time."""
+    """The database of a service. A lock keeps other services from opening it at the same time."""
 
     def __init__(self, path: Path) -> None:
-        """Opens the database at `path`, or makes it.
+        """Opens the database at `path`, or creates it.
 
-        Raises `InputError` if it cannot be used: not a database, of another program or of a newer Hocket,
-        damaged, not writable, or in use.
+        Raises `InputError` if it is not a database, belongs to another program or a newer Hocket, is damaged,
+        not writable, or in use.
         """
         self._path = path
         self._lock = _locked(path)
         try:
-            made = self._check()
+            exists = self._check()
             self._engine = sql.create_engine(self._url, poolclass=sql.pool.StaticPool)
             sql.event.listen(self._engine, "connect", _configure)
             sql.event.listen(self._engine, "begin", _begin)
-            if not made:
-                self._make()
+            if not exists:
+                self._create()
         except BaseException:
             os.close(self._lock)
             raise
@@ -85,23 +85,25 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Lets others open it."""
+        """Closes the database and releases its lock."""
         self._engine.dispose()
         os.close(self._lock)
 
     def load(self) -> Stored:
-        """What was saved. Raises `InputError` for what cannot have been written by `save`."""
+        """Reads all jobs. Raises `InputError` for content that `save` cannot have written."""
         with self._readable(), self._engine.connect() as connection:
             rows = connection.execute(sql.select(_JOBS).order_by(_JOBS.c.serial)).all()
             serial = connection.execute(sql.select(sql.func.max(_SERIAL.c.serial))).scalar_one()
-        return Stored(tuple(self._kept(row) for row in rows), _whole(serial or 0, f"{self._path}: serial"))
+        return Stored(
+            tuple(self._record(row) for row in rows), _integer(serial or 0, f"{self._path}: serial")
+        )
 
-    def save(self, changed: Mapping[str, Kept | None], serial: int) -> None:
-        """Writes jobs by name, and removes those that are none; on disk when it returns, all or nothing.
+    def save(self, changed: Mapping[str, JobRecord | None], serial: int) -> None:
+        """Writes jobs by name, and removes those that are None. Atomic, and on disk when it returns.
 
-        Raises `StoreError` if the disk refuses.
+        Raises `StoreError` if writing fails.
         """
-        written = [_row(kept) for kept in changed.values() if kept is not None]
+        written = [_row(record) for record in changed.values() if record is not None]
         try:
             with self._engine.begin() as connection:
                 connection.execute(_DELETE, [{"old": name} for name in changed])
@@ -117,7 +119,7 @@ class Store:
         return f"sqlite:///{self._path}"
 
     def _check(self) -> bool:
-        """Whether the database has its tables; changes nothing."""
+        """Whether the database has its tables. Changes nothing, so that a foreign file stays intact."""
         engine = sql.create_engine(self._url, poolclass=sql.pool.NullPool)
         with self._readable(), engine.connect() as connection:
             application = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
@@ -125,19 +127,19 @@ class Store:
             tables = connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar_one()
             damage = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
         if tables and application != APPLICATION_ID:
-            raise InputError(f"{self._path}: is a database of another program")
+            raise InputError(f"{self._path}: belongs to another program; choose another --database")
         if version > VERSION:
             raise InputError(
-                f"{self._path}: was written by a newer Hocket: its tables are of version {version}, "
-                f"and this one knows {VERSION}"
+                f"{self._path}: was written by a newer Hocket: its tables have version {version}, "
+                f"but this one supports {VERSION}"
             )
         if damage != "ok":
-            raise InputError(f"{self._path}: is damaged: {damage}; put a backup in its place")
+            raise InputError(f"{self._path}: is damaged: {damage}; restore a backup")
         return bool(tables)
 
-    def _make(self) -> None:
+    def _create(self) -> None:
         with self._readable(), self._engine.begin() as connection:
-            # Tables and header come together: a process that is killed here leaves an empty file.
+            # Tables and header are one transaction, so a process that is killed here leaves an empty file.
             _METADATA.create_all(connection)
             connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.exec_driver_sql(f"PRAGMA user_version = {VERSION}")
@@ -150,7 +152,7 @@ class Store:
             wrong = "cannot be opened" if isinstance(error, OperationalError) else "is not a usable database"
             raise InputError(f"{self._path}: {wrong}: {error.orig}") from None
 
-    def _kept(self, row: "sql.Row[tuple[object, ...]]") -> Kept:
+    def _record(self, row: "sql.Row[tuple[object, ...]]") -> JobRecord:
         where = f"{self._path}: job {row.name!r}"
         try:
             registration = parse_as(Registration, json.loads(row.registration), where, "")
@@ -158,37 +160,37 @@ class Store:
         except InputError:
             raise
         except ValueError as error:
-            raise InputError(f"{where}: is damaged: {error}; put a backup in its place") from None
-        serial = _whole(row.serial, f"{where}: serial")
-        registered_ns = _whole(row.registered_ns, f"{where}: registered_ns")
-        return Kept(row.name, serial, registered_ns, registration, row.runs, slot)
+            raise InputError(f"{where}: is damaged: {error}; restore a backup") from None
+        serial = _integer(row.serial, f"{where}: serial")
+        registered_ns = _integer(row.registered_ns, f"{where}: registered_ns")
+        return JobRecord(row.name, serial, registered_ns, registration, row.runs, slot)
 
 
-def _whole(value: object, where: str) -> int:
-    """`value`, which SQLite keeps as text, too, in a column of numbers."""
+def _integer(value: object, where: str) -> int:
+    """Checks that `value` is a number: SQLite may store text in a column of numbers."""
     if not isinstance(value, int):
-        raise InputError(f"{where}: is damaged: {value!r} is no number; put a backup in its place")
+        raise InputError(f"{where}: is damaged: {value!r} is not a number; restore a backup")
     return value
 
 
 _DELETE = sql.delete(_JOBS).where(_JOBS.c.name == sql.bindparam("old"))
 
 
-def _row(kept: Kept) -> dict[str, object]:
+def _row(record: JobRecord) -> dict[str, object]:
     return {
-        "name": kept.name,
-        "serial": kept.serial,
-        "registered_ns": kept.registered_ns,
-        "registration": kept.registration.model_dump_json(by_alias=True),
-        "runs": kept.runs,
-        "slot": None if kept.slot is None else kept.slot.model_dump_json(),
+        "name": record.name,
+        "serial": record.serial,
+        "registered_ns": record.registered_ns,
+        "registration": record.registration.model_dump_json(by_alias=True),
+        "runs": record.runs,
+        "slot": None if record.slot is None else record.slot.model_dump_json(),
     }
 
 
 def _configure(connection: sqlite3.Connection, _: object) -> None:
-    # Left to itself sqlite3 begins no transaction before a CREATE; `_begin` does.
+    # By default sqlite3 begins no transaction before a CREATE, so `_begin` does.
     connection.isolation_level = None
-    # A write is on disk when it returns, also if power fails: https://www.sqlite.org/wal.html §2.
+    # With these, a commit survives a power failure: https://www.sqlite.org/wal.html §2.
     for pragma in ("journal_mode = WAL", "synchronous = FULL"):
         connection.execute(f"PRAGMA {pragma}")
 
@@ -198,7 +200,7 @@ def _begin(connection: sql.Connection) -> None:
 
 
 def _locked(path: Path) -> int:
-    """An open file that locks the database at `path` for this process until it is closed, however it ends."""
+    """An open file that locks the database at `path` until it is closed or the process ends in any way."""
     beside = path.with_name(f"{path.name}.lock")
     try:
         lock = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

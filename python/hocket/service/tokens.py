@@ -1,4 +1,4 @@
-"""The token that a service asks for, and where it is read from."""
+"""Reads the token that a service requires."""
 
 import os
 from pathlib import Path
@@ -6,12 +6,12 @@ from pathlib import Path
 from hocket.errors import InputError
 
 TOKEN_VARIABLE = "HOCKET_TOKEN"
-LEAST_TOKEN_CHARACTERS = 16
-"""Hocket: of random letters and digits, so many cannot be guessed over a network."""
+MIN_TOKEN_CHARACTERS = 16
+"""Hocket: a token of this many random letters and digits cannot be guessed over a network."""
 
 
 def read_token(path: Path | None) -> str | None:
-    """The token in the file at `path`, else in the environment, else none.
+    """The token in the file at `path`, or without a path in the environment; None if there is none.
 
     Raises `InputError` if the file cannot be read, or the token cannot be sent in a header or is too short.
     """
@@ -21,13 +21,13 @@ def read_token(path: Path | None) -> str | None:
         token, where = _content(path), f"--token-file {path}"
     if token is None:
         return None
-    # The token itself is shown nowhere.
+    # Messages never show the token itself.
     if not (token.isascii() and token.isprintable()) or " " in token:
-        raise InputError(f"{where}: a token is printable ASCII without spaces")
-    if len(token) < LEAST_TOKEN_CHARACTERS:
+        raise InputError(f"{where}: the token must consist of printable ASCII characters without spaces")
+    if len(token) < MIN_TOKEN_CHARACTERS:
         raise InputError(
-            f"{where}: a token has at least {LEAST_TOKEN_CHARACTERS} characters: got {len(token)}; "
-            "`openssl rand -hex 32` makes one"
+            f"{where}: the token must have at least {MIN_TOKEN_CHARACTERS} characters: got {len(token)}; "
+            "`openssl rand -hex 32` generates one"
         )
     return token
 

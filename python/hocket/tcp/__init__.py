@@ -1,7 +1,7 @@
 """Adaptively unfair TCP for Linux (HotNets'22 §4(i)) as an eBPF congestion control: `hocket tcp`.
 
-What a training job may call, `use` and `set_phase`, is passed on from `hocket_agent`, which needs the
-standard library only; the rest is in `hocket.tcp.control`.
+`use` and `set_phase`, which a training job calls, are re-exported from `hocket_agent`, which needs only the
+standard library; everything else is in `hocket.tcp.control`.
 """
 
 from hocket_agent import ADAPTIVE, WEIGHTED, set_phase, use

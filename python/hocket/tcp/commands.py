@@ -37,16 +37,14 @@ _WATCHED = (
 
 @app.command("load")
 def load_command(
-    base: Annotated[Base, typer.Option("--base", help="Whose increase is multiplied.")] = "cubic",
+    base: Annotated[Base, typer.Option("--base", help="Control whose increase is multiplied.")] = "cubic",
     factor: Annotated[
         float,
-        typer.Option("--factor", metavar="F", help="What hocket_weighted multiplies it by, 1/16 to 16."),
+        typer.Option("--factor", metavar="F", help="Factor of hocket_weighted, 1/16 to 16."),
     ] = control.DEFAULT_FACTOR,
     gap: Annotated[
         str,
-        typer.Option(
-            "--gap", metavar="TIME", help="Nothing in flight for so long ends a phase, 1 ms to 10 s."
-        ),
+        typer.Option("--gap", metavar="TIME", help="Idle time that ends a phase, 1 ms to 10 s."),
     ] = format_duration(control.DEFAULT_GAP_NS * 1000),
 ) -> None:
     """Load the congestion controls hocket_adaptive and hocket_weighted. Needs root, clang and libbpf."""
@@ -58,7 +56,7 @@ def load_command(
 
 @app.command("unload")
 def unload_command() -> None:
-    """Unload both; sockets that use them keep them until they are closed."""
+    """Unload both controls; sockets that use them keep them until they are closed."""
     out.print(f"unloaded {' and '.join(control.unload())}")
 
 
@@ -67,7 +65,7 @@ def status_command(
     as_json: options.AsJson = False,
     wide: options.Wide = False,
 ) -> None:
-    """Say whether they are loaded, since when, what is missing if not, and how many sockets use them."""
+    """Show whether the controls are loaded, what is missing, and the number of sockets that use them."""
     settings = control.current()
     lacking = missing()
     users = {} if settings is None else _users()
@@ -88,14 +86,14 @@ def status_command(
 def watch_command(
     namespaces: Annotated[
         list[str] | None,
-        typer.Option("--namespace", metavar="NAME", help="Look in this network namespace; may be repeated."),
+        typer.Option("--namespace", metavar="NAME", help="Show this network namespace; may be repeated."),
     ] = None,
-    seconds: Annotated[float | None, options.seconds("Stop after so long.")] = None,
-    interval: Annotated[str, options.interval("Between two looks, at least 10 ms.")] = "1 s",
+    seconds: Annotated[float | None, options.seconds("Stop after this time.")] = None,
+    interval: Annotated[str, options.interval("Time between updates, at least 10 ms.")] = "1 s",
     as_json: options.AsJson = False,
     wide: options.Wide = False,
 ) -> None:
-    """Show the communication phase of each socket: sent, total, the factor on its increase, its window."""
+    """Show each socket's communication phase: sent, total, factor of the increase, and window."""
     with located("--interval"):
         interval_s = parse_duration(interval) / 1e12
     if interval_s < 0.01:
@@ -123,7 +121,7 @@ def _show(found: Sequence[Connection], as_json: bool) -> None:
     elif found:
         print_table(_WATCHED, map(_watched, found), left=2)
     else:
-        out.print("no socket uses them")
+        out.print("no sockets use the controls")
 
 
 def _watched(connection: Connection) -> tuple[str, ...]:
@@ -145,7 +143,7 @@ def _megabytes(size: int) -> str:
 
 
 def _users() -> dict[str, dict[str, int]]:
-    """How many sockets use each control, in this network namespace and in all with a name where any does."""
+    """Number of sockets under each control, in this network namespace and in each named one that has any."""
     from hocket.profiling.watch import NAMESPACES, names_in
 
     users = {}

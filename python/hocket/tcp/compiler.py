@@ -1,4 +1,4 @@
-"""From the C source of the congestion control to a BPF object, kept in the user's cache."""
+"""Compiles the congestion control from C to a BPF object in the user's cache."""
 
 import hashlib
 import os
@@ -14,14 +14,14 @@ from hocket.tcp.requirements import KERNEL_BTF
 Base = Literal["cubic", "reno"]
 
 SOURCE = Path(__file__).with_name("congestion.bpf.c")
-_MOST_LINES_QUOTED = 5
+_QUOTED_LINES = 5
 
 
 def compile_program(base: Base, *, btf: Path = KERNEL_BTF, cache: Path | None = None) -> Path:
-    """The BPF object of the control on top of `base`, compiled for the running kernel unless that was done.
+    """The BPF object of the control on top of `base`, compiled for the running kernel unless it is cached.
 
-    Raises `InputError` without libbpf's headers or a place to write; what else it needs,
-    `requirements.missing` tells before.
+    Raises `InputError` without libbpf's headers, or if the cache cannot be written; `requirements.missing`
+    reports other requirements.
     """
     flags = _flags(base, btf)
     key = hashlib.sha256(" ".join([*flags, platform.release()]).encode() + SOURCE.read_bytes()).hexdigest()
@@ -34,10 +34,10 @@ def compile_program(base: Base, *, btf: Path = KERNEL_BTF, cache: Path | None = 
         with tempfile.TemporaryDirectory(dir=directory) as scratch:
             fresh = Path(scratch) / target.name
             _run_clang([*flags, "-c", str(SOURCE), "-o", str(fresh)])
-            # Whole or not at all, also when two processes compile at once.
+            # Atomic, in case two processes compile at the same time.
             fresh.replace(target)
     except OSError as error:
-        raise InputError(f"{directory}: cannot keep the compiled program there: {error.strerror}") from None
+        raise InputError(f"{directory}: cannot store the compiled program: {error.strerror}") from None
     return target
 
 
@@ -51,9 +51,9 @@ def _flags(base: Base, btf: Path) -> list[str]:
         flags.append("-DBASE_RENO")
     if b"\0cwnd_event_tx_start\0" in btf.read_bytes():
         flags.append("-DHAS_TX_START")
-    # Debian keeps the headers of an architecture apart, where clang does not look for those of BPF.
-    apart = Path(f"/usr/include/{platform.machine()}-linux-gnu")
-    return [*flags, "-idirafter", str(apart)] if apart.is_dir() else flags
+    # Debian has architecture-specific headers in a directory that clang does not search for the BPF target.
+    headers = Path(f"/usr/include/{platform.machine()}-linux-gnu")
+    return [*flags, "-idirafter", str(headers)] if headers.is_dir() else flags
 
 
 def _run_clang(arguments: list[str]) -> None:
@@ -62,5 +62,5 @@ def _run_clang(arguments: list[str]) -> None:
         return
     if "bpf/bpf_helpers.h' file not found" in done.stderr:
         raise InputError("bpf/bpf_helpers.h: libbpf's headers are not installed (Debian: libbpf-dev)")
-    said = "\n".join(done.stderr.splitlines()[:_MOST_LINES_QUOTED])
+    said = "\n".join(done.stderr.splitlines()[:_QUOTED_LINES])
     raise InputError(f"{SOURCE.name}: clang cannot compile it:\n{said}")

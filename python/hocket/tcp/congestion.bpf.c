@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
 
-/* Cubic or Reno whose increase is multiplied by 1 + sent/total of the communication phase that the socket is
- * in (`hocket_adaptive`), or by a constant (`hocket_weighted`): HotNets'22 section 4(i), which does so with the
+/* Cubic or Reno whose increase is multiplied by 1 + sent/total of the socket's communication phase
+ * (`hocket_adaptive`), or by a constant (`hocket_weighted`): HotNets'22 section 4(i), which multiplies the
  * R_AI of DCQCN. Slow start, the decrease and recovery are the kernel's own.
  *
- * The kernel's functions that are called here are for programs under the GPL only, hence this file's second
+ * The kernel functions called here are restricted to programs under the GPL, hence this file's second
  * licence and the licence that the program declares.
  */
 
@@ -16,11 +16,11 @@
 
 char licence[] SEC("license") = "GPL";
 
-/* Factors are integers in 1/65536, as all weights of Hocket. */
+/* Factors are integers in 1/65536, like all weights in Hocket. */
 #define ONE (1 << 16)
 
 /* A socket's total is the largest of its last 8 to 16 phases, so that a barrier or a scalar between two large
- * all-reduces does not pass for a phase of the job's usual size. Hocket: the paper takes the size as known.
+ * all-reduces does not count as a phase of the job's usual size. Hocket: the paper assumes a known size.
  */
 #define PHASES_REMEMBERED 8
 
@@ -29,7 +29,7 @@ char licence[] SEC("license") = "GPL";
  */
 #define NON_RESTRICTED 1
 
-/* Of the kernel's types, what is read here; the loader finds where it stands in the running kernel. */
+/* The fields of kernel types that are read here; the loader relocates them for the running kernel. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct sock_common {
@@ -94,7 +94,7 @@ extern void cubictcp_cwnd_event(struct sock *sk, enum tcp_ca_event event) __ksym
 #define base_cong_avoid cubictcp_cong_avoid
 #endif
 
-/* What `hocket tcp load` was given; `hocket.tcp.control.Settings` reads it back. */
+/* The settings of `hocket tcp load`; `hocket.tcp.control.Settings` reads them back. */
 struct settings {
 	__u64 loaded_ns; /* unix time */
 	__u64 gap_ns;
@@ -113,13 +113,13 @@ struct {
 struct phase {
 	__u64 began; /* bytes that the socket had acknowledged when the phase began */
 	__u64 acked; /* ... at the last ACK */
-	__u64 idle_ns; /* since when nothing is in flight, by the monotonic clock; 0 while something is */
+	__u64 idle_ns; /* since when nothing is in flight, on the monotonic clock; 0 while something is */
 	__u64 largest[2]; /* bytes of the largest complete phase: among the latest, among the 8 before them */
-	__u64 total; /* bytes that this phase is expected to have; 0 while that is not known */
+	__u64 total; /* expected bytes of this phase; 0 while unknown */
 	__u32 number; /* phases begun */
-	__u32 declaration; /* the last one that was seen */
-	__u32 factor; /* by which increases were last multiplied, in 1/65536 */
-	__u32 carry; /* part of an acknowledged segment that is still to count, in 1/65536 */
+	__u32 declaration; /* the last one applied */
+	__u32 factor; /* of the last increase, in 1/65536 */
+	__u32 carry; /* fraction of an acknowledged segment carried over, in 1/65536 */
 };
 
 struct {
@@ -129,9 +129,9 @@ struct {
 	__type(value, struct phase);
 } hocket_phase SEC(".maps");
 
-/* What a job says of its own phases: `hocket_agent.set_phase` writes it. */
+/* A phase declared by the job: `hocket_agent.set_phase` writes it. */
 struct declared {
-	__u64 total; /* bytes; 0 if gaps are to be gone by again */
+	__u64 total; /* bytes; 0 to detect phases by gaps again */
 	__u32 number; /* of the declaration; another one begins a phase */
 	__u32 unused;
 };
@@ -150,7 +150,7 @@ static struct settings *settings(void)
 	return bpf_map_lookup_elem(&hocket_settings, &zero);
 }
 
-/* Begins a phase after the bytes acknowledged so far, and remembers how large the last one was. */
+/* Begins a phase after the bytes acknowledged so far, and records the size of the last one. */
 static void begin_phase(struct phase *phase, __u64 declared_total)
 {
 	__u64 complete = phase->acked - phase->began;
@@ -169,7 +169,7 @@ static void begin_phase(struct phase *phase, __u64 declared_total)
 }
 
 /* Whether the phase before this ACK is over: nothing was in flight for longer than the gap, and for the round
- * trip that the first ACK afterwards takes. A timeout is no gap, as data are in flight all the while.
+ * trip of the first ACK afterwards. A timeout is not a gap, as data are in flight all the time.
  */
 static int over(const struct phase *phase, const struct tcp_sock *tp, __u64 now, __u64 gap_ns)
 {
@@ -178,7 +178,7 @@ static int over(const struct phase *phase, const struct tcp_sock *tp, __u64 now,
 	return phase->number == 0 || (phase->idle_ns && now - phase->idle_ns > gap_ns + srtt_ns);
 }
 
-/* Brings the socket's phase up to what is acknowledged by now. */
+/* Updates the socket's phase with the bytes acknowledged by now. */
 static void follow(struct sock *sk)
 {
 	const struct tcp_sock *tp = (const struct tcp_sock *)sk;
@@ -199,7 +199,7 @@ static void follow(struct sock *sk)
 	phase->idle_ns = tp->packets_out ? 0 : now;
 }
 
-/* 1 + sent/total, where bytes that are acknowledged count as sent; 1 while the total is not known, 2 beyond it. */
+/* 1 + sent/total, where acknowledged bytes count as sent; 1 while the total is unknown, 2 beyond it. */
 static __u32 adaptive_factor(const struct phase *phase)
 {
 	__u64 sent = phase->acked - phase->began;
@@ -211,8 +211,8 @@ static __u32 adaptive_factor(const struct phase *phase)
 	return ONE + (sent << 16) / phase->total;
 }
 
-/* Cubic and Reno open the window by what is acknowledged: more acknowledged, more opened. The part of a segment
- * that is left over counts at the next ACK, so that on average the increase is exactly `factor` times theirs.
+/* Cubic and Reno open the window in proportion to the acknowledged segments. The fraction of a segment that is
+ * left over counts at the next ACK, so that on average the increase is exactly `factor` times theirs.
  */
 static void increase(struct sock *sk, struct phase *phase, __u32 ack, __u32 acked, __u32 factor)
 {
@@ -225,7 +225,7 @@ static void increase(struct sock *sk, struct phase *phase, __u32 ack, __u32 acke
 		base_cong_avoid(sk, ack, acked);
 }
 
-/* The socket's phase, if the window grows by congestion avoidance and not by slow start. */
+/* The socket's phase, if the window grows by congestion avoidance rather than slow start. */
 static struct phase *avoiding(struct sock *sk)
 {
 	const struct tcp_sock *tp = (const struct tcp_sock *)sk;
@@ -277,7 +277,7 @@ void BPF_PROG(hk_acked, struct sock *sk, const struct ack_sample *sample)
 #endif
 }
 
-/* Called whenever the socket gets the control: what it sent before is no part of a phase. */
+/* Called whenever the socket gets the control: bytes sent before belong to no phase. */
 SEC("struct_ops/hk_init")
 void BPF_PROG(hk_init, struct sock *sk)
 {
@@ -301,7 +301,7 @@ void BPF_PROG(hk_state, struct sock *sk, __u8 state)
 	cubictcp_state(sk, state);
 }
 
-/* Linux 7.1 (commit d1e59a469737) gave the start of transmission a function of its own. */
+/* Linux 7.1 (commit d1e59a469737) made the start of transmission a separate function. */
 #ifdef HAS_TX_START
 SEC("struct_ops/hk_tx_start")
 void BPF_PROG(hk_tx_start, struct sock *sk)
@@ -320,7 +320,7 @@ void BPF_PROG(hk_event, struct sock *sk, enum tcp_ca_event event)
 #define BASE_OPS .set_state = (void *)hk_state, TX_START,
 #endif
 
-/* Both differ in what they multiply the increase by, and in nothing else. */
+/* The two controls differ only in the factor of the increase. */
 #define CONTROL(control, increase) \
 	SEC(".struct_ops") \
 	struct tcp_congestion_ops control = { \

@@ -1,6 +1,7 @@
-"""Loading and unloading the congestion controls, and what is known of them and of their sockets' phases.
+"""Loads and unloads the congestion controls, and reads their settings and the phases of their sockets.
 
-They are the machine's: loaded once, for all network namespaces, until they are unloaded or it restarts.
+The controls belong to the machine: they are loaded once for all network namespaces, until they are unloaded
+or the machine restarts.
 """
 
 import errno
@@ -27,7 +28,7 @@ from hocket_agent.sockets import (
 ALGORITHMS = (ADAPTIVE, WEIGHTED)
 
 DEFAULT_FACTOR = 2.0
-"""HotNets'22 §2: the aggressive one of two jobs got 30 of 45 Gbps."""
+"""HotNets'22 §2: of two jobs, the aggressive one got 30 of 45 Gbps."""
 DEFAULT_GAP_NS = 20_000_000
 """Hocket: buckets of gradients follow each other within milliseconds, and of the catalogue's models only
 CamemBERT has a shorter Down phase, of 13 ms."""
@@ -44,7 +45,7 @@ _SETTINGS_MAP, _PHASE_MAP = "hocket_settings", "hocket_phase"
 
 @dataclass(frozen=True)
 class Settings:
-    """With what the controls were loaded, and when (unix time)."""
+    """The settings with which the controls were loaded, and when (Unix time)."""
 
     base: Base
     factor: float
@@ -52,7 +53,7 @@ class Settings:
     loaded_ns: int
 
     def packed(self) -> bytes:
-        """As `struct settings` of `congestion.bpf.c`."""
+        """The settings as `struct settings` in `congestion.bpf.c`."""
         return _SETTINGS.pack(
             self.loaded_ns, self.gap_ns, round(self.factor * _ONE), int(self.base == "reno")
         )
@@ -60,10 +61,10 @@ class Settings:
 
 @dataclass(frozen=True)
 class Phase:
-    """The communication phase that a socket is in, or was in last.
+    """The current or last communication phase of a socket.
 
-    `number` counts from 1; `sent_bytes` are acknowledged; `total_bytes` is None while it is not known;
-    `factor` is what increases were last multiplied by, None before the first in congestion avoidance.
+    `number` counts from 1; `sent_bytes` are acknowledged; `total_bytes` is None while unknown; `factor` is
+    the last factor of the increase, None before the first increase in congestion avoidance.
     """
 
     number: int
@@ -73,21 +74,21 @@ class Phase:
 
     @classmethod
     def unpacked(cls, value: bytes) -> "Phase":
-        """From `struct phase` of `congestion.bpf.c`."""
+        """Unpacks `struct phase` of `congestion.bpf.c`."""
         began, acked, _, _, _, total, number, _, factor, _ = _PHASE.unpack(value)
         return cls(number, acked - began, total or None, factor / _ONE if factor else None)
 
 
 def load(base: Base = "cubic", *, factor: float = DEFAULT_FACTOR, gap_ns: int = DEFAULT_GAP_NS) -> Settings:
-    """Compiles, loads and registers both controls. They stay after this process has ended.
+    """Compiles, loads and registers both controls, which stay loaded after this process has ended.
 
-    Raises `InputError` if they are loaded already, `base` is unknown, a value is out of range, or the
-    machine lacks what they need; then nothing is loaded.
+    Raises `InputError` if they are already loaded, `base` is unknown, a value is out of range, or the machine
+    lacks a requirement; then nothing is loaded.
     """
     check_choice("base", base, get_args(Base))
     _check(factor, gap_ns)
     if is_loaded():
-        raise InputError("adaptively unfair TCP is already loaded; hocket tcp unload first")
+        raise InputError("adaptively unfair TCP is already loaded; run hocket tcp unload first")
     if lacking := missing():
         raise InputError("\n".join(lacking))
     settings = Settings(base, factor, gap_ns, time.time_ns())
@@ -106,36 +107,36 @@ def _check(factor: float, gap_ns: int) -> None:
 
 
 def _register(program: Path, settings: Settings) -> None:
-    with libbpf.warnings() as said, ExitStack() as stack:
+    with libbpf.warnings() as messages, ExitStack() as stack:
         try:
             loaded = stack.enter_context(libbpf.loaded(program))
             libbpf.write(loaded.map_fd(_SETTINGS_MAP), 0, settings.packed())
             for name in ALGORITHMS:
                 stack.enter_context(loaded.registered(name))
         except OSError as error:
-            raise InputError(_refusal(error, settings.base, said)) from None
+            raise InputError(_rejection(error, settings.base, messages)) from None
 
 
-def _refusal(error: OSError, base: Base, said: list[str]) -> str:
-    """Why the kernel did not take the program, and what could be done."""
+def _rejection(error: OSError, base: Base, messages: list[str]) -> str:
+    """Why the kernel rejected the program, and what helps."""
     if error.errno == errno.EEXIST:
-        return f"{' or '.join(ALGORITHMS)}: the name is taken by a congestion control that is not Hocket's"
+        return f"{' or '.join(ALGORITHMS)}: the name is used by a congestion control that is not Hocket's"
     if error.errno == errno.EPERM:
-        return "the kernel denies the bpf system call: a container's seccomp profile, or a lockdown"
-    quoted = "\n".join(said[-_LINES_QUOTED:])
+        return "the kernel denies the bpf system call, because of a container's seccomp profile or a lockdown"
+    quoted = "\n".join(messages[-_LINES_QUOTED:])
     return (
-        f"Linux {platform.release()} does not take the program on top of {base} ({error.strerror}); "
-        f"from 5.13 on BPF programs may call {base}'s functions:\n{quoted}"
+        f"Linux {platform.release()} rejects the program on top of {base} ({error.strerror}); "
+        f"BPF programs may call {base}'s functions from Linux 5.13:\n{quoted}"
     )
 
 
 def unload() -> tuple[str, ...]:
-    """Unregisters both controls, and gives the names of those that were loaded.
+    """Unregisters both controls, and returns the names of those that were loaded.
 
-    Sockets that use them keep them until they are closed, and network namespaces whose default they are until
-    that is changed; no new socket can choose them.
+    No new socket can choose them. Sockets that use them keep them until they are closed, and network
+    namespaces keep them as their default until it is changed.
 
-    Raises `InputError` if none is loaded, the right is missing, or a name is somebody else's.
+    Raises `InputError` if none is loaded, the privilege is missing, or another program registered a name.
     """
     _check_loaded()
     loaded = tuple(name for name in ALGORITHMS if name in available())
@@ -144,15 +145,15 @@ def unload() -> tuple[str, ...]:
             try:
                 libbpf.delete(registered, 0)
             except OSError:
-                # A program of Hocket's that was unloaded before, and is still in use.
-                raise InputError(f"{name}: what is registered is not Hocket's") from None
+                # The map is that of an earlier Hocket program, already unloaded but still in use.
+                raise InputError(f"{name}: the registered control is not Hocket's") from None
     return loaded
 
 
 def current() -> Settings | None:
-    """With what the controls are loaded; None if they are not.
+    """The settings of the loaded controls; None if they are not loaded.
 
-    Raises `InputError` if the right to look is missing.
+    Raises `InputError` if the privilege to read them is missing.
     """
     if not is_loaded():
         return None
@@ -167,7 +168,7 @@ def current() -> Settings | None:
 def phase_map() -> Iterator[int]:
     """A file descriptor of the map with the phases of sockets, for `hocket.tcp.diag`.
 
-    Raises `InputError` if the controls are not loaded or the right is missing.
+    Raises `InputError` if the controls are not loaded or the privilege is missing.
     """
     _check_loaded()
     with libbpf.open_map(_PHASE_MAP) as phases:
@@ -175,6 +176,6 @@ def phase_map() -> Iterator[int]:
 
 
 def _check_loaded() -> None:
-    # Asked of the kernel's names: maps are freed a little later than controls are unregistered.
+    # Checks the kernel's list of controls, since maps are freed a little after controls are unregistered.
     if not is_loaded():
         raise InputError("adaptively unfair TCP is not loaded (hocket tcp load)")

@@ -1,5 +1,5 @@
-"""The TCP sockets of a network namespace, as the kernel tells them over netlink (sock_diag(7)), each with its
-communication phase.
+"""Reads the TCP sockets of a network namespace over netlink (sock_diag(7)), each with its communication
+phase.
 """
 
 import ipaddress
@@ -23,13 +23,13 @@ _INET_DIAG_REQ_SK_BPF_STORAGES = 2
 _SK_DIAG_BPF_STORAGE_REQ_MAP_FD = 1
 _SK_DIAG_BPF_STORAGE = 1
 _SK_DIAG_BPF_STORAGE_MAP_VALUE = 3
-# ESTABLISHED and CLOSE_WAIT of net/tcp_states.h: those that may send.
+# ESTABLISHED and CLOSE_WAIT of net/tcp_states.h, the states in which a socket may send.
 _STATES = 1 << 1 | 1 << 8
 
 _NLMSG = struct.Struct("=IHHII")
 _NLA = struct.Struct("=HH")
 _REQUEST = struct.Struct("=BBBxI48x")
-# `struct inet_diag_msg`: family, ports, addresses, and what is not read.
+# `struct inet_diag_msg`: family, ports, addresses; the rest is skipped.
 _MESSAGE = struct.Struct("=Bxxx2s2s16s16s32x")
 # Of `struct tcp_info`: tcpi_rtt and tcpi_snd_cwnd.
 _RTT_US = struct.Struct("=I")
@@ -53,10 +53,10 @@ class Connection:
 
 
 def connections(phases: int, namespace: str | None = None) -> list[Connection]:
-    """The sockets of a network namespace that use a control of Hocket's, ordered by their ends.
+    """The sockets of a network namespace that use a control of Hocket, sorted by their ends.
 
-    Without a name, the namespace is that of this thread; `phases` is the file descriptor that
-    `control.phase_map` gives.
+    Without a name, it is the namespace of this thread. `phases` is the file descriptor of
+    `control.phase_map`.
 
     Raises `InputError` if there is no such namespace or it may not be entered.
     """
@@ -71,7 +71,7 @@ def connections(phases: int, namespace: str | None = None) -> list[Connection]:
 
 
 def _open(namespace: str | None) -> socket.socket:
-    # A netlink socket is in the namespace of the thread that makes it.
+    # A netlink socket belongs to the namespace of the thread that creates it.
     if namespace is None:
         return _netlink()
     from hocket.profiling.watch import inside
@@ -93,7 +93,7 @@ def _dump(netlink: socket.socket, family: int, phases: int) -> Iterator[Connecti
                 return
             if kind == _NLMSG_ERROR:
                 number = -struct.unpack_from("=i", data, _NLMSG.size)[0]
-                raise InputError(f"sock_diag: the kernel does not tell of sockets: {os.strerror(number)}")
+                raise InputError(f"sock_diag: the kernel cannot list sockets: {os.strerror(number)}")
             yield _connection(data[_NLMSG.size : length])
             data = data[_aligned(length) :]
 
@@ -111,15 +111,15 @@ def _request(family: int, phases: int) -> bytes:
 
 def _connection(message: bytes) -> Connection:
     family, sport, dport, source, destination = _MESSAGE.unpack_from(message)
-    there = dict(_attributes(message[_MESSAGE.size :]))
-    info = there[_INET_DIAG_INFO]
+    attributes = dict(_attributes(message[_MESSAGE.size :]))
+    info = attributes[_INET_DIAG_INFO]
     return Connection(
         local=_end(family, source, sport),
         peer=_end(family, destination, dport),
-        algorithm=there[_INET_DIAG_CONG].rstrip(b"\0").decode(),
+        algorithm=attributes[_INET_DIAG_CONG].rstrip(b"\0").decode(),
         cwnd=_RTT_US.unpack_from(info, _CWND_OFFSET)[0],
         rtt_us=_RTT_US.unpack_from(info, _RTT_OFFSET)[0],
-        phase=_phase(there.get(_INET_DIAG_SK_BPF_STORAGES, b"")),
+        phase=_phase(attributes.get(_INET_DIAG_SK_BPF_STORAGES, b"")),
     )
 
 
@@ -143,7 +143,7 @@ def _attribute(kind: int, value: bytes) -> bytes:
 
 
 def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """The attributes of a message, or those within one."""
+    """The attributes of a message, or those nested in an attribute."""
     while len(data) >= _NLA.size:
         length, kind = _NLA.unpack_from(data)
         yield kind & _NLA_TYPE_MASK, data[_NLA.size : length]
@@ -151,5 +151,5 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _aligned(length: int) -> int:
-    """Netlink's messages and attributes begin at multiples of 4 bytes."""
+    """Rounds up to a multiple of 4 bytes, at which netlink's messages and attributes begin."""
     return (length + 3) & ~3

@@ -1,5 +1,5 @@
-"""A plan run for real on one machine: its hosts and links as network namespaces and veth pairs, its jobs as
-PyTorch processes.
+"""Runs a plan on one machine: its hosts and links are network namespaces and veth pairs, its jobs PyTorch
+processes.
 
 >>> from hocket.testbed.layout import slug
 >>> slug("Two jobs, one link")

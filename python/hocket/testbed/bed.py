@@ -1,4 +1,4 @@
-"""A testbed from when it is made until it is taken away, and runs of a plan's jobs on it."""
+"""Creates and removes testbeds, and runs a plan's jobs on them."""
 
 import hashlib
 import math
@@ -24,7 +24,7 @@ from hocket.units import format_duration
 
 
 def bed_name(plan: PlanLike) -> str:
-    """What the testbed of a plan is called: after the plan's file, or the plan's own name.
+    """The name of a plan's testbed: from the plan's file, or else the plan's own name.
 
     >>> bed_name("examples/two_jobs.toml")
     'two-jobs'
@@ -36,19 +36,19 @@ def bed_name(plan: PlanLike) -> str:
 
 @dataclass(frozen=True)
 class Testbed:
-    """A testbed that is up: hosts and links of `plan`, whose jobs can be run on it, one run at a time."""
+    """A testbed with the hosts and links of `plan`, on which its jobs run, one run at a time."""
 
-    # It is not a test.
+    # Keeps pytest from collecting it as a test.
     __test__ = False
 
     plan: Plan
     layout: Layout
     candidate: str | None = None
-    """Of the plan: where its jobs are placed."""
+    """The candidate of the plan that places its jobs."""
 
     @property
     def name(self) -> str:
-        """Part of the names of its namespaces."""
+        """The name, which is part of the names of its namespaces."""
         return self.layout.name
 
     def run(
@@ -65,19 +65,20 @@ class Testbed:
         directory: str | Path | None = None,
         progress: Progress | None = None,
     ) -> Run:
-        """Runs the jobs of `plan` (its own if not given; of the same hosts and links) called `jobs` (all).
+        """Runs the jobs named `jobs` (default: all) of `plan`, which must have the same hosts and links
+        (default: the testbed's own plan).
 
-        They end after so many `iterations` or `seconds`, or as the plan says. With `agents` that shift, the
-        service is told the profiles and links in `registered`, the plan's own if not given. `fair` is the
-        congestion control of jobs that share fairly. `python` is one with PyTorch, found if not given.
-        `progress` is called now and then with seconds, iterations done, and in total if known.
+        `iterations` and `seconds` override when the plan's run ends. With `agents` that shift, the profiles
+        and links in `registered` (default: the plan's own) are registered with the service. `fair` is the
+        congestion control of jobs that share fairly. `python` is an interpreter with PyTorch (default: found
+        automatically). `progress` is called with seconds, iterations done, and iterations in total if known.
 
-        The tables are those of `hocket run`, besides `utilisation`; with a `directory` they are written
-        there. Ctrl-C ends the run early: what was finished by then comes back, marked as interrupted, and
-        where workers are lost, as failed.
+        The tables are those of `hocket run`, plus `utilisation`; they are written to `directory` if given.
+        After Ctrl-C the run has the finished iterations and is marked as interrupted; after the loss of a
+        worker, as failed.
 
-        Raises `InputError` before anything is started, for what a testbed, this machine or its PyTorch cannot
-        do.
+        Raises `InputError` before anything starts, if the testbed, this machine or its PyTorch does not
+        support the run.
         """
         check_choice("agents", agents, get_args(Agents))
         if agents != "none":
@@ -105,7 +106,7 @@ class Testbed:
             return session.run(directory)
 
     def _fitting(self, plan: PlanLike) -> Plan:
-        """`plan`, placed as this testbed's, if it has the same hosts, links and rates."""
+        """`plan` with the placement of this testbed; raises `InputError` for other hosts, links or rates."""
         placed = _as_placed(as_plan(plan), self.candidate)
         if fingerprint(lay_out(placed, self.name)) != fingerprint(self.layout):
             raise self._differs()
@@ -117,7 +118,7 @@ class Testbed:
     def _check_up(self) -> None:
         found = state.find(self.name)
         if found is None or not found.made:
-            raise InputError(f"testbed {self.name!r} is not up; `hocket testbed up` makes it")
+            raise InputError(f"testbed {self.name!r} is not up; `hocket testbed up` creates it")
         if found.layout != fingerprint(self.layout):
             raise self._differs()
 
@@ -126,12 +127,12 @@ class Testbed:
 def testbed(
     plan: PlanLike,
     *,
-    name: str | None = None,  # noqa: PT028 – named after what it makes, it tests nothing
+    name: str | None = None,  # noqa: PT028 – a context manager, not a test
     candidate: str | None = None,  # noqa: PT028
 ) -> Iterator[Testbed]:
-    """The testbed of `plan`, up within the context and gone after it, whatever happens.
+    """Context manager that creates the testbed of `plan` and always removes it at the end.
 
-    Raises `InputError` as `bring_up` does.
+    Raises `InputError` like `bring_up`.
     """
     bed = bring_up(plan, name=name, candidate=candidate)
     try:
@@ -141,16 +142,16 @@ def testbed(
 
 
 def plan_testbed(plan: PlanLike, *, name: str | None = None, candidate: str | None = None) -> Testbed:
-    """The testbed that `plan` asks for, whether it is up or not.
+    """The testbed for `plan`, whether it is up or not.
 
-    Raises `InputError` for a bad plan, or what a testbed cannot be; see `lay_out`.
+    Raises `InputError` for an invalid plan, or one that a testbed does not support; see `lay_out`.
     """
     placed = _as_placed(as_plan(plan), candidate)
     return Testbed(placed, lay_out(placed, bed_name(plan) if name is None else slug(name)), candidate)
 
 
 def _as_placed(plan: Plan, candidate: str | None) -> Plan:
-    """`plan`, each of its jobs where the candidate puts it."""
+    """`plan` with its jobs placed by the candidate."""
     placement = placement_of(plan, candidate)
     if placement is None:
         return plan
@@ -165,10 +166,10 @@ def bring_up(
     candidate: str | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> Testbed:
-    """Makes the testbed of `plan`; `progress` is told how many of how many commands are done.
+    """Creates the testbed of `plan`; `progress` is called with the finished and the total number of commands.
 
-    If anything goes wrong, nothing of it stays. Raises `InputError` if it is there already, for what a
-    testbed cannot be, or if this machine cannot make it.
+    After any error, nothing of the testbed remains. Raises `InputError` if it exists already, or if a testbed
+    or this machine does not support the plan.
     """
     bed = plan_testbed(plan, name=name, candidate=candidate)
     layout = bed.layout
@@ -176,13 +177,13 @@ def bring_up(
     with state.held(bed.name):
         if state.find(bed.name) is not None:
             raise InputError(
-                f"testbed {bed.name!r} is there already; `hocket testbed down {bed.name}` takes it away"
+                f"testbed {bed.name!r} already exists; `hocket testbed down {bed.name}` removes it"
             )
         taken = machine.namespaces().intersection(layout.all_namespaces())
         if taken:
             raise InputError(
-                f"namespace {min(taken)!r} is there and not this testbed's: "
-                f"give the testbed another name, or remove it with `ip netns delete {min(taken)}`"
+                f"namespace {min(taken)!r} exists and does not belong to this testbed: "
+                f"give the testbed another name, or remove the namespace with `ip netns delete {min(taken)}`"
             )
         found = state.State(bed.name, False, layout.all_namespaces(), fingerprint(layout))
         state.keep(found)
@@ -196,9 +197,9 @@ def bring_up(
 
 
 def take_down(name: str) -> bool:
-    """Ends all that runs on testbed `name` and takes it away, half made or whole; whether there was one.
+    """Kills all processes of testbed `name` and removes it, complete or not; returns whether it existed.
 
-    Raises `InputError` if a run is under way, or something of it cannot be taken away.
+    Raises `InputError` if a run is under way, or if a part of it cannot be removed.
     """
     machine.check_machine()
     if state.find(name) is None:
@@ -211,7 +212,7 @@ def take_down(name: str) -> bool:
 
 
 def _remove(found: state.State) -> None:
-    """Only what is a testbed's own: its namespaces, and what runs in them."""
+    """Removes only the testbed's own namespaces, and the processes in them."""
     there = machine.namespaces()
     own = [namespace for namespace in found.namespaces if namespace in there]
     for namespace in own:
@@ -221,13 +222,13 @@ def _remove(found: state.State) -> None:
 
 
 def fingerprint(layout: Layout) -> str:
-    """The same for layouts that the same commands make."""
+    """A hash that is equal for layouts created by the same commands."""
     commands = "\n".join(" ".join(command) for command in steps.up(layout))
     return hashlib.sha256(commands.encode()).hexdigest()
 
 
 def missing() -> list[str]:
-    """What this machine lacks for a testbed, a sentence each; empty if it has all of it."""
+    """One sentence for each requirement of a testbed that this machine lacks; empty if none."""
     found = []
     for check in (machine.check_machine, lambda: find_python(None)):
         try:
@@ -238,7 +239,7 @@ def missing() -> list[str]:
 
 
 def _with_jobs(plan: Plan, names: Sequence[str] | None) -> Plan:
-    """`plan` with those of its jobs that are called `names`; all of them without any."""
+    """`plan` with only the jobs in `names`; with all of them if `names` is None."""
     if names is None:
         return plan
     known = [job.name for job in plan.jobs]
@@ -246,12 +247,12 @@ def _with_jobs(plan: Plan, names: Sequence[str] | None) -> Plan:
     if unknown:
         raise InputError(f"the plan has no job {unknown[0]!r}; it has {', '.join(map(repr, known))}")
     if not names:
-        raise InputError("a run has one job at least: got none")
+        raise InputError("a run needs at least one job: got none")
     return plan.replace(jobs=[job for job in plan.jobs if job.name in names])
 
 
 def _until(plan: Plan, iterations: int | None, seconds: float | None) -> Plan:
-    """`plan` with another end of its run, where one is asked for."""
+    """`plan` with the end of its run overridden."""
     for name, value in (("iterations", iterations), ("seconds", seconds)):
         if value is not None and not 0 < value < math.inf:
             raise InputError(f"{name}: must be above 0: got {value:g}")
@@ -262,15 +263,15 @@ def _until(plan: Plan, iterations: int | None, seconds: float | None) -> Plan:
 
 
 def _of_same_jobs(plan: Plan, registered: PlanLike | None) -> Plan:
-    """What the service is told of the jobs of `plan`."""
+    """The plan whose profiles are registered for the jobs of `plan`."""
     if registered is None:
         return plan
-    told = as_plan(registered)
+    source = as_plan(registered)
     wanted = {job.name for job in plan.jobs}
-    lacking = wanted - {job.name for job in told.jobs}
+    lacking = wanted - {job.name for job in source.jobs}
     if lacking:
-        raise InputError(f"registered: has no job {min(lacking)!r}, which is to run")
-    return told.replace(jobs=[job for job in told.jobs if job.name in wanted])
+        raise InputError(f"registered: has no job {min(lacking)!r}, which is to be run")
+    return source.replace(jobs=[job for job in source.jobs if job.name in wanted])
 
 
 def _use_control(placed: PlacedJob, control: str) -> None:

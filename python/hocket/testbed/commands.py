@@ -1,4 +1,4 @@
-"""The commands for a plan on one machine's own network: `hocket testbed up`, `run`, `down` and `status`."""
+"""The commands that run a plan on one machine: `hocket testbed up`, `run`, `down` and `status`."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -22,7 +22,7 @@ app = typer.Typer(
 
 _PlanFile = Annotated[Path, options.file("Jobs and their link or fabric", metavar="PLAN")]
 _Name = Annotated[
-    str | None, typer.Option("--name", metavar="NAME", help="Of the testbed; the plan's file if not given.")
+    str | None, typer.Option("--name", metavar="NAME", help="Name of the testbed; default: the plan's file.")
 ]
 
 
@@ -32,12 +32,12 @@ def up_command(
     name: _Name = None,
     candidate: options.Candidate = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the commands and run none of them.")
+        bool, typer.Option("--dry-run", help="Print the commands without running them.")
     ] = False,
     as_json: options.AsJson = False,
     wide: options.Wide = False,
 ) -> None:
-    """Make the hosts and links of a plan. Needs root and iproute2."""
+    """Create the hosts and links of a plan. Needs root and iproute2."""
     from hocket.plan import load_plan
     from hocket.testbed import bed, steps
     from hocket.testbed.layout import warnings
@@ -50,11 +50,11 @@ def up_command(
         if as_json:
             print_json(commands)
         else:
-            # As a shell takes it: no argument of ours has a blank in it.
+            # No argument contains a blank, so a shell can run the lines as they are.
             typer.echo("\n".join(map(" ".join, commands)))
         return
     with progress_bar() as progress, located(plan):
-        task = progress.add_task("making namespaces and links", total=None)
+        task = progress.add_task("creating namespaces and links", total=None)
         made = bed.bring_up(
             loaded,
             name=name,
@@ -74,7 +74,7 @@ def up_command(
         print_json({"testbed": made.name, "workers": [dict(zip(header, row, strict=True)) for row in rows]})
         return
     print_table(columns, rows)
-    out.print(f"testbed {made.name} is up; `hocket testbed down {made.name}` takes it away")
+    out.print(f"testbed {made.name} is up; `hocket testbed down {made.name}` removes it")
 
 
 @app.command("run")
@@ -83,31 +83,32 @@ def run_command(
     name: _Name = None,
     candidate: options.Candidate = None,
     directory: Annotated[
-        Path | None, options.out_directory("Where to write; hocket-runs/NAME-live if not given.")
+        Path | None, options.out_directory("Directory of the run; default: hocket-runs/NAME-live.")
     ] = None,
     force: options.Force = False,
     jobs: Annotated[
-        list[str] | None, typer.Option("--job", metavar="NAME", help="Only this job; may be repeated.")
+        list[str] | None, typer.Option("--job", metavar="NAME", help="Run only this job; may be repeated.")
     ] = None,
     agents: Annotated[
         Literal["none", "dry-run", "shift"],
-        typer.Option("--agents", help="In the jobs: none, one that measures, one that shifts."),
+        typer.Option("--agents", help="Agents in the jobs: none, measuring only, or shifting."),
     ] = "none",
     registered: Annotated[
         Path | None,
         typer.Option(
-            "--registered", metavar="PLAN", help="Whose profiles the service is told; PLAN's if not given."
+            "--registered", metavar="PLAN", help="Plan with the profiles to register; default: PLAN."
         ),
     ] = None,
     iterations: Annotated[
-        int | None, typer.Option("--iterations", metavar="N", help="Of each job, instead of the plan's.")
+        int | None,
+        typer.Option("--iterations", metavar="N", help="Iterations of each job; overrides the plan."),
     ] = None,
-    seconds: Annotated[float | None, options.seconds("Stop all jobs after so long.")] = None,
+    seconds: Annotated[float | None, options.seconds("Stop all jobs after this time.")] = None,
     congestion: Annotated[
-        str, typer.Option("--congestion", metavar="NAME", help="TCP's congestion control of fair jobs.")
+        str, typer.Option("--congestion", metavar="NAME", help="TCP congestion control of fair jobs.")
     ] = FAIR,
     python: Annotated[
-        str | None, typer.Option("--python", metavar="FILE", help="A Python that has PyTorch.")
+        str | None, typer.Option("--python", metavar="FILE", help="Python interpreter with PyTorch.")
     ] = None,
     figure: Annotated[
         Path | None,
@@ -116,7 +117,7 @@ def run_command(
     as_json: options.AsJson = False,
     wide: options.Wide = False,
 ) -> None:
-    """Run the jobs of a plan on its testbed, which is up; write tables as `hocket run` does."""
+    """Run the jobs of a plan on its testbed; write the same tables as `hocket run`."""
     from hocket.plan import load_plan
     from hocket.results import check_replaceable
     from hocket.testbed import bed
@@ -167,28 +168,28 @@ def run_command(
 @app.command("down")
 def down_command(
     testbed: Annotated[
-        str | None, typer.Argument(metavar="NAME|PLAN", help="The testbed, or the plan that it was made of.")
+        str | None, typer.Argument(metavar="NAME|PLAN", help="The testbed, or the plan of the testbed.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All testbeds of this machine.")] = False,
 ) -> None:
-    """Take a testbed away, whole or half made, and end what runs in it."""
+    """Remove a testbed, complete or not, and kill its processes."""
     from hocket.testbed import bed, state
 
     if (testbed is None) != everything:
-        raise InputError("down: give either the name of a testbed, its plan, or --all")
+        raise InputError("down: give the name of a testbed, its plan, or --all")
     names = state.all_names() if testbed is None else [bed.bed_name(testbed)]
     if not names:
-        out.print("there is no testbed")
-    kept = []
+        out.print("there are no testbeds")
+    failures = []
     for name in names:
         try:
-            was_there = bed.take_down(name)
+            existed = bed.take_down(name)
         except InputError as error:
-            kept.append(str(error))
+            failures.append(str(error))
             continue
-        out.print(f"testbed {name} is gone" if was_there else f"there is no testbed {name}")
-    if kept:
-        raise InputError("\n".join(kept))
+        out.print(f"testbed {name} removed" if existed else f"there is no testbed {name}")
+    if failures:
+        raise InputError("\n".join(failures))
 
 
 @app.command("status")
@@ -210,4 +211,4 @@ def status_command(as_json: options.AsJson = False, wide: options.Wide = False) 
     elif rows:
         print_table(header, (map(str, row) for row in rows), left=2)
     else:
-        out.print("there is no testbed")
+        out.print("there are no testbeds")

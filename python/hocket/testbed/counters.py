@@ -1,4 +1,4 @@
-"""What crosses the links of a testbed: the counters of every interface, read while jobs run."""
+"""Measures the traffic of a testbed's links: reads the counters of every interface while jobs run."""
 
 import os
 import threading
@@ -14,16 +14,16 @@ from hocket.testbed.layout import Layout
 from hocket.testbed.tasks import FRAME_BYTES, HEADER_BYTES, PAYLOAD_BYTES
 
 INTERVAL_S = 0.01
-"""Hocket: as often as a NIC's own counters change; see `hocket.profiling.watch`."""
+"""Hocket: the interval in which a NIC's counters change; see `hocket.profiling.watch`."""
 
 _COUNTERS = ("tx_bytes", "tx_packets")
-# Before all that has not asked for more than the usual 0.
+# A higher priority than the default of 0.
 _PRIORITY = -10
 
 
 @dataclass
 class Counters:
-    """The counters of all ends of the links of a testbed, and their readings so far."""
+    """The counters of both ends of all links of a testbed, and their readings so far."""
 
     layout: Layout
     ports: list[OpenPort]
@@ -34,7 +34,7 @@ class Counters:
         return tuple(value for port in self.ports for value in port.read())
 
     def close(self) -> None:
-        """Closes them."""
+        """Closes the counters' files."""
         for port in self.ports:
             port.close()
 
@@ -42,7 +42,7 @@ class Counters:
 def open_counters(layout: Layout) -> Counters:
     """The counters of `layout`, which is up.
 
-    Raises `InputError` if an interface is not there.
+    Raises `InputError` if an interface does not exist.
     """
     by_namespace: dict[str, list[str]] = {}
     for link in layout.links:
@@ -71,7 +71,7 @@ def _opened(interfaces: Sequence[str]) -> list[OpenPort]:
 
 
 class Poller:
-    """Within it, a thread reads counters every 10 ms."""
+    """Context manager in which a thread reads the counters every 10 ms."""
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
@@ -87,7 +87,8 @@ class Poller:
         self._thread.join()
 
     def _poll(self) -> None:
-        # Linux counts threads as processes here. A reading that waits for a worker has a time too early.
+        # On Linux this applies to the thread. A reading delayed by a busy worker would carry too early a
+        # time.
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _PRIORITY)
         for reading in poll(self._counters.read, INTERVAL_S):
             self._counters.readings.append(reading)
@@ -106,15 +107,15 @@ SCHEMA = pl.Schema(
         "utilisation": pl.Float64,
     }
 )
-"""Of the table `utilisation`."""
+"""The columns of the table `utilisation`."""
 
 
 def utilisation(counters: Counters, origin_ns: int) -> pl.DataFrame:
-    """A row for each direction of a link and each two readings, from `origin_ns` on, with the columns
-    `SCHEMA`.
+    """The table with the columns `SCHEMA`: a row for each direction of a link between two readings, from
+    `origin_ns`.
 
-    `bytes` are on the wire, `job` is that of a host's own link, null of links that jobs share; `utilisation`
-    is of the link's capacity.
+    `bytes` are on the wire; `job` is the job of a host's own link, null for links that jobs share;
+    `utilisation` is relative to the link's capacity.
     """
     readings = [reading for reading in counters.readings if reading.time_ns >= origin_ns]
     times = pl.Series([reading.time_ns for reading in readings], dtype=pl.Int64)
@@ -161,10 +162,10 @@ def _of_direction(
 
 
 def wire_bytes(sent: pl.Expr, packets: pl.Expr) -> pl.Expr:
-    """Bytes on the wire of what an interface counted.
+    """Bytes on the wire, from the counters of an interface.
 
-    It counts what TCP hands down in one piece, up to 64 kB, with one header, and each segment of it has one:
-    the sum is right for full segments, and at most 5% off for others.
+    An interface counts up to 64 kB that TCP passes down at once with a single header, while on the wire each
+    segment has one. The result is exact for full segments, and at most 5% too high for others.
     """
     payload = (sent - HEADER_BYTES * packets).clip(lower_bound=0)
     return pl.max_horizontal(sent, payload * (FRAME_BYTES / PAYLOAD_BYTES))

@@ -1,6 +1,6 @@
-"""A plan's hosts and links as network namespaces and veth pairs: names, addresses, rates and routes, as data.
+"""Lays out a plan's hosts and links as network namespaces and veth pairs: names, addresses, rates and routes.
 
-Nothing is made here. Routes give each flow of a job the links that both engines give it.
+This is only data; nothing is created here. Each flow of a job takes the same links as in both engines.
 """
 
 import re
@@ -20,40 +20,40 @@ from hocket.profiles import WorkloadProfile
 from hocket.units import format_duration, format_rate
 
 MAX_NODES = 256
-"""Hocket: the most hosts and switches; a fat tree of 54 hosts, 99 in all, takes 6 s to make."""
+"""Hocket: the most hosts and switches; a fat tree of 54 hosts, 99 nodes in all, takes 6 s to create."""
 
 MAX_CABLES = 256
-"""The most links: of each, two addresses of a /16 are used."""
+"""The most links; each uses two addresses of a /16."""
 
 BUSY_BPS = 2 * 10**9
-"""Hocket: above this rate in all, one machine's processors rather than its links are what jobs share."""
+"""Hocket: above this total rate, jobs may be limited by the machine's processors rather than by links."""
 
 NOTICEABLE_DELAY_PS = 100_000_000
-"""Hocket: a delay of 0.1 ms is a fiftieth of a full queue; of shorter ones iterations do not tell."""
+"""Hocket: 0.1 ms is a fiftieth of a full queue; shorter delays do not show in iterations."""
 
 MTU_BYTES = 1500
-"""Of Ethernet without jumbo frames."""
+"""The MTU of Ethernet without jumbo frames."""
 
-# Addresses exist within the namespaces alone; RFC 1918 keeps 10/8 for such use.
+# Addresses exist only within the namespaces; RFC 1918 reserves 10/8 for private networks.
 _LINKS = "10.77"
 _CONTROL = "10.78"
 CONTROL_NETWORK = f"{_CONTROL}.0.0/16"
 SERVICE_ADDRESS = f"{_CONTROL}.255.254"
-"""Of the control namespace, from each host."""
+"""The control namespace's address, which each host of a job reaches."""
 
 CONTROL_INTERFACE = "ctl"
-"""Of a host: it leads to the control namespace."""
+"""The interface of a host to the control namespace."""
 
-# The longest file name is 255 bytes, and names are read by people.
-_LONGEST_NAME = 24
+# Far below the limit of 255 bytes for file names, so that people can read the names.
+_MAX_SLUG = 24
 _ENDS_WITH_NUMBER = re.compile(r"-[0-9]+$")
-# The kernel keeps tables 253 to 255 for itself, and 0 is none.
+# Routing tables 0 and 253 to 255 are reserved by the kernel.
 _FIRST_TABLE = 1_000
 
 
 @dataclass(frozen=True)
 class Port:
-    """One end of a link: an interface in a namespace, and the rate of what leaves by it."""
+    """One end of a link: an interface in a namespace, and the rate at which it sends."""
 
     namespace: str
     interface: str
@@ -63,19 +63,19 @@ class Port:
 
 @dataclass(frozen=True)
 class Link:
-    """A link of the plan: what the engines call its two directions, and an end for each to leave by."""
+    """A link of the plan: the engines' names of its two directions, and the sending end of each."""
 
     names: tuple[str, str]
     ports: tuple[Port, Port]
     capacity_bps: int
-    """Of either direction, before a NIC is held to the rate of its job."""
+    """The capacity of each direction in the plan; a NIC may be limited further to the rate of its job."""
 
 
 @dataclass(frozen=True)
 class Route:
-    """In `namespace`, what is for address `destination` leaves by `interface` to the address `via`.
+    """In `namespace`, packets to address `destination` leave through `interface` to the address `via`.
 
-    With a `source`, only what is from there does.
+    With a `source`, this applies only to packets from that address.
     """
 
     namespace: str
@@ -84,13 +84,13 @@ class Route:
     interface: str
     source: str | None = None
     table: int | None = None
-    """Of the routes by this interface, for those with a source."""
+    """The routing table of a route with a source: one for each interface."""
 
 
 @dataclass(frozen=True)
 class Worker:
-    """Where a worker of a job runs: its host, that one's namespace, NIC and addresses, and over which links
-    it sends.
+    """Where a worker of a job runs: its host, the host's namespace, NIC and addresses, and the path that it
+    sends over.
     """
 
     host: str
@@ -98,63 +98,61 @@ class Worker:
     interface: str
     address: str
     control: tuple[Port, Port]
-    """The host's end and the other of its link to the control namespace, whose rates are not held."""
+    """The host's end and the other end of its link to the control namespace, which is not rate-limited."""
     path: tuple[str, ...]
     """The links to the next worker of the ring, by the names of their directions, its own first."""
 
 
 @dataclass(frozen=True)
 class PlacedJob:
-    """A job, where its workers are in the order of their ring, and what one iteration of it is."""
+    """A job with its workers, in the order of their ring, and its profile."""
 
     name: str
     workers: tuple[Worker, ...]
     profile: WorkloadProfile
     rate_bps: int
-    """Of all its phases, in bits per second on the wire."""
+    """The rate of all its phases, in bits per second on the wire."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A testbed: namespaces by the node that they stand for, links, routes, and jobs in the order of the
-    plan.
-    """
+    """A testbed: namespaces by node of the plan, links, routes, and jobs in the order of the plan."""
 
     name: str
     namespaces: Mapping[str, str]
     switches: frozenset[str]
     """Namespaces that forward."""
     control: str
-    """The namespace that joins all hosts apart from the plan's links, for what is not a job's traffic."""
+    """The namespace that connects all hosts besides the plan's links, for traffic that is not a job's."""
     links: tuple[Link, ...]
     routes: tuple[Route, ...]
     jobs: tuple[PlacedJob, ...]
     longest_delay_ps: int
-    """Of a link of the plan; the testbed adds none."""
+    """The longest delay of a link in the plan; the testbed adds no delay."""
 
     def all_namespaces(self) -> tuple[str, ...]:
-        """The nodes' in the order of their numbers, then the control namespace."""
+        """The namespaces of the nodes in the order of their numbers, then the control namespace."""
         return (*self.namespaces.values(), self.control)
 
     def workers(self) -> tuple[Worker, ...]:
-        """Of all jobs, in their order."""
+        """The workers of all jobs, in order of the jobs."""
         return tuple(worker for job in self.jobs for worker in job.workers)
 
 
 def slug(text: str) -> str:
-    """`text` as part of a name: small letters, digits and hyphens, at most 24 of them.
+    """`text` as part of a name: at most 24 lower-case letters, digits and hyphens.
 
     >>> slug("two jobs, one link"), slug("s0:3"), slug("µ")
     ('two-jobs-one-link', 's0-3', 'x')
     """
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_LONGEST_NAME].rstrip("-") or "x"
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_MAX_SLUG].rstrip("-") or "x"
 
 
 def lay_out(plan: Plan, name: str) -> Layout:
     """The testbed of `plan`, called `name`, with its jobs at their placements.
 
-    Raises `InputError` for what a testbed cannot be: one with too many nodes or links, jobs that share a
-    host, have phases of several rates or more than one batch size, or are given by `training`.
+    Raises `InputError` for plans that a testbed does not support: too many nodes or links, or jobs that share
+    a host, have phases of several rates or several batch sizes, or are given by `training`.
     """
     topology = _dumbbell(plan) if plan.fabric is None else plan.fabric.topology
     _check_size(topology)
@@ -168,9 +166,9 @@ def lay_out(plan: Plan, name: str) -> Layout:
     }
     namespaces = dict(zip(topology.nodes, _namespaces(name, topology), strict=True))
     links = tuple(_links(topology, network, namespaces, rates_bps))
-    ways = _ways(plan, network, hosts)
+    paths = _paths(plan, network, hosts)
     control = f"hk-{name}-ctl"
-    workers = _workers(hosts, namespaces, control, links, ways)
+    workers = _workers(hosts, namespaces, control, links, paths)
     jobs = tuple(
         PlacedJob(job.name, tuple(workers[host] for host in hosts_), profile, profile.phases[0].rate_bps)
         for job, hosts_, profile in zip(plan.jobs, hosts, profiles, strict=True)
@@ -181,14 +179,14 @@ def lay_out(plan: Plan, name: str) -> Layout:
         switches=frozenset(namespaces[node] for node, kind in topology.nodes.items() if kind != "host"),
         control=control,
         links=links,
-        routes=tuple(_routes(links, workers, ways)),
+        routes=tuple(_routes(links, workers, paths)),
         jobs=jobs,
         longest_delay_ps=max(cable.delay_ps for cable in topology.cables),
     )
 
 
 def _dumbbell(plan: Plan) -> Topology:
-    """The one link of `plan` between two switches, and a host of each job on either side of it."""
+    """The one link of `plan` between two switches, with a host of each job on either side."""
     assert plan.link is not None, "a checked plan has a link or a fabric"
     rate_bps, delay_ps = plan.link.capacity_bps, plan.link.delay_ps
     cables = [Cable(("left", "right"), rate_bps, delay_ps, "link")]
@@ -212,31 +210,31 @@ def _check_size(topology: Topology) -> None:
 
 
 def _hosts_of_jobs(plan: Plan) -> list[tuple[str, ...]]:
-    """The hosts of each job; no host has two."""
+    """The hosts of each job; no host may have two jobs."""
     found: list[tuple[str, ...]] = []
     taken: dict[str, str] = {}
     for number, job in enumerate(plan.jobs):
         hosts: tuple[str, ...]
         if job.training is not None:
             raise InputError(
-                f"jobs[{number}].training: the testbed runs jobs of Up phases; what a run of job "
-                f"{job.name!r} measures can be given as such"
+                f"jobs[{number}].training: the testbed runs only jobs given by Up phases; use the profile "
+                f"that a run of job {job.name!r} measures"
             )
         if plan.fabric is None:
             hosts = _sides(job.name)
         elif job.placement:
             hosts = plan.hosts_of(job)
         else:
-            raise InputError(f"jobs[{number}].placement: job {job.name!r} has none; name its hosts")
+            raise InputError(f"jobs[{number}].placement: job {job.name!r} has no placement; name its hosts")
         if len(hosts) < 2:
             raise InputError(
-                f"jobs[{number}].placement: an all-reduce has two workers at least: got {len(hosts)}"
+                f"jobs[{number}].placement: an all-reduce needs at least two workers: got {len(hosts)}"
             )
         for host in hosts:
             if host in taken:
                 raise InputError(
-                    f"jobs[{number}].placement: host {host!r} has job {taken[host]!r} already; "
-                    "on the testbed a host's NIC has the rate of one job's worker"
+                    f"jobs[{number}].placement: host {host!r} already has job {taken[host]!r}; "
+                    "on the testbed, a host's NIC is limited to the rate of one job"
                 )
             taken[host] = job.name
         found.append(hosts)
@@ -244,24 +242,24 @@ def _hosts_of_jobs(plan: Plan) -> list[tuple[str, ...]]:
 
 
 def _profile(number: int, plan: Plan) -> WorkloadProfile:
-    """The profile of a job whose phases are all of one rate, which its NICs get."""
+    """The profile of a job, whose phases must all have one rate, to which its NICs are limited."""
     job = plan.jobs[number]
     profile = only_profile(plan, number)
     rates_bps = sorted({phase.rate_bps for phase in profile.phases})
     if not rates_bps:
-        raise InputError(f"jobs[{number}].up: job {job.name!r} never sends; the testbed runs jobs that do")
+        raise InputError(f"jobs[{number}].up: job {job.name!r} never sends; the testbed needs an Up phase")
     if len(rates_bps) > 1:
         raise InputError(
-            f"jobs[{number}].up: a NIC of the testbed has one rate, and job {job.name!r} has phases of "
+            f"jobs[{number}].up: a NIC of the testbed has one rate, but job {job.name!r} has phases of "
             + " and ".join(map(format_rate, rates_bps))
         )
     return profile
 
 
 def _namespaces(name: str, topology: Topology) -> list[str]:
-    """A name for each node: its slug, and its number too where that could be another's name."""
+    """A name for each node: its slug, followed by its number if another node might have the same name."""
     slugs = [slug(node) for node in topology.nodes]
-    # The control namespace has that name.
+    # The control namespace is called that.
     counts = Counter([*slugs, "ctl"])
     return [
         f"hk-{name}-{each}"
@@ -281,7 +279,7 @@ def _links(
                 namespace=namespaces[end],
                 interface=f"c{number}",
                 address=_address(_LINKS, 2 * number + side),
-                # A checked plan's job asks for no more than its NIC has.
+                # In a valid plan, no job demands more than the rate of its NIC.
                 rate_bps=rates_bps.get(end, cable.rate_bps),
             )
             for side, end in enumerate(ends)
@@ -294,17 +292,18 @@ def _address(network: str, number: int) -> str:
     return f"{network}.{number >> 8}.{number & 255}"
 
 
-_Ways = Mapping[tuple[str, str], Sequence[int]]
-"""From host to host, by name: the directed links on the way."""
+_Paths = Mapping[tuple[str, str], Sequence[int]]
+"""By names of two hosts: the directed links of the path."""
 
 
-def _ways(
+def _paths(
     plan: Plan,
     network: Network,
     hosts: Sequence[Sequence[str]],
-) -> _Ways:
-    """The way between any two hosts of a job: of its ring, that of the plan; back, the same links; of others,
-    which only greet each other, any shortest one."""
+) -> _Paths:
+    """The path between any two hosts of a job: along its ring that of the plan, on the reverse path the same
+    links, and between other hosts, which only exchange greetings, any shortest path.
+    """
     names = list(network.nodes)
     found: dict[tuple[str, str], Sequence[int]] = {}
     rings: list[list[_hocket._JobFlow]]
@@ -324,19 +323,19 @@ def _ways(
             pinned = flow["path"]
             links = network.fabric.route(start, end, flow["label"]) if isinstance(pinned, str) else pinned
             found[names[start], names[end]] = links
-    for (start_name, end_name), there in list(found.items()):
-        found.setdefault((end_name, start_name), _back(there))
+    for (start_name, end_name), forward in list(found.items()):
+        found.setdefault((end_name, start_name), _reversed(forward))
     for each in hosts:
         for a, b in permutations(each, 2):
             if (a, b) not in found:
                 found[a, b] = network.fabric.route(network.nodes[a], network.nodes[b], 0)
-                found[b, a] = _back(found[a, b])
+                found[b, a] = _reversed(found[a, b])
     return found
 
 
-def _back(way: Sequence[int]) -> list[int]:
-    """The same cables, whose two directions have the numbers 2k and 2k + 1, the other way round."""
-    return [link ^ 1 for link in reversed(way)]
+def _reversed(path: Sequence[int]) -> list[int]:
+    """The reverse path over the same cables, whose two directions have the numbers 2k and 2k + 1."""
+    return [link ^ 1 for link in reversed(path)]
 
 
 def _workers(
@@ -344,34 +343,34 @@ def _workers(
     namespaces: Mapping[str, str],
     control: str,
     links: Sequence[Link],
-    ways: _Ways,
+    paths: _Paths,
 ) -> dict[str, Worker]:
     found: dict[str, Worker] = {}
     for each in hosts:
         for host, following in zip(each, (*each[1:], each[0]), strict=True):
-            way = ways[host, following]
-            nic = _leaving(links, way[0])
-            path = tuple(links[directed // 2].names[directed % 2] for directed in way)
+            path = paths[host, following]
+            nic = _leaving(links, path[0])
+            names = tuple(links[directed // 2].names[directed % 2] for directed in path)
             number = len(found)
             control_ports = (
                 Port(namespaces[host], CONTROL_INTERFACE, _address(_CONTROL, 2 * number), nic.rate_bps),
                 Port(control, f"h{number}", _address(_CONTROL, 2 * number + 1), nic.rate_bps),
             )
-            found[host] = Worker(host, namespaces[host], nic.interface, nic.address, control_ports, path)
+            found[host] = Worker(host, namespaces[host], nic.interface, nic.address, control_ports, names)
     return found
 
 
 def _leaving(links: Sequence[Link], directed: int) -> Port:
-    """The end by which what takes a directed link leaves."""
+    """The sending end of a directed link."""
     return links[directed // 2].ports[directed % 2]
 
 
-def _routes(links: Sequence[Link], workers: Mapping[str, Worker], ways: _Ways) -> Iterator[Route]:
-    """By destination where all that a node sends there leaves alike; the others by source too."""
+def _routes(links: Sequence[Link], workers: Mapping[str, Worker], paths: _Paths) -> Iterator[Route]:
+    """Routes by destination; also by source if a node's flows to one destination take different links."""
     chosen: dict[tuple[str, str], int] = {}
-    for (start, end), way in ways.items():
+    for (start, end), path in paths.items():
         source, destination = workers[start].address, workers[end].address
-        for directed in way:
+        for directed in path:
             port, other = _leaving(links, directed), _leaving(links, directed ^ 1)
             usual = chosen.get((port.namespace, destination))
             if usual is None:
@@ -383,17 +382,17 @@ def _routes(links: Sequence[Link], workers: Mapping[str, Worker], ways: _Ways) -
 
 
 def warnings(layout: Layout) -> list[str]:
-    """What a testbed cannot do as the plan says, a sentence each."""
+    """One sentence for each property of the plan that a testbed cannot reproduce."""
     found = []
     total_bps = sum(job.rate_bps * len(job.workers) for job in layout.jobs)
     if total_bps > BUSY_BPS:
         found.append(
             f"all workers together send at {format_rate(total_bps)}; above {format_rate(BUSY_BPS)} the "
-            "processors of one machine may be what slows them"
+            "processors of the machine may limit them"
         )
     if layout.longest_delay_ps >= NOTICEABLE_DELAY_PS:
         found.append(
-            f"links have no delay of their own, and the plan has up to "
-            f"{format_duration(layout.longest_delay_ps)}; what the kernel takes stands for it"
+            f"links add no delay, but the plan has delays of up to "
+            f"{format_duration(layout.longest_delay_ps)}; only the kernel's own delay applies"
         )
     return found

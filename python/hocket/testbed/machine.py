@@ -1,4 +1,4 @@
-"""What a testbed needs of this machine, and running commands on it."""
+"""Checks a testbed's requirements on this machine, and runs commands."""
 
 import os
 import shutil
@@ -13,36 +13,36 @@ from hocket.errors import InputError
 from hocket.profiling.watch import NAMESPACES, names_in
 from hocket.testbed.steps import Command
 
-# A process that is killed is gone within milliseconds, unless the kernel waits for a device on its behalf.
+# A killed process is gone within milliseconds, unless it waits for a device in the kernel.
 _END_WITHIN_S = 10.0
 
 
 def check_machine() -> None:
-    """That this is Linux, that we are root, and that iproute2 is there.
+    """Checks for Linux, root and iproute2.
 
-    Raises `InputError` that says what is missing.
+    Raises `InputError` with what is missing.
     """
     if not hasattr(os, "geteuid") or not Path("/proc/self/ns/net").exists():
-        raise InputError("a testbed is made of network namespaces, which only Linux has")
+        raise InputError("a testbed needs network namespaces, which only Linux has")
     if os.geteuid() != 0:
-        raise InputError("a testbed needs root, to make network namespaces: run it with sudo")
+        raise InputError("a testbed needs root to create network namespaces: run the command with sudo")
     missing = [name for name in ("ip", "tc", "sysctl") if shutil.which(name) is None]
     if missing:
         raise InputError(
-            f"a testbed needs {' and '.join(missing)}: install iproute2 and procps (Debian's names for them)"
+            f"a testbed needs {' and '.join(missing)}: install iproute2 and procps (Debian packages)"
         )
 
 
 def run_commands(commands: Sequence[Command], progress: Callable[[int, int], object] | None = None) -> None:
-    """Runs `commands` one after another; `progress` is told how many of how many are done.
+    """Runs `commands` in order; `progress` is called with the finished and the total number.
 
-    Raises `InputError` with the command and what it said, if one fails.
+    Raises `InputError` with the command and its output if one fails.
     """
     for number, command in enumerate(commands):
         ran = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         if ran.returncode != 0:
-            said = ran.stderr.strip() or ran.stdout.strip() or f"exit code {ran.returncode}"
-            raise InputError(f"`{' '.join(command)}` failed: {said}")
+            output = ran.stderr.strip() or ran.stdout.strip() or f"exit code {ran.returncode}"
+            raise InputError(f"`{' '.join(command)}` failed: {output}")
         if progress is not None:
             progress(number + 1, len(commands))
 
@@ -53,15 +53,15 @@ def namespaces() -> set[str]:
 
 
 def processes_in(namespace: str) -> list[int]:
-    """The ids of the processes that run in `namespace`; none if there is no such namespace."""
+    """The ids of the processes in `namespace`; empty if the namespace does not exist."""
     ran = subprocess.run(("ip", "netns", "pids", namespace), capture_output=True, text=True)
     return [int(line) for line in ran.stdout.split()]
 
 
 def end_processes_in(namespace: str) -> None:
-    """Ends all that runs in `namespace`, and waits until nothing does.
+    """Kills all processes in `namespace`, and waits until they have ended.
 
-    Raises `InputError` if something is left after 10 s.
+    Raises `InputError` if one is left after 10 s.
     """
     until_s = time.monotonic() + _END_WITHIN_S
     while left := processes_in(namespace):
@@ -76,19 +76,19 @@ def end_processes_in(namespace: str) -> None:
 def congestion_controls() -> set[str]:
     """The TCP congestion controls that namespaces may choose for themselves, by their names in the kernel.
 
-    Those that are only available are the machine's own to choose (`ip-sysctl`,
+    Other available ones are restricted to the machine's own namespace (`ip-sysctl`,
     `tcp_allowed_congestion_control`).
     """
     return set(Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control").read_text().split())
 
 
 def load_average() -> float:
-    """Of the last minute: processes that run or could."""
+    """The load average of the last minute."""
     return os.getloadavg()[0]
 
 
 def busy_s() -> float:
-    """Seconds that the processors of this machine have worked since it started, added up."""
+    """Total busy time of all processors since the machine started, in seconds."""
     # proc(5): user, nice, system, idle, iowait, irq, softirq, steal, of all processors, in ticks.
     user, nice, system, _, _, irq, softirq, *_ = map(
         int, Path("/proc/stat").read_text().splitlines()[0].split()[1:]

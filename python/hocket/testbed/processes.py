@@ -1,5 +1,5 @@
-"""The processes of a run on a testbed: a worker for each rank in its host's namespace, what they say, and
-their end, whatever happens.
+"""The processes of a run on a testbed: starts a worker for each rank in its host's namespace, reads its
+output, and always ends it.
 """
 
 import json
@@ -24,7 +24,7 @@ _LAST_LINES = 6
 
 
 class WorkersLostError(RuntimeError):
-    """Workers ended before they were told to; the message names one, its job and host, and why it ended."""
+    """Workers ended too early; the message names one, its job and host, and why it ended."""
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Rank:
     worker: Worker
     process: subprocess.Popen[bytes]
     errors: Path
-    """What it writes to standard error."""
+    """Its standard error."""
     log: Path
     """A line for each iteration."""
     agent_log: Path
@@ -46,76 +46,74 @@ class Rank:
     unread: bytes = field(default=b"")
 
     def tell(self, line: str) -> None:
-        """Says a line to it, unless it has ended."""
+        """Sends a line to it, unless it has ended."""
         assert self.process.stdin is not None, "its standard input is a pipe"
-        # That it has ended is noticed where processes are waited for.
+        # `listen_until` notices that the process has ended.
         with suppress(BrokenPipeError):
             self.process.stdin.write(line.encode() + b"\n")
             self.process.stdin.flush()
 
     def listen(self) -> bool:
-        """Takes what it has said so far; whether it may say more."""
+        """Reads its output so far; returns whether more may follow."""
         assert self.process.stdout is not None, "its standard output is a pipe"
-        said = os.read(self.process.stdout.fileno(), 65_536)
-        *lines, self.unread = (self.unread + said).split(b"\n")
+        output = os.read(self.process.stdout.fileno(), 65_536)
+        *lines, self.unread = (self.unread + output).split(b"\n")
         for line in lines:
             word, *rest = line.split()
             if word == b"ready":
                 self.ready = True
             elif word == b"done":
                 self.done = int(rest[0]) + 1
-        return said != b""
+        return output != b""
 
     @property
     def title(self) -> str:
-        """As messages name it."""
+        """Its name in messages."""
         return f"job {self.job!r}: rank {self.rank} on host {self.worker.host!r}"
 
     def has_ended(self) -> bool:
-        """Whether its process is over."""
+        """Whether its process has ended."""
         return self.process.poll() is not None
 
     def why_ended(self) -> str:
-        """How it ended, and the last of what it said about it."""
+        """How it ended, with the last lines of its standard error."""
         code = self.process.returncode
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         lines = self.errors.read_text(errors="replace").strip().splitlines()[-_LAST_LINES:]
-        said = ": " + " | ".join(lines) if lines else ""
-        return f"{self.title} {how}{said}"
+        errors = ": " + " | ".join(lines) if lines else ""
+        return f"{self.title} {how}{errors}"
 
 
 def find_python(asked: str | None) -> str:
-    """A Python that has PyTorch with Gloo: `asked`, or this one, or the system's.
+    """A Python that has PyTorch with Gloo: `asked`, or else this one or the system's.
 
-    Raises `InputError` that names those tried if none has.
+    Raises `InputError` that names those tried if none has it.
     """
     tried = [asked] if asked is not None else list(dict.fromkeys((sys.executable, "/usr/bin/python3")))
     for python in tried:
         if torch_version(python) is not None:
             return python
     raise InputError(
-        f"the testbed's workers need PyTorch with Gloo, and {' and '.join(tried)} "
-        f"{'has' if len(tried) == 1 else 'have'} none: install it (Debian's python3-torch is enough) or name "
-        "a Python that has it with --python"
+        f"the testbed's workers need PyTorch with Gloo, but {' and '.join(tried)} "
+        f"{'has' if len(tried) == 1 else 'have'} none: install it (Debian: python3-torch), or pass a Python "
+        "that has it with --python"
     )
 
 
 @cache
 def torch_version(python: str) -> str | None:
-    """The version of PyTorch that `python` has, or None without one that has Gloo."""
+    """The version of PyTorch in `python`, or None without PyTorch or Gloo."""
     asked = "import torch, torch.distributed as d; d.ProcessGroupGloo; print(torch.__version__)"
     try:
         ran = subprocess.run((python, "-c", asked), capture_output=True, text=True, stdin=subprocess.DEVNULL)
     except OSError:
         return None
-    # A program that is no Python may end well, too, but prints no version.
+    # A program other than Python may also exit with 0, but prints no version.
     return (ran.stdout.strip() or None) if ran.returncode == 0 else None
 
 
 def package_alone(folder: Path) -> Path:
-    """A directory, made in `folder`, with Hocket, the agent and nothing else: for a Python that has none of
-    Hocket's dependencies.
-    """
+    """A directory in `folder` with only Hocket and the agent, for a Python without Hocket's dependencies."""
     alone = folder / "package"
     alone.mkdir()
     for module in (hocket, hocket_agent):
@@ -132,13 +130,13 @@ def start_rank(
     folder: Path,
     environment: Mapping[str, str],
 ) -> Rank:
-    """Starts a worker in its namespace, with its task; its files are in `folder`."""
+    """Starts a worker with its task in its namespace; its files are in `folder`."""
     job, rank = task["job"], task["rank"]
     stem = worker.namespace
     errors, log = folder / f"{stem}.err", folder / f"{stem}.jsonl"
     agent_log = folder / f"{stem}.agent.jsonl"
     variables = {
-        # What a user has set for agents elsewhere is not for these.
+        # A user's settings for agents elsewhere must not reach these.
         **{name: value for name, value in os.environ.items() if not name.startswith("HOCKET_")},
         **environment,
         "PYTHONPATH": str(package),
@@ -156,9 +154,9 @@ def start_rank(
             stdout=subprocess.PIPE,
             stderr=stderr,
             env=variables,
-            # Python looks for modules where it is started, too.
+            # With -m, Python also searches the current directory for modules, so it must contain none.
             cwd=folder,
-            # Ctrl-C is for the process that keeps the tables, which then tells the workers to stop.
+            # Ctrl-C must reach only the parent, which then tells the workers to stop.
             start_new_session=True,
         )
     started = Rank(job, rank, worker, process, errors, log, agent_log)
@@ -168,18 +166,18 @@ def start_rank(
 
 @contextmanager
 def ended(ranks: list[Rank]) -> Iterator[None]:
-    """At its end no process of `ranks` is left."""
+    """Context manager that ends all processes of `ranks` on exit."""
     try:
         yield
     finally:
-        # All before any is waited for: a worker without its peer would complain.
+        # All are killed before any is waited for: a worker that loses its peer would report an error.
         for rank in ranks:
             rank.process.kill()
         for rank in ranks:
             rank.process.wait()
             for pipe in (rank.process.stdin, rank.process.stdout):
                 assert pipe is not None, "they are pipes"
-                # What was not yet written to a process that has ended.
+                # Closing flushes data for a process that has already ended.
                 with suppress(BrokenPipeError):
                     pipe.close()
 
@@ -187,7 +185,7 @@ def ended(ranks: list[Rank]) -> Iterator[None]:
 def listen_until(
     ranks: Sequence[Rank], is_over: Callable[[], bool], every_s: float, tell: Callable[[], object]
 ) -> None:
-    """Takes what `ranks` say until `is_over`; `tell` is called at least every `every_s`.
+    """Reads the output of `ranks` until `is_over`; calls `tell` at least every `every_s`.
 
     Raises `WorkersLostError` if one ends with an error.
     """
@@ -201,6 +199,6 @@ def listen_until(
                     selector.unregister(key.fileobj)
             lost = [rank for rank in ranks if rank.has_ended() and rank.process.returncode != 0]
             if lost:
-                # One that was killed is why the others, which miss it, ended with an error.
+                # A killed worker has a negative return code, and is why the others ended with an error.
                 raise WorkersLostError(min(lost, key=lambda rank: rank.process.returncode).why_ended())
             tell()

@@ -1,4 +1,4 @@
-"""What is printed of a run on a testbed."""
+"""Prints the results of a run on a testbed."""
 
 from pathlib import Path
 
@@ -8,12 +8,12 @@ from rich.markup import escape
 from hocket.console import Column, err, out, print_table
 from hocket.results import Run
 
-# Hosts without a job ask for their neighbours' addresses now and then.
-_CARRIES_SOMETHING = 0.001
+# Below this mean utilisation a link is idle: hosts still send an occasional ARP request.
+_IDLE_UTILISATION = 0.001
 
 
 def print_live(title: str, run: Run, directory: Path) -> None:
-    """A row per job and per link that carried anything, what the testbed did not do, and where the tables
+    """Prints a row for each job and each link with traffic, ignored keys of the plan, and where the tables
     are.
     """
     manifest = run.manifest
@@ -64,7 +64,7 @@ def _print_jobs(run: Run) -> None:
 
 
 def _print_links(run: Run) -> None:
-    """What links carried, and how much of what they could."""
+    """Traffic and utilisation of the links."""
     took = pl.col("end_s") - pl.col("start_s")
     links = (
         run.tables["utilisation"]
@@ -73,7 +73,7 @@ def _print_links(run: Run) -> None:
             pl.col("bytes").sum(),
             mean=(pl.col("utilisation") * took).sum() / took.sum(),
         )
-        .filter(pl.col("mean") >= _CARRIES_SOMETHING)
+        .filter(pl.col("mean") >= _IDLE_UTILISATION)
     )
     rows = (
         (
@@ -88,5 +88,5 @@ def _print_links(run: Run) -> None:
 
 
 def _ms(seconds: float | None) -> str:
-    """To a tenth: no process is woken more exactly."""
+    """Milliseconds to a tenth, about the precision with which the kernel wakes processes."""
     return "–" if seconds is None else f"{seconds * 1e3:,.1f}"

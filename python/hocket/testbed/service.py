@@ -1,6 +1,4 @@
-"""The service that hands out slots, inside a testbed: in the control namespace, which all hosts of jobs
-reach.
-"""
+"""Runs the service for slots in the control namespace of a testbed, which all hosts of jobs reach."""
 
 import ctypes
 import json
@@ -18,30 +16,30 @@ from hocket.errors import InputError, extra
 from hocket.plan import Plan
 from hocket.testbed.layout import SERVICE_ADDRESS, Layout
 
-_OF_THE_EXTRA = ("fastapi", "prometheus_client", "sqlalchemy", "uvicorn")
+_EXTRA_PACKAGES = ("fastapi", "prometheus_client", "sqlalchemy", "uvicorn")
 _PORT = 8765
 _PR_SET_PDEATHSIG = 1
 _ANSWERS_WITHIN_S = 30.0
-# What `hocket register` says of a service that is not there yet; anything else stays wrong.
+# The message of `hocket register` while the service is starting; waiting does not help with other errors.
 _NO_ANSWER = "does not answer"
 
 
 def check_service(needed_by: str) -> None:
-    """Raises `InputError` if `hocket serve` could not start here for want of its extra."""
+    """Raises `InputError` if the packages that `hocket serve` needs are not installed."""
     with extra("service", needed_by=needed_by):
-        for package in _OF_THE_EXTRA:
+        for package in _EXTRA_PACKAGES:
             import_module(package)
 
 
 @contextmanager
 def service(layout: Layout, plan: Plan, folder: Path) -> Iterator[Mapping[str, str]]:
-    """Within it, `hocket serve` knows the jobs of `plan`; gives what agents find it by, as environment
-    variables.
+    """Context manager that runs `hocket serve` with the jobs of `plan` registered. Yields the environment
+    variables for agents.
 
-    Its database and token are in `folder`. Raises `InputError` with what it said if it does not start.
+    Its database and token are in `folder`. Raises `InputError` with its output if it does not start.
     """
     token = secrets.token_urlsafe()
-    token_file, plan_file, said = folder / "token", folder / "plan.json", folder / "service.err"
+    token_file, plan_file, log = folder / "token", folder / "plan.json", folder / "service.err"
     token_file.touch(mode=0o600)
     token_file.write_text(token)
     plan_file.write_text(
@@ -50,7 +48,7 @@ def service(layout: Layout, plan: Plan, folder: Path) -> Iterator[Mapping[str, s
     url = f"http://{SERVICE_ADDRESS}:{_PORT}"
     inside = ("ip", "netns", "exec", layout.control, sys.executable, "-m", "hocket")
     serve = ("serve", "--listen", f"{SERVICE_ADDRESS}:{_PORT}", "--database", str(folder / "service.sqlite"))
-    with said.open("wb") as errors:
+    with log.open("wb") as errors:
         process = subprocess.Popen(
             (*inside, *serve, "--token-file", str(token_file)),
             stdin=subprocess.DEVNULL,
@@ -61,7 +59,7 @@ def service(layout: Layout, plan: Plan, folder: Path) -> Iterator[Mapping[str, s
         )
     try:
         register = (*inside, "register", str(plan_file), "--service", url, "--token-file", str(token_file))
-        _register(register, process, said)
+        _register(register, process, log)
         yield {"HOCKET_SERVICE": url, "HOCKET_TOKEN": token}
     finally:
         process.terminate()
@@ -73,16 +71,16 @@ def service(layout: Layout, plan: Plan, folder: Path) -> Iterator[Mapping[str, s
 
 
 def _end_with_parent() -> None:
-    """So that no service is left where the process of the run is killed: see prctl(2), PR_SET_PDEATHSIG."""
+    """Ends the service if the parent is killed: see prctl(2), PR_SET_PDEATHSIG."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _register(command: tuple[str, ...], process: "subprocess.Popen[bytes]", said: Path) -> None:
-    """Registers the jobs as soon as the service answers."""
+def _register(command: tuple[str, ...], process: "subprocess.Popen[bytes]", log: Path) -> None:
+    """Registers the jobs once the service answers."""
     until_s = time.monotonic() + _ANSWERS_WITHIN_S
     while True:
         if process.poll() is not None:
-            raise InputError(f"`hocket serve` did not start: {said.read_text(errors='replace').strip()}")
+            raise InputError(f"`hocket serve` did not start: {log.read_text(errors='replace').strip()}")
         ran = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         if ran.returncode == 0:
             return

@@ -1,4 +1,4 @@
-"""One run on a testbed, from the start of its workers to its tables."""
+"""Runs jobs on a testbed, from starting their workers to writing the tables."""
 
 import math
 import os
@@ -34,48 +34,46 @@ from hocket.testbed.tables import PS_PER_NS, PhasesSent, tables
 from hocket.testbed.tasks import phase_bytes, task_of
 
 Agents = Literal["none", "dry-run", "shift"]
-"""What is in the jobs: nothing, an agent that measures, or one that follows the slots of a service."""
+"""Agents in the jobs: none, one that only measures, or one that follows the slots of a service."""
 
 ENGINE = "live"
-"""What the manifest of a run calls the testbed where others name their engine."""
+"""The value of `engine` in the manifest of a run on the testbed."""
 
-# Of PyTorch's TCPStore, by which the workers of a job find each other: jobs are in namespaces of their own.
+# For PyTorch's TCPStore, by which the workers of a job find each other. All jobs can use one port, since each
+# host has its own namespace.
 _STORE_PORT = 29_500
-# PyTorch takes seconds to load, and a machine of few processors loads it for all workers at once.
+# PyTorch takes seconds to load, and few processors may have to load it for all workers at the same time.
 _READY_WITHIN_S = 180.0
-# All workers are told one time to start at, which must not have passed when the last of them hears of it.
+# All workers get the same start time, which must be in the future when the last one receives it.
 _START_AFTER_S = 0.5
-# And one iteration to stop after, which none of them may have passed by then.
+# They also get the same last iteration, which none of them may have passed by then.
 _STOP_AFTER_S = 0.3
 _STOP_AFTER_ITERATIONS = 2
-# Hocket: however crowded, an iteration ends in so many periods and seconds; else a worker waits for a lost
-# one.
-_MOST_PERIODS = 50
-_MOST_S = 10.0
+# Hocket: an iteration that takes longer than these periods plus seconds waits for a lost worker.
+_LIMIT_PERIODS = 50
+_LIMIT_S = 10.0
 _TELL_EVERY_S = 0.1
 
 
 @dataclass
 class Session:
-    """What a run needs: the jobs of `plan`, which are `placed` on a testbed that is up, and how to run
-    them.
-    """
+    """A run of the jobs of `plan`, which are `placed` on a testbed that is up."""
 
     layout: Layout
     plan: Plan
     placed: tuple[PlacedJob, ...]
     agents: Agents
     registered: Plan
-    """What a service is told of the jobs."""
+    """The plan whose profiles are registered with the service."""
     controls: Mapping[str, str]
-    """The congestion control of each job, which its hosts have."""
+    """The congestion control of each job, already set on its hosts."""
     python: str
     progress: Progress | None
     _ranks: list[Rank] = field(default_factory=list)
 
     def run(self, directory: str | Path | None) -> Run:
-        """Runs the jobs; writes the run into `directory` if there is one."""
-        # First of all, so that a directory that cannot be written is known before anything runs.
+        """Runs the jobs; writes the run to `directory` if given."""
+        # Created first, so that a directory that cannot be written is reported before anything runs.
         writer = None if directory is None else RunWriter(directory)
         before = self._before()
         started_s, busy_s = time.perf_counter(), machine.busy_s()
@@ -141,7 +139,7 @@ class Session:
             }
 
     def _sent(self) -> dict[str, PhasesSent]:
-        """What each job sends by plan."""
+        """The phases that each job sends according to the plan."""
         return {
             placed.name: PhasesSent(
                 sizes=tuple(
@@ -160,14 +158,14 @@ class Session:
         elif self.agents == "dry-run":
             serving = {"HOCKET_DRY_RUN": "1"}
         for job, placed in zip(self.plan.jobs, self.placed, strict=True):
-            # Where rank 0 is, on the network that carries no gradients.
+            # The address of rank 0 on the control network, which carries no gradients.
             store = f"tcp://{placed.workers[0].control[0].address}:{_STORE_PORT}"
             count = len(placed.workers)
             for number, worker in enumerate(placed.workers):
                 task = {
                     **task_of(placed, job, self.plan.seed).to_dict(),
                     "job": job.name,
-                    # Gloo's ring sends from each rank to the one before, the plan's to the worker after.
+                    # Gloo's ring sends from each rank to the previous one, the plan's to the next worker.
                     "rank": -number % count,
                     "ranks": count,
                     "store": store,
@@ -186,10 +184,10 @@ class Session:
         listen_until(self._ranks, is_over, _TELL_EVERY_S, lambda: self._tell(0.0))
         for rank in self._ranks:
             if not (rank.ready or interruption.came):
-                raise WorkersLostError(f"{rank.title} did not begin within {_READY_WITHIN_S:g} s")
+                raise WorkersLostError(f"{rank.title} was not ready within {_READY_WITHIN_S:g} s")
 
     def _iterate(self, counters: Counters, origin_ns: int, interruption: Interruption) -> None:
-        """Lets all workers start, and stop when it is time."""
+        """Starts all workers, and stops them when it is time."""
         if interruption.came:
             return
         starts_ns = {
@@ -201,7 +199,7 @@ class Session:
         watch, until_ps = _Watch(self.placed, starts_ns), self.plan.run.until_ps
         stopped = False
 
-        def go_on() -> None:
+        def step() -> None:
             nonlocal stopped
             now_s = (time.monotonic_ns() - origin_ns) / 1e9
             self._tell(max(0.0, now_s))
@@ -213,7 +211,7 @@ class Session:
 
         with Poller(counters):
             listen_until(
-                self._ranks, lambda: all(rank.has_ended() for rank in self._ranks), _TELL_EVERY_S, go_on
+                self._ranks, lambda: all(rank.has_ended() for rank in self._ranks), _TELL_EVERY_S, step
             )
 
     def _stop(self) -> None:
@@ -225,11 +223,11 @@ class Session:
                 rank.tell(f"stop {last}")
 
     def _shift_ps(self, job: Job) -> int:
-        """The time-shift of the plan, unless a service gives one."""
+        """The time-shift of the plan; 0 if a service assigns slots."""
         return 0 if self.agents == "shift" else job.time_shift_ps or 0
 
     def _iterations_of(self, job: Job) -> int | None:
-        """After how many `job` leaves, if after any."""
+        """The number of iterations after which `job` ends; None if unlimited."""
         given = [count for count in (job.iterations, self.plan.iterations) if count is not None]
         return min(given, default=None)
 
@@ -246,11 +244,11 @@ class Session:
 
 
 class _Watch:
-    """Notices workers that do not get on."""
+    """Detects workers that make no progress."""
 
     def __init__(self, placed: Sequence[PlacedJob], starts_ns: Mapping[str, int]) -> None:
         self._longest_s = {
-            job.name: _MOST_S + _MOST_PERIODS * job.profile.period_ps / PS_PER_S for job in placed
+            job.name: _LIMIT_S + _LIMIT_PERIODS * job.profile.period_ps / PS_PER_S for job in placed
         }
         self._last: dict[int, tuple[int, int]] = {}
         self._starts_ns = starts_ns
@@ -264,12 +262,13 @@ class _Watch:
                 self._last[number] = (rank.done, max(now_ns, self._starts_ns[rank.job]))
             elif now_ns - since_ns > self._longest_s[rank.job] * 1e9:
                 raise WorkersLostError(
-                    f"{rank.title} has not ended iteration {rank.done} within {self._longest_s[rank.job]:g} s"
+                    f"{rank.title} did not finish iteration {rank.done} "
+                    f"within {self._longest_s[rank.job]:g} s"
                 )
 
 
 def ignored(plan: Plan) -> list[dict[str, str]]:
-    """Keys that the plan gives and the testbed does not read, each with the reason."""
+    """Keys of the plan that the testbed ignores, each with the reason."""
     simulated = "only the packet engine reads it"
     found: list[dict[str, str]] = []
 
@@ -280,20 +279,22 @@ def ignored(plan: Plan) -> list[dict[str, str]]:
 
     add(plan, {"switch": simulated, "host": simulated, "changes": simulated}, "")
     add(
-        plan.run, {"engine": "the testbed is none", "record_rates_until": "see the table utilisation"}, "run."
+        plan.run,
+        {"engine": "the testbed is not an engine", "record_rates_until": "see the table utilisation"},
+        "run.",
     )
     for number, job in enumerate(plan.jobs):
         keys = {
             "priority": "links of the testbed have one class of service",
-            "congestion": "share says which congestion control of TCP a job has",
+            "congestion": "share determines the TCP congestion control of a job",
             "window": simulated,
-            "clock_error": "all workers have the clock of one machine",
-            "readjust": "--agents says what is in the jobs",
-            "pad_to": "--agents says what is in the jobs",
-            "first": "a job begins with a whole iteration",
+            "clock_error": "all workers share the clock of one machine",
+            "readjust": "--agents determines the agents in the jobs",
+            "pad_to": "--agents determines the agents in the jobs",
+            "first": "a job begins with a complete iteration",
         }
         add(job, keys, f"jobs[{number}].")
         if job.path == "spray":
-            why = "a connection of TCP has one way"
+            why = "a TCP connection has one path"
             found.append({"key": f"jobs[{number}].path", "why": why})
     return found

@@ -1,5 +1,5 @@
-"""Which testbeds there are on this machine: a file for each, written before anything is made, so that
-whatever ends a command, all that it made can be taken away.
+"""Records the testbeds of this machine: a file for each, written before anything is created, so that
+everything can be removed even if a command is killed.
 """
 
 import fcntl
@@ -13,25 +13,25 @@ from pathlib import Path
 
 from hocket.errors import InputError
 
-# hier(7): /run is for what lasts until the machine restarts, as namespaces do.
+# hier(7): files in /run last until the machine restarts, like namespaces.
 DIRECTORY = Path("/run/hocket/testbed")
 
 
 @dataclass(frozen=True)
 class State:
-    """A testbed that is made, or was being made."""
+    """A testbed that is complete, or was being created."""
 
     name: str
     made: bool
-    """Whether all of it was."""
+    """Whether it is complete."""
     namespaces: tuple[str, ...]
-    """Its own, and nobody else's."""
+    """The namespaces that belong to it."""
     layout: str
-    """What it was made from: equal for plans of the same hosts and links."""
+    """The fingerprint of its layout: equal for plans with the same hosts and links."""
 
 
 def find(name: str) -> State | None:
-    """The testbed called `name`, if there is one.
+    """The testbed called `name`, or None if it does not exist.
 
     Raises `InputError` if its file cannot be read.
     """
@@ -42,16 +42,16 @@ def find(name: str) -> State | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: says nothing of a testbed: {error}") from None
+        raise InputError(f"{path}: does not describe a testbed: {error}") from None
 
 
 def all_names() -> list[str]:
-    """Of all testbeds, ascending."""
+    """The names of all testbeds, sorted."""
     return sorted(path.stem for path in DIRECTORY.glob("*.json"))
 
 
 def keep(state: State) -> None:
-    """Writes down that there is `state`, in place of what was said of a testbed of that name.
+    """Records `state`, replacing any record of the same name.
 
     Raises `InputError` if it cannot be written.
     """
@@ -66,7 +66,7 @@ def keep(state: State) -> None:
 
 
 def forget(name: str) -> None:
-    """Takes the files of testbed `name`, which is held, away."""
+    """Removes the files of testbed `name`, which must be held."""
     shutil.rmtree(_run_folder(name), ignore_errors=True)
     for suffix in (".json", ".lock"):
         _path(name).with_suffix(suffix).unlink(missing_ok=True)
@@ -74,9 +74,9 @@ def forget(name: str) -> None:
 
 @contextmanager
 def held(name: str) -> Iterator[None]:
-    """Within it, no other process makes, runs or removes testbed `name`.
+    """Context manager in which no other process creates, uses or removes testbed `name`.
 
-    Raises `InputError` if one does.
+    Raises `InputError` if one already does.
     """
     path = _path(name).with_suffix(".lock")
     try:
@@ -90,7 +90,8 @@ def held(name: str) -> Iterator[None]:
         except BlockingIOError:
             raise _in_use(name) from None
         if not _is_at(path, descriptor):
-            # Whoever held it has taken it away with the testbed, and another may be made.
+            # The previous holder has deleted the file with the testbed, and another process may create a new
+            # one.
             raise _in_use(name)
         yield
     finally:
@@ -99,17 +100,17 @@ def held(name: str) -> Iterator[None]:
 
 @contextmanager
 def run_folder(name: str) -> Iterator[Path]:
-    """Within it, an empty directory for the files of a run on testbed `name`, which is held.
+    """Context manager with an empty directory for the files of a run on testbed `name`, which must be held.
 
-    Where a run is killed, the next one or `forget` takes its files away. Raises `InputError` if it cannot be
-    made.
+    If a run is killed, the next one or `forget` removes its files. Raises `InputError` if the directory
+    cannot be created.
     """
     folder = _run_folder(name)
     shutil.rmtree(folder, ignore_errors=True)
     try:
         folder.mkdir(mode=0o700, parents=True)
     except OSError as error:
-        raise InputError(f"{folder}: cannot be made: {error.strerror or error}") from None
+        raise InputError(f"{folder}: cannot be created: {error.strerror or error}") from None
     try:
         yield folder
     finally:
@@ -121,7 +122,7 @@ def _run_folder(name: str) -> Path:
 
 
 def _in_use(name: str) -> InputError:
-    return InputError(f"testbed {name!r} is in use by another process; wait for its end")
+    return InputError(f"testbed {name!r} is in use by another process; wait until it ends")
 
 
 def _is_at(path: Path, descriptor: int) -> bool:

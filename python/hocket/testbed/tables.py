@@ -1,4 +1,4 @@
-"""The tables of a run on a testbed, as both engines write theirs, from what its workers wrote down."""
+"""Builds the tables of a run on a testbed, in the format of both engines, from the logs of its workers."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -57,27 +57,27 @@ JOBS = pl.Schema(
 
 @dataclass(frozen=True)
 class PhasesSent:
-    """Of a job: bytes of each phase of an iteration, and the time-shift with which it started."""
+    """A job's bytes in each phase of an iteration, and the time-shift with which it started."""
 
     sizes: tuple[int, ...]
     shift_s: float = 0.0
 
 
 def lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The lines of JSON in a file that may end in the middle of one, or not be there."""
+    """The JSON lines of a file that may end within a line, or not exist."""
     if not path.exists():
         return
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
             row = json.loads(line)
         except ValueError:
-            # Its worker was ended while it wrote.
+            # Its worker was killed while writing.
             return
         yield row
 
 
 def iterations_of(ranks: Sequence[Rank]) -> list[list[dict[str, Any]]]:
-    """What the workers of one job wrote of each iteration that all of them finished."""
+    """The rows of all workers of a job, for each iteration that all of them finished."""
     return [list(rows) for rows in zip(*(lines(rank.log) for rank in ranks), strict=False)]
 
 
@@ -86,9 +86,9 @@ def tables(
 ) -> dict[str, pl.DataFrame]:
     """The tables `iterations`, `phases`, `adjustments` and `jobs`.
 
-    `jobs` are those that ran, with what they sent by plan; times count from `origin_ns` of the
-    monotonic clock, which is `unix_ns` of the wall clock. An iteration begins and ends
-    with its last worker, for which all others wait; so does what it sends.
+    `jobs` are those that ran, with their phases according to the plan. Times count from `origin_ns` of the
+    monotonic clock, which is `unix_ns` of the wall clock. An iteration and its phases begin and end with the
+    last worker, for which all others wait.
     """
     iterations: list[dict[str, Any]] = []
     phases: list[dict[str, Any]] = []
@@ -124,7 +124,7 @@ def _iteration(job: str, rows: Sequence[Mapping[str, Any]], shift_s: float, orig
 
 
 def _ups(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int]]:
-    """Start and end of each Up phase: from when the last worker begins it until the last has it all."""
+    """Start and end of each Up phase: from when the last worker begins it until the last one finishes it."""
     for phases in zip(*(row["up_ns"] for row in rows), strict=True):
         yield max(start for start, _ in phases), max(end for _, end in phases)
 
@@ -145,7 +145,7 @@ def _phases(
 
 
 def _adjustments(job: str, ranks: Sequence[Rank], unix_ns: int) -> Iterator[dict[str, Any]]:
-    """A row for each iteration that any worker of the job put off by itself: as one they do it alike."""
+    """A row for each iteration that any worker delayed to adjust: workers of a job adjust together."""
     by_iteration: dict[int, dict[str, Any]] = {}
     for rank in ranks:
         for row in lines(rank.agent_log):
@@ -161,13 +161,13 @@ def _adjustments(job: str, ranks: Sequence[Rank], unix_ns: int) -> Iterator[dict
 
 
 def _summary(jobs: Sequence[str], iterations: pl.DataFrame, adjustments: pl.DataFrame) -> pl.DataFrame:
-    """A row per job, in this order; percentiles are by nearest rank, as those of the engines."""
+    """A row for each job, in this order; percentiles are by nearest rank, like those of the engines."""
     took = pl.col("iteration_s")
     quantiles = {
         f"p{percent}_iteration_s": took.quantile(percent / 100, interpolation="equiprobable")
         for percent in (50, 90, 99)
     }
-    # What comes before the first iteration is the job's own time-shift.
+    # The delay before the first iteration is the job's own time-shift.
     waited = pl.col("delayed_s").filter(pl.col("iteration") > 0).mean().fill_null(0.0)
     found = iterations.group_by("job").agg(
         iterations=pl.len(),
@@ -184,7 +184,7 @@ def _summary(jobs: Sequence[str], iterations: pl.DataFrame, adjustments: pl.Data
         .join(counted, on="job", how="left", maintain_order="left")
         .with_columns(
             pl.col("iterations", "adjustments").fill_null(0),
-            # What a congestion control decided, the kernel does not tell.
+            # The kernel does not report the decisions of a congestion control.
             policy_acted=pl.lit(None),
         )
         .select(*JOBS)

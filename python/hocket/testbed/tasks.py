@@ -1,6 +1,4 @@
-"""What each worker of a job is to do: a profile of Up phases as computation to wait for and gradients to
-reduce.
-"""
+"""The tasks of a job's workers: a profile of Up phases as computation times and gradients to reduce."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +8,10 @@ from hocket.profiles import PS_PER_S, WorkloadProfile
 from hocket.testbed.layout import PlacedJob
 
 PAYLOAD_BYTES = 1448
-"""Of a full TCP segment on Ethernet: 1,500 less 20 of IPv4, 20 of TCP and 12 of its timestamps (RFC 7323)."""
+"""Payload of a full TCP segment: 1,500 minus 20 for IPv4, 20 for TCP and 12 for timestamps (RFC 7323)."""
 
 FRAME_BYTES = 1514
-"""What tbf counts of a full segment: with Ethernet's header, without preamble and check sequence."""
+"""Size of a full segment for tbf: with the Ethernet header, without preamble and check sequence."""
 
 HEADER_BYTES = FRAME_BYTES - PAYLOAD_BYTES
 
@@ -22,19 +20,19 @@ _FLOAT_BYTES = 4
 
 @dataclass(frozen=True)
 class Task:
-    """One iteration of a job, for each of its workers alike."""
+    """One iteration of a job, the same for each of its workers."""
 
     downs_s: tuple[float, ...]
-    """Computation before each Up phase, and after the last."""
+    """Computation times before each Up phase, and after the last one."""
     elements: tuple[int, ...]
-    """Of 4 bytes: the gradients that each Up phase all-reduces."""
+    """Number of 4-byte gradients that each Up phase all-reduces."""
     jitter: float
-    """Standard deviation of how many times longer an iteration computes."""
+    """Relative standard deviation of computation times."""
     stream: str
-    """Names the random numbers."""
+    """Seeds the random numbers."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As the worker reads it."""
+        """The task as the worker reads it."""
         return {
             "downs_s": self.downs_s,
             "elements": self.elements,
@@ -44,7 +42,7 @@ class Task:
 
 
 def task_of(placed: PlacedJob, job: Job, seed: int) -> Task:
-    """What the workers of `job` do in each iteration, on average."""
+    """The task of the workers of `job`, without jitter."""
     return Task(
         downs_s=downs_s(placed.profile),
         elements=tuple(
@@ -57,7 +55,7 @@ def task_of(placed: PlacedJob, job: Job, seed: int) -> Task:
 
 
 def downs_s(profile: WorkloadProfile) -> tuple[float, ...]:
-    """Seconds of each Down phase of a period, from its start: before each Up phase, and after the last.
+    """Durations of the Down phases of a period in seconds: before each Up phase, and after the last one.
 
     >>> from hocket.profiles import PhaseSpec
     >>> up = (PhaseSpec(30 * 10**9, 50 * 10**9, 10**9),)
@@ -70,12 +68,12 @@ def downs_s(profile: WorkloadProfile) -> tuple[float, ...]:
 
 
 def phase_bytes(rate_bps: int, duration_ps: int) -> int:
-    """Bytes on the wire of a phase, from each worker to the next."""
+    """Bytes of a phase on the wire, from each worker to the next."""
     return rate_bps * duration_ps // (8 * PS_PER_S)
 
 
 def elements(wire_bytes: int, workers: int) -> int:
-    """The gradients of 4 bytes whose all-reduce among `workers` sends `wire_bytes` from each, headers
+    """The number of 4-byte gradients whose all-reduce sends `wire_bytes` from each of `workers`, headers
     included.
 
     A ring sends 2(n−1)/n of the size (Patarasuk and Yuan 2009); Gloo's all-reduce is one.

@@ -1,11 +1,11 @@
-"""A worker of a job on the testbed: PyTorch's DistributedDataParallel over Gloo, with the agent if asked.
+"""A worker of a job on the testbed: PyTorch's DistributedDataParallel over Gloo, optionally with the agent.
 
-Needs Python, PyTorch and `hocket_agent` alone. Reads its task as a line of JSON from standard input, then
-`start NANOSECONDS` and `stop ITERATION`; writes `ready`, and `done ITERATION` after each. When standard input
-ends, so does the worker.
+It needs only Python, PyTorch and `hocket_agent`. It reads its task as a line of JSON from standard input,
+then `start NANOSECONDS` and `stop ITERATION`; it writes `ready`, and `done ITERATION` after each iteration.
+When standard input ends, so does the worker.
 
-A machine without GPUs has no computation to do: Down phases are slept. What is real is all that sends: each
-Up phase is a bucket of gradients which DDP all-reduces in the backward pass.
+Without GPUs there is no computation, so the worker sleeps in Down phases. Communication is real: each Up
+phase is a bucket of gradients that DDP all-reduces in the backward pass.
 """
 
 import json
@@ -18,17 +18,16 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
-# They open Gloo's connections, and DDP puts its buckets in the order of the first backward pass.
+# These open Gloo's connections, and let DDP order its buckets as in the first backward pass.
 WARM_UP_ITERATIONS = 3
-# Any that keeps the numbers small: what is learnt is of no interest.
+# Any rate that keeps the weights small; they are not used.
 _LEARNING_RATE = 1e-9
-# A parameter that is alone in its bucket is all-reduced alone: PyTorch closes a bucket at this size, the
-# first one at its own.
+# So small that each parameter gets its own bucket. PyTorch has a separate limit for the first bucket.
 _BUCKET_BYTES = 1
 
 
 class Parent(threading.Thread):
-    """What the process that started this one says, read while iterations go on."""
+    """Reads the messages of the parent process while iterations run."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -45,14 +44,14 @@ class Parent(threading.Thread):
                 self.started.set()
             elif word == "stop":
                 self.last = int(number)
-        # Whoever started us is gone; a main thread that waits for a peer could not end by itself.
+        # The parent is gone; the main thread may be waiting for a peer and could not end by itself.
         os._exit(1)
 
 
 class Phases:
-    """When computation and communication of one iteration began and ended, all by the monotonic clock in ns.
+    """When the computation and communication of one iteration began and ended, on the monotonic clock in ns.
 
-    `downs_s` are the computation before each Up phase, and after the last.
+    `downs_s` are the computation times before each Up phase, and after the last one.
     """
 
     def __init__(self, downs_s: Sequence[float]) -> None:
@@ -62,16 +61,16 @@ class Phases:
         self.begin(1.0)
 
     def begin(self, factor: float) -> None:
-        """A new iteration starts now, in which computation takes `factor` times as long."""
+        """Starts a new iteration, in which computation takes `factor` times as long."""
         self.factor = factor
-        # The optimizer computes after the last Up phase, for which a Down phase there may be too short: the
-        # first of the next iteration is shorter by that.
+        # The optimizer may take longer than the Down phase after the last Up phase; the first Down phase of
+        # the next iteration is then shorter by the difference.
         self.computing_since_ns = time.monotonic_ns() - self.ahead_ns
         self.ahead_ns = 0
         self.up_ns: list[list[int]] = []
 
     def compute(self, number: int) -> None:
-        """Computes as long as the `number`-th Down phase; what was done since the last Up phase counts."""
+        """Sleeps until the end of the `number`-th Down phase, which began as the last Up phase ended."""
         self.communicated()
         due_ns = self.computing_since_ns + round(self.downs_s[number] * self.factor * 1e9)
         now_ns = time.monotonic_ns()
@@ -82,7 +81,7 @@ class Phases:
             self.ahead_ns = max(0, now_ns - due_ns)
 
     def communicated(self) -> None:
-        """Waits for the all-reduce that is under way, if one is."""
+        """Waits for the all-reduce that is under way, if any."""
         if self.pending is not None:
             self.pending.wait()
             self.pending = None
@@ -91,11 +90,11 @@ class Phases:
 
 
 def model(sizes: Sequence[int], phases: Phases) -> Any:
-    """A module with a parameter for each Up phase, whose backward pass computes and sends phase by phase."""
+    """A module with a parameter for each Up phase; its backward pass computes and sends phase by phase."""
     import torch
 
     class Compute(torch.autograd.Function):  # type: ignore[misc]  # torch may be absent, and is Any
-        """Passes a value on, and its gradient after the computation that comes before an Up phase."""
+        """Identity whose backward pass first performs the computation before an Up phase."""
 
         @staticmethod
         def forward(context: Any, value: Any, number: int) -> Any:
@@ -114,7 +113,7 @@ def model(sizes: Sequence[int], phases: Phases) -> Any:
 
         def forward(self) -> Any:
             value = torch.zeros(())
-            # The last to be added is the first to get its gradient.
+            # The parameter added last is the first to get its gradient.
             for number in reversed(range(len(self.parts))):
                 value = Compute.apply(value + self.parts[number].sum(), number)
             return value
@@ -123,11 +122,11 @@ def model(sizes: Sequence[int], phases: Phases) -> Any:
 
 
 def all_reduce(phases: Phases) -> Any:
-    """A communication hook: the mean over all workers, as DDP's own."""
+    """A communication hook that averages over all workers, like DDP's default."""
     import torch
     import torch.distributed as dist
 
-    # DDP looks at the annotations.
+    # DDP checks the annotations.
     def hook(state: None, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         buffer = bucket.buffer().div_(dist.get_world_size())
         phases.pending = dist.all_reduce(buffer, async_op=True)
@@ -137,7 +136,7 @@ def all_reduce(phases: Phases) -> Any:
 
 
 class TrainingLoop:
-    """The model, the agent if one is asked for, and what an iteration does with both."""
+    """The model, the optional agent, and the steps of an iteration."""
 
     def __init__(self, task: dict[str, Any]) -> None:
         import torch
@@ -162,7 +161,7 @@ class TrainingLoop:
             self.model.register_comm_hook(None, hook)
 
     def iterate(self, factor: float) -> None:
-        """One iteration, whose computation takes `factor` times as long as usual."""
+        """Runs one iteration, whose computation takes `factor` times as long as usual."""
         self.phases.begin(factor)
         self.model().backward()
         self.phases.communicated()
@@ -171,7 +170,7 @@ class TrainingLoop:
 
 
 def work(parent: Parent) -> None:
-    """Warms up, waits for the start, iterates until the end, and writes a line of JSON for each iteration."""
+    """Warms up, waits for the start, iterates until the end, and writes a JSON line for each iteration."""
     import torch.distributed as dist
 
     task = parent.task
@@ -190,19 +189,19 @@ def work(parent: Parent) -> None:
             iteration += 1
     if job.agent is not None:
         job.agent.close()
-    # No worker leaves while another still reads from it.
+    # No worker may leave while another still reads from it.
     dist.barrier()
     dist.destroy_process_group()
 
 
 def is_over(parent: Parent, iteration: int) -> bool:
-    """Whether `iteration` is one too many."""
+    """Whether the job ends before `iteration`."""
     limit = parent.task["iterations"]
     return (limit is not None and iteration >= limit) or (parent.last is not None and iteration > parent.last)
 
 
 def timed(job: TrainingLoop, task: dict[str, Any], iteration: int) -> dict[str, Any]:
-    """One iteration, and when it could have begun, began and ended: by the monotonic clock, in ns."""
+    """Runs one iteration; returns when it was due, began and ended, on the monotonic clock in ns."""
     due_ns = time.monotonic_ns()
     with job.agent.iteration() if job.agent is not None else nullcontext():
         start_ns = time.monotonic_ns()
@@ -213,24 +212,24 @@ def timed(job: TrainingLoop, task: dict[str, Any], iteration: int) -> dict[str, 
 
 
 def computing(task: dict[str, Any], iteration: int) -> float:
-    """How many times as long as usual computation takes: the same for all workers of a job."""
+    """The factor on computation times in an iteration, the same for all workers of a job."""
     stream = random.Random(f"{task['stream']} {iteration}")
     return max(0.0, 1.0 + float(task["jitter"]) * stream.gauss(0.0, 1.0))
 
 
 def say(line: str) -> None:
-    """Tells whoever started this process."""
+    """Writes a line to the parent process."""
     print(line, flush=True)
 
 
 def main() -> None:
-    """Joins the other workers of the job, and works."""
+    """Joins the other workers of the job, and runs its task."""
     import torch
     import torch.distributed as dist
 
     parent = Parent()
     parent.start()
-    # Gloo sums in threads of its own.
+    # Gloo has its own threads for reductions.
     torch.set_num_threads(1)
     task = parent.task
     dist.init_process_group("gloo", init_method=task["store"], rank=task["rank"], world_size=task["ranks"])
