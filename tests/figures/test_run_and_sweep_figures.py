@@ -188,7 +188,7 @@ def test_a_study_has_no_plan_to_draw(hocket: Command, tmp_path: Path) -> None:
     study = Path(__file__).parents[2] / "examples" / "hpcc" / "config.txt"
     outcome = hocket("run", study, "--figure", tmp_path / "run.png")
     assert outcome.code == 2
-    assert "--figure: is for plans" in outcome.err
+    assert "--figure: works only with plans" in outcome.err
 
 
 def test_a_run_without_an_iteration_is_refused() -> None:

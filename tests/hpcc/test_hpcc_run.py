@@ -210,7 +210,7 @@ def test_what_is_for_studies_is_refused_for_plans(hocket: Callable[..., Any], tm
     (tmp_path / "plan.toml").write_text("")
     outcome = hocket("run", "plan.toml", "--exact")
     assert outcome.code == 2
-    assert "--exact: is for HPCC-style studies" in outcome.err
+    assert "--exact: works only with HPCC-style studies" in outcome.err
 
 
 def test_reading_and_handing_over_many_flows_takes_milliseconds(

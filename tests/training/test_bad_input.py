@@ -271,7 +271,7 @@ def test_more_traces_than_gpus_are_refused(traces: Traces, refused: Callable[[st
     for _ in range(3):
         traces.rank(node(0, COMP, "f", micros=5))
     two = plan({"chakra": str(traces.directory)}, 2)
-    assert refused(two) == "jobs[0].training: job 'dlrm': is for 3 GPUs, and the job has 2"
+    assert refused(two) == "jobs[0].training: job 'dlrm': the workload is for 3 GPUs, but the job has 2"
 
 
 LAYER = "mlp -1 1000 ALLREDUCE 4096 1 NONE 0 1 ALLREDUCE 4096 10"
