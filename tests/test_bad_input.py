@@ -373,7 +373,7 @@ def test_output_that_cannot_be_written_is_refused_by_name(hocket: Command, good:
 
 def test_an_unknown_candidate_is_refused_by_name(hocket: Command, good: Path) -> None:
     outcome = hocket("run", good, "--candidate", "c1")
-    assert_is_one_clear_error(outcome, good, "there is no candidate 'c1'; known: none")
+    assert_is_one_clear_error(outcome, good, "no candidate is called 'c1'; known: none")
 
 
 def test_errors_found_only_by_the_engine_name_the_file_and_the_job(hocket: Command, tmp_path: Path) -> None:
@@ -412,7 +412,7 @@ def test_an_unknown_engine_and_an_engine_for_a_study_are_refused(hocket: Command
     assert_is_one_clear_error(hocket("run", good, "--engine", "photon"), "'photon' is not one of")
     study = good.with_name("config.txt")
     study.write_text("CC_MODE 1\n", encoding="utf-8")
-    assert_is_one_clear_error(hocket("run", study, "--engine", "flow"), "--engine: is for plans")
+    assert_is_one_clear_error(hocket("run", study, "--engine", "flow"), "--engine: works only with plans")
 
 
 def test_periods_too_far_apart_for_one_circle_name_the_file_and_the_limit(

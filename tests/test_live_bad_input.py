@@ -59,7 +59,7 @@ BAD_COMMANDS = [
     (("export", "plan.json", "--classes", "7"), "--classes: must be classes from 1 to 5, such as 3,4 ("),
     (("export", "plan.json", "--ports", "a b"), "--ports: must be ports such as Ethernet0,Ethernet4: got"),
     (("testbed", "up", "missing.toml"), "missing.toml: cannot be read: No such file or directory"),
-    (("testbed", "up", "plan.json", "--candidate", "c"), "plan.json: candidates: there is no candidate 'c'"),
+    (("testbed", "up", "plan.json", "--candidate", "c"), "plan.json: candidates: no candidate is called 'c'"),
     (("testbed", "run", "plan.json", "--registered", "no.toml"), "no.toml: cannot be read: No such file"),
     (("testbed", "run", "plan.json", "--job", "c"), "plan.json: the plan has no job 'c'; it has 'a', 'b'"),
     (("testbed", "run", "plan.json", "--iterations", "0"), "plan.json: iterations: must be above 0: got 0"),

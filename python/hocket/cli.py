@@ -39,7 +39,7 @@ COMMANDS = {
     "init": ("starters.commands:init_command", "Write a commented plan to start from."),
     "schema": ("plan.commands:schema_command", "Print the JSON Schema of plans, for editors."),
     "compat": ("compat.commands:compat_command", "Find whether jobs can take turns, and their time-shifts."),
-    "run": ("engines.commands:run_command", "Simulate a plan, or a study of the HPCC simulator."),
+    "run": ("engines.commands:run_command", "Simulate a plan or an HPCC-style study."),
     "trace": ("cluster.commands:trace_command", "Show the jobs of a trace and their load over time."),
     "cluster": ("cluster.commands:cluster_command", "Run a trace of jobs under schedulers; compare them."),
     "explain": ("cluster.commands:explain_command", "Explain the decisions of a cluster run."),

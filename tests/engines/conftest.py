@@ -6,5 +6,5 @@ from hocket import Run
 
 
 def iteration_times_s(run: Run, job: str) -> list[float]:
-    """Of `job`, in order."""
+    """The iteration times of `job`, in order."""
     return run.tables["iterations"].filter(pl.col("job") == job)["iteration_s"].to_list()

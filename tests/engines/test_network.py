@@ -1,4 +1,4 @@
-"""Which links a job crosses: counted by hand on networks of a few cables."""
+"""The links that a job crosses, counted by hand on networks of a few cables."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ TWO_RACKS = [("s1", "t1"), ("s2", "t1"), ("s3", "t2"), ("t1", "t2")]
 
 
 def crossed(checked: Any) -> list[dict[str, int]]:
-    """By job, the directed links that it crosses, by direction, with the flows on each."""
+    """For each job, the directed links that it crosses with the number of flows on each."""
     network = build_network(checked)
     return [
         {network.links[link][0].split()[-1]: flows for link, flows in crossings}
@@ -35,7 +35,7 @@ def crossed(checked: Any) -> list[dict[str, int]]:
     ]
 
 
-def test_one_link_is_one_link_that_every_job_crosses_once() -> None:
+def test_every_job_crosses_the_one_link_of_a_plan_once() -> None:
     job = {"name": "a", "period": "180 ms", "up": UP}
     checked = parse_plan({"link": {"capacity": "50 Gbps"}, "jobs": [job, {**job, "name": "b"}]})
     network = build_network(checked)
@@ -49,7 +49,7 @@ def test_a_link_is_shown_by_the_name_that_the_plan_gives_it_and_its_direction() 
     assert network.display_names()["t1->s2"] == "c1 t1->s2"
 
 
-def test_every_cable_is_two_links_of_its_rate() -> None:
+def test_every_cable_becomes_two_links_of_its_rate() -> None:
     network = build_network(plan(TWO_RACKS, ["s1", "s2"]))
     assert [rate // 10**9 for _, rate in network.links] == [50, 50, 51, 51, 52, 52, 53, 53]
     assert len({name for name, _ in network.links}) == 8
@@ -61,10 +61,10 @@ def test_two_workers_of_a_rack_cross_their_own_cables_in_both_directions() -> No
     assert links == {"s1->t1": 1, "t1->s1": 1, "s2->t1": 1, "t1->s2": 1}
 
 
-def test_a_ring_over_two_racks_crosses_the_spine_once_each_way_whatever_its_order() -> None:
+def test_a_ring_over_two_racks_crosses_the_spine_once_in_each_direction_in_any_order() -> None:
     for ring in (["s1", "s2", "s3"], ["s2", "s3", "s1"], ["s3", "s1", "s2"]):
         (links,) = crossed(plan(TWO_RACKS, ring))
-        assert len(links) == 8, "each cable, both ways"
+        assert len(links) == 8, "each cable in both directions"
         assert set(links.values()) == {1}
 
 
@@ -72,7 +72,7 @@ def test_one_worker_crosses_nothing() -> None:
     assert crossed(plan(TWO_RACKS, ["s1"])) == [{}]
 
 
-def test_paths_of_equal_length_are_shared_out_the_same_way_each_time() -> None:
+def test_flows_are_spread_over_equal_paths_in_the_same_way_each_time() -> None:
     spines = [(rack, f"spine{number}") for number in range(4) for rack in ("t1", "t2")]
     hosts = [(f"{rack}s{number}", rack) for rack in ("t1", "t2") for number in range(16)]
     rings = [[f"t1s{number}", f"t2s{number}"] for number in range(16)]
@@ -82,22 +82,22 @@ def test_paths_of_equal_length_are_shared_out_the_same_way_each_time() -> None:
     assert len(used) > 2, "sixteen rings do not all take one spine"
 
 
-def test_a_job_with_a_label_takes_the_ways_of_the_job_whose_label_it_is() -> None:
+def test_a_job_with_the_label_of_another_job_takes_its_paths() -> None:
     spines = [(f"s{number}", f"t{number}") for number in (1, 2)]
     spines += [(tor, f"spine{number}") for tor in ("t1", "t2") for number in range(8)]
     several = plan(spines, *[["s1", "s2"]] * 4)
-    ways = crossed(several)
-    assert ways[0] != ways[3], "the test needs ways that differ"
+    crossings = crossed(several)
+    assert crossings[0] != crossings[3], "the test needs paths that differ"
     labelled = parse_plan(
         {
             "fabric": several.model_dump(mode="json", by_alias=True, exclude_none=True)["fabric"],
             "jobs": [{"name": "a", "period": "180 ms", "up": UP, "placement": ["s1", "s2"], "label": 30_000}],
         }
     )
-    assert crossed(labelled) == [ways[3]]
+    assert crossed(labelled) == [crossings[3]]
 
 
-def test_links_over_which_flows_come_to_a_link_are_those_before_it() -> None:
+def test_inputs_of_a_link_are_the_links_before_it_on_a_path() -> None:
     network = build_network(plan(TWO_RACKS, ["s1", "s3"]))
     names = [name.split()[-1] for name, _ in network.links]
     inputs = ring_inputs(network.fabric, [network.nodes["s1"], network.nodes["s3"]], 0)
@@ -109,7 +109,7 @@ def test_links_over_which_flows_come_to_a_link_are_those_before_it() -> None:
     }
 
 
-def test_a_candidates_placement_goes_before_the_jobs_own() -> None:
+def test_a_candidates_placement_overrides_the_jobs_own() -> None:
     checked = plan(TWO_RACKS, ["s1", "s2"])
     network = build_network(checked)
     assert network.crossings(checked, {"j0": ["s1", "s3"]}) != network.crossings(checked, None)
@@ -121,7 +121,7 @@ def test_hosts_without_a_path_between_them_are_refused() -> None:
         plan([*TWO_RACKS, ("s9", "s10")], ["s1", "s9"])
 
 
-def test_a_ring_crosses_the_switch_of_each_server_inside_and_its_nics_between_servers() -> None:
+def test_a_ring_uses_scale_up_switches_inside_servers_and_nics_between_them() -> None:
     shape = {"racks": 1, "servers_per_rack": 2, "gpus_per_server": 3, "spines": 1, "nic": "200 Gbps"}
     fabric = {"clos": {**shape, "uplink": "200 Gbps", "delay": "500 ns"}, "scale_up": True}
     ring = [f"s{server}:{gpu}" for server in range(2) for gpu in range(3)]

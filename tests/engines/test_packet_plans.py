@@ -1,4 +1,4 @@
-"""Plans on the packet engine: times worked out by hand, both engines on one plan, and how runs end."""
+"""Plans on the packet engine: times calculated by hand, both engines on one plan, and how runs end."""
 
 import json
 import signal
@@ -39,27 +39,27 @@ def two_racks(*jobs: Tables, **changes: object) -> Tables:
 
 
 def carried_bytes(run: Run, link: str) -> int:
-    """Data over one direction of a link."""
+    """The data bytes carried by one direction of a link."""
     return int(run.tables["links"].filter(pl.col("link") == link)["bytes"].sum())
 
 
-def test_a_job_alone_takes_its_period_and_the_way_of_its_last_packet() -> None:
+def test_a_job_alone_takes_its_period_and_the_delay_of_its_last_packet() -> None:
     run = simulate(shared_link(half("a")))
-    # Three links of 500 ns forth and back, and the last packet on each of them, take some microseconds.
+    # The round trip over three links of 500 ns and sending the last packet on each take some microseconds.
     assert all(2e-3 < each < 2.01e-3 for each in iteration_times_s(run, "a"))
     assert run.manifest["engine"] == "packet"
     assert run.manifest["status"] == "complete"
     assert carried_bytes(run, "link") == 3 * 5_000_000
 
 
-def test_two_jobs_that_meet_take_what_the_link_takes_for_both() -> None:
+def test_two_jobs_that_send_together_take_the_links_time_for_both() -> None:
     run = simulate(shared_link(half("a"), half("b")))
     both_s = 2 * 5_000_000 * 8 * (1 + HEADER_BITS / PACKET_BITS) / 50e9
     for name in "ab":
         assert iteration_times_s(run, name) == pytest.approx([1e-3 + both_s] * 3, rel=0.01)
 
 
-def test_jobs_that_are_shifted_apart_never_meet_on_either_engine() -> None:
+def test_jobs_that_are_shifted_apart_never_contend_on_either_engine() -> None:
     plan = shared_link(half("a"), half("b", time_shift="1 ms"))
     for engine in ("flow", "packet"):
         run = simulate(plan, engine=engine)
@@ -67,19 +67,19 @@ def test_jobs_that_are_shifted_apart_never_meet_on_either_engine() -> None:
         assert iteration_times_s(run, "b") == pytest.approx([2e-3] * 3, rel=0.005)
 
 
-def test_priority_0_goes_first_where_switches_are_strict() -> None:
+def test_priority_0_is_served_first_by_strict_switches() -> None:
     run = simulate(shared_link(half("first"), half("second", priority=1)))
     assert iteration_times_s(run, "first")[0] == pytest.approx(2e-3, rel=0.01)
     assert iteration_times_s(run, "second")[0] > 2.5e-3
 
 
-def test_each_job_is_governed_by_its_own_control() -> None:
+def test_each_job_has_its_own_congestion_control() -> None:
     run = simulate(shared_link(half("a", congestion="dcqcn"), half("b", congestion="hpcc"), half("c")))
-    governed = run.manifest["parameters"]["jobs"]
-    assert (governed["a"]["policy"]["value"], governed["b"]["policy"]["value"]) == ("dcqcn", "hpcc")
+    parameters = run.manifest["parameters"]["jobs"]
+    assert (parameters["a"]["policy"]["value"], parameters["b"]["policy"]["value"]) == ("dcqcn", "hpcc")
     # HPCC limits bytes in flight, DCQCN does not.
-    assert governed["a"]["window"]["value"][0] == "unlimited"
-    assert governed["b"]["window"]["value"][0] == "path-full-scaled"
+    assert parameters["a"]["window"]["value"][0] == "unlimited"
+    assert parameters["b"]["window"]["value"][0] == "path-full-scaled"
     cuts = run.manifest["counts"]["rate_cuts"]
     assert cuts["dcqcn"] > 0
     assert cuts["hpcc"] > 0
@@ -87,13 +87,13 @@ def test_each_job_is_governed_by_its_own_control() -> None:
     assert signals["cnps"].to_list() == [run.manifest["counts"]["cnps"], 0, 0]
 
 
-def test_a_job_without_a_control_has_dcqcn_and_the_manifest_says_why() -> None:
+def test_a_job_without_congestion_control_gets_dcqcn_and_the_manifest_gives_the_source() -> None:
     run = simulate(shared_link({key: value for key, value in half("a").items() if key != "congestion"}))
     policy = run.manifest["parameters"]["jobs"]["a"]["policy"]
     assert policy == {"value": "dcqcn", "source": "HotNets'22 §2: RoCE's default"}
 
 
-def test_a_window_holds_the_queue_down() -> None:
+def test_a_window_keeps_the_queue_short() -> None:
     def longest(**changes: object) -> Any:
         run = simulate(shared_link(half("a", **changes), half("b", **changes)))
         return max(run.tables["ports"]["peak_bytes"].to_list())
@@ -101,7 +101,7 @@ def test_a_window_holds_the_queue_down() -> None:
     assert longest(window="40 kB") < 80_000 < longest()
 
 
-def test_a_ring_goes_over_the_links_that_its_path_names() -> None:
+def test_a_ring_uses_the_links_that_its_path_names() -> None:
     placement = ["s1", "s3"]
     for spine, other in (("p1", "p2"), ("p2", "p1")):
         path = ["s1-t1", f"t1-{spine}", f"t2-{spine}", "s3-t2"]
@@ -114,14 +114,14 @@ def test_a_ring_goes_over_the_links_that_its_path_names() -> None:
         simulate(two_racks(half("a", placement=placement, path=["s1-t1", "s3-t2"])))
 
 
-def test_sprayed_packets_take_all_ways() -> None:
+def test_sprayed_packets_take_all_paths() -> None:
     run = simulate(two_racks(half("a", placement=["s1", "s3"], path="spray")))
     first, second = carried_bytes(run, "t1->p1"), carried_bytes(run, "t1->p2")
     assert first + second == 10_000_000
     assert first == pytest.approx(second, rel=0.01)
 
 
-def test_a_host_with_two_links_is_named_and_sends_from_both() -> None:
+def test_a_node_with_two_links_that_is_named_as_a_host_sends_on_both() -> None:
     cables = [("s1", "t1"), ("s1", "t2"), ("s2", "t1"), ("s3", "t2")]
     fabric = {"links": [{"ends": list(ends), "rate": "50 Gbps"} for ends in cables], "hosts": ["s1"]}
     jobs = [half("a", placement=["s1", "s2"]), half("b", placement=["s1", "s3"])]
@@ -129,7 +129,7 @@ def test_a_host_with_two_links_is_named_and_sends_from_both() -> None:
     assert carried_bytes(run, "s1->t1") == carried_bytes(run, "s1->t2") == 10_000_000
 
 
-def test_a_link_that_fails_is_gone_around_and_one_that_slows_down_is_waited_for() -> None:
+def test_flows_avoid_a_failed_link_and_slow_down_on_a_slower_one() -> None:
     path = ["s1-t1", "t1-p1", "t2-p1", "s3-t2"]
     placed = half("a", placement=["s1", "s3"])
     failed = simulate(
@@ -142,11 +142,11 @@ def test_a_link_that_fails_is_gone_around_and_one_that_slows_down_is_waited_for(
     assert iteration_times_s(run, "a")[0] == pytest.approx(
         1e-3 + 5_000_000 * 8 * (1 + 82 / 4096) / 20e9, rel=0.01
     )
-    with pytest.raises(InputError, match="changes: only the packet engine has links that change"):
+    with pytest.raises(InputError, match="changes: only the packet engine supports links that change"):
         simulate(shared_link(half("a"), changes=slow), engine="flow")
 
 
-def test_samples_are_taken_when_asked_for() -> None:
+def test_samples_are_recorded_only_with_sample_every() -> None:
     plan = shared_link(half("a"), half("b"))
     assert "queues" not in simulate(plan).tables
     sampled = simulate({**plan, "run": {**plan["run"], "sample_every": "10 us"}})
@@ -156,7 +156,7 @@ def test_samples_are_taken_when_asked_for() -> None:
     assert {"switch_queues", "rates", "utilisation"} <= set(sampled.tables)
 
 
-def test_what_an_engine_does_not_read_is_listed_with_the_reason() -> None:
+def test_keys_that_an_engine_ignores_are_listed_with_the_reason() -> None:
     plan = shared_link(half("a", share={"weighted": 2}), switch={"pfc": True})
     assert [each["key"] for each in simulate(plan).manifest["ignored"]] == ["jobs[0].share"]
     ignored = simulate(plan, engine="flow").manifest["ignored"]
@@ -164,7 +164,7 @@ def test_what_an_engine_does_not_read_is_listed_with_the_reason() -> None:
     assert all(each["why"] for each in ignored)
 
 
-def test_a_run_without_pfc_may_lose_packets_and_sends_them_again() -> None:
+def test_a_run_without_pfc_retransmits_lost_packets() -> None:
     switch = {"pfc": False, "buffer": "200 kB", "headroom": "0 B"}
     run = simulate(shared_link(half("a"), half("b"), switch=switch))
     assert run.manifest["counts"]["losses"] > 0
@@ -172,8 +172,8 @@ def test_a_run_without_pfc_may_lose_packets_and_sends_them_again() -> None:
     assert "no packet found a buffer full" not in run.manifest["checked"]
 
 
-def test_a_run_that_proves_itself_wrong_keeps_its_tables_and_says_so(tmp_path: Path) -> None:
-    # Without headroom, what arrives after a PAUSE was sent finds no room.
+def test_a_run_whose_self_check_fails_keeps_its_tables_with_the_status_failed(tmp_path: Path) -> None:
+    # Without headroom there is no buffer for packets that arrive after a PAUSE frame was sent.
     switch = {"headroom": "0 B", "buffer": "200 kB", "dynamic_threshold": 4}
     with pytest.raises(SelfCheckError, match="lost a packet"):
         simulate(shared_link(half("a"), half("b"), switch=switch), directory=tmp_path)
@@ -192,7 +192,7 @@ def test_the_same_plan_gives_the_same_tables_in_memory_and_in_a_directory(tmp_pa
     assert not memory.tables["iterations"].equals(other.tables["iterations"])
 
 
-def test_a_run_that_skips_ahead_says_what_it_repeated_and_gives_the_same_rows() -> None:
+def test_a_run_that_skips_ahead_records_what_it_repeated_and_gives_the_same_rows() -> None:
     jobs = [half("a"), half("b", time_shift="1 ms")]
     run = {"engine": "packet", "iterations": 40}
     simulated = simulate(shared_link(*jobs, run=run))
@@ -206,7 +206,7 @@ def test_a_run_that_skips_ahead_says_what_it_repeated_and_gives_the_same_rows() 
     assert 0 < told["packet_hops"] < skipped.manifest["packet_hops"] == simulated.manifest["packet_hops"]
 
 
-def test_jobs_that_jitter_are_simulated_to_the_end() -> None:
+def test_jobs_with_jitter_are_simulated_to_the_end() -> None:
     run = {"engine": "packet", "iterations": 5, "skip_ahead": {"cycles": 2}}
     skipped = simulate(shared_link(half("a", jitter=0.1), run=run))
     assert skipped.tables["repeated"].is_empty()

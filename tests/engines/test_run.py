@@ -1,4 +1,4 @@
-"""Runs whose times can be worked out by hand, runs that come out the same again, and runs cut short."""
+"""Runs whose times can be calculated by hand, reproducible runs, and runs that end early."""
 
 import json
 import os
@@ -23,12 +23,12 @@ from hocket.results.times import in_ps
 
 
 def shared_link(*jobs: Tables, iterations: int = 50, **changes: object) -> Tables:
-    """A plan of `jobs` on one link of 50 Gbps, for so many iterations."""
+    """A plan of `jobs` on one link of 50 Gbps, for `iterations` iterations."""
     return on_link(*jobs, **{"run": {"iterations": iterations}, **changes})
 
 
 def communication_times_s(run: Run, job: str) -> list[float]:
-    """Of `job`, in order."""
+    """The communication times of `job`, in order."""
     return run.tables["iterations"].filter(pl.col("job") == job)["communication_s"].to_list()
 
 
@@ -38,7 +38,7 @@ def test_a_job_alone_takes_its_period() -> None:
     assert communication_times_s(run, "a") == [0.09] * 7
 
 
-def test_two_jobs_that_start_together_share_the_link_in_halves() -> None:
+def test_two_jobs_that_start_together_get_half_of_the_link_each() -> None:
     # 3.6 Gbit at 25 Gbps take 144 ms, and 90 ms of compute follow.
     run = simulate(shared_link(half("a"), half("b")))
     for name in "ab":
@@ -46,7 +46,7 @@ def test_two_jobs_that_start_together_share_the_link_in_halves() -> None:
         assert iteration_times_s(run, name) == pytest.approx([0.234] * 50)
 
 
-def test_jobs_shifted_by_half_a_period_never_meet() -> None:
+def test_jobs_shifted_by_half_a_period_never_contend() -> None:
     run = simulate(shared_link(half("a"), half("b", time_shift="90 ms")))
     assert iteration_times_s(run, "a") == iteration_times_s(run, "b") == pytest.approx([0.18] * 50)
     delayed = run.tables["iterations"].filter(pl.col("job") == "b")["delayed_s"].to_list()
@@ -72,7 +72,7 @@ def test_the_higher_priority_is_served_first_while_queues_last() -> None:
 
 
 def test_weights_that_grow_with_progress_drive_two_jobs_apart_and_equal_ones_do_not() -> None:
-    # HotNets'22 §4(i): who is ahead within a phase gets further ahead, until the phases no longer meet.
+    # HotNets'22 §4(i): who is ahead within a phase gets further ahead, until the phases no longer overlap.
     def last_iteration_s(share: object) -> float:
         jobs = (half("a", share=share), half("b", share=share, arrival="10 ms"))
         return max(iteration_times_s(simulate(shared_link(*jobs)), name)[-1] for name in "ab")
@@ -92,15 +92,15 @@ def test_a_job_that_has_drifted_by_5_percent_returns_to_its_slot() -> None:
     assert left_alone.tables["adjustments"].is_empty()
 
 
-def test_padding_makes_every_iteration_last_as_long_as_asked() -> None:
+def test_padding_makes_every_iteration_last_the_given_time() -> None:
     run = simulate(shared_link(half("a", pad_to="200 ms"), iterations=10))
     starts_ps = run.tables["iterations"].select(in_ps("start_s"))["start_s"].to_list()
     assert [later - earlier for earlier, later in pairwise(starts_ps)] == [200 * 10**9] * 9
 
 
 @pytest.mark.parametrize("engine", ["flow", "packet"])
-def test_a_first_iteration_that_is_the_rest_of_one_ends_earlier(engine: Any) -> None:
-    # Of 90 ms at 40 Gbps and 90 ms of computation, 10 ms and 90 ms are left; a shift does not delay that.
+def test_a_first_iteration_that_begins_part_way_ends_earlier(engine: Any) -> None:
+    # Of 90 ms at 40 Gbps and 90 ms of computation, 10 ms and 90 ms are left, which a shift does not delay.
     rest = {"period": "100 ms", "up": [{"start": "0 ms", "duration": "10 ms", "rate": "40 Gbps"}]}
     plan = shared_link(half("a", first=rest, time_shift="70 ms"), iterations=3)
     iterations = simulate(plan, engine=engine).tables["iterations"]
@@ -130,19 +130,19 @@ def test_a_candidate_places_the_jobs() -> None:
     }
     assert iteration_times_s(simulate(plan, candidate="meeting"), "a") == pytest.approx([0.234] * 5)
     assert iteration_times_s(simulate(plan, candidate="apart"), "a") == pytest.approx([0.18] * 5)
-    with pytest.raises(InputError, match="no candidate 'none'; known: 'meeting', 'apart'"):
+    with pytest.raises(InputError, match="no candidate is called 'none'; known: 'meeting', 'apart'"):
         simulate(plan, candidate="none")
     with pytest.raises(InputError, match=r"jobs\[0\]\.placement: only candidates place job 'a'; choose one"):
         simulate(plan)
 
 
-def test_several_batch_sizes_are_refused_since_a_run_has_one() -> None:
+def test_several_batch_sizes_are_refused() -> None:
     job = {"name": "v", "workload": "VGG16", "batch_size": [1200, 1400], "workers": 2}
     with pytest.raises(InputError, match=r"jobs\[0\]\.batch_size: a run needs one batch size: got 2"):
         simulate(shared_link(job))
 
 
-def test_what_the_engine_refuses_is_an_input_error_that_names_the_job() -> None:
+def test_a_refusal_by_the_engine_is_an_input_error_that_names_the_job() -> None:
     longest = "9223372036854775807 ps"
     job = half("a", period=longest, up=[{"start": "0 ms", "duration": longest, "rate": "1 Gbps"}])
     with pytest.raises(InputError, match='job "a"'):
@@ -173,7 +173,7 @@ def test_the_same_plan_gives_the_same_bytes_in_another_process(tmp_path: Path) -
         assert files(tmp_path / hash_seed) == here
 
 
-def test_the_seed_decides_what_jitter_does_and_nothing_else() -> None:
+def test_the_seed_changes_jitter_and_nothing_else() -> None:
     one, again, other = (simulate(noisy(seed)).tables for seed in (1, 1, 2))
     assert all(one[name].equals(again[name]) for name in one)
     assert not one["iterations"].equals(other["iterations"])
@@ -181,7 +181,7 @@ def test_the_seed_decides_what_jitter_does_and_nothing_else() -> None:
     assert all(without[0][name].equals(without[1][name]) for name in without[0])
 
 
-def test_progress_is_told_in_order_and_its_errors_end_the_run() -> None:
+def test_progress_is_reported_in_order_and_an_error_in_its_callback_ends_the_run() -> None:
     told: list[tuple[float, int, int | None]] = []
     plan = shared_link(half("a"), half("b"), iterations=100_000)
     simulate(plan, progress=lambda *at: told.append(at))
@@ -196,7 +196,7 @@ def test_progress_is_told_in_order_and_its_errors_end_the_run() -> None:
         simulate(plan, progress=fail)
 
 
-def test_ctrl_c_keeps_what_was_finished_and_says_so(tmp_path: Path) -> None:
+def test_ctrl_c_keeps_finished_rows_and_marks_the_run_as_interrupted(tmp_path: Path) -> None:
     calls = 0
 
     def press_at_the_third(*_: object) -> None:
@@ -252,7 +252,7 @@ def test_a_run_on_disk_holds_few_rows_however_long_it_is(
     # Each iteration is a row, and so is its phase.
     simulate(plan, directory=tmp_path, progress=lambda _, done, __: held.append(2 * done - written))
     assert written == 4 * 300_000
-    # Of at most five tables of half a batch four wait and one is being written; another batch fills.
+    # At most five tables of half a batch: four wait and one is being written; another batch is filling.
     assert max(held) < 4 * 65_536
 
 

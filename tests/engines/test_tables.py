@@ -1,4 +1,4 @@
-"""Tables have the columns that the engines declare, with rows or without, and the documents list them."""
+"""Tables have the columns that the engines declare, even without rows, and the docs list them."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -69,7 +69,7 @@ def test_an_unknown_engine_or_group_of_tables_is_refused() -> None:
 
 
 def documented() -> Iterator[tuple[Engine, list[str], list[str]]]:
-    """The engine, the tables and their columns in each row of the page's lists of tables."""
+    """The engine, tables and columns that each row of the page's lists of tables names."""
     section = PAGE.read_text(encoding="utf-8").split("\n## Tables\n")[1].split("\n## ")[0]
     engine: Engine = "flow"
     for line in section.splitlines():
@@ -77,7 +77,7 @@ def documented() -> Iterator[tuple[Engine, list[str], list[str]]]:
             engine = "packet"
         if line.startswith("| `"):
             _, tables, _, columns, _ = line.split("|")
-            # What brackets and a colon or semicolon explain names values, not columns.
+            # Names in brackets, or after a colon or semicolon, are values, not columns.
             columns = re.split("[:;]", re.sub(r"\([^)]*\)", "", columns))[0]
             yield engine, re.findall("`(.+?)`", tables), re.findall("`(.+?)`", columns)
 
@@ -88,7 +88,7 @@ def test_the_documented_columns_of_a_table_are_the_declared_ones(
 ) -> None:
     declared = schemas(engine, *GROUPS)
     for name in tables:
-        # One row can be about tables that differ in a column.
+        # One row may describe tables that differ in a column.
         assert [each for each in columns if each in declared[name]] == declared[name].names()
     assert set(columns) == {column for name in tables for column in declared[name].names()}
 

@@ -1,4 +1,4 @@
-"""From a plan to what the ranks of its training jobs do."""
+"""The workloads of training jobs, derived from plans."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ Tables = dict[str, Any]
 
 
 def workload(training: Tables, *, gpus: int = 4, **job: object) -> Workload:
-    """Of a job on `gpus` servers of one GPU."""
+    """The workload of a job on `gpus` servers with one GPU each."""
     fabric = {"clos": {"racks": 1, "servers_per_rack": gpus, "gpus_per_server": 1}}
     return workload_of(
         parse_plan({"fabric": fabric, "jobs": [{"name": "a", "training": training, **job}]}), 0
@@ -31,7 +31,7 @@ def test_a_collective_is_one_operation_of_all_gpus() -> None:
     assert len(found.ranks) == 4
 
 
-def test_operations_wait_for_those_that_they_name() -> None:
+def test_operations_wait_for_the_operations_in_their_after_key() -> None:
     operations = [
         {"name": "f", "compute": "3 ms"},
         {"name": "g", "compute": "1 ms"},
@@ -45,7 +45,7 @@ def test_operations_wait_for_those_that_they_name() -> None:
     )
 
 
-def test_layers_go_forward_and_back_and_exchange_their_gradients() -> None:
+def test_layers_run_forward_and_backward_and_exchange_their_gradients() -> None:
     times = {"forward": "1 ms", "input_gradient": "2 ms", "weight_gradient": "3 ms"}
     layers = [{"name": "one", **times, "weights": "4 MB"}, {"name": "two", **times, "weights": "0 B"}]
     (program,) = workload({"layers": layers}).programs
@@ -62,7 +62,7 @@ def test_gradients_of_several_layers_share_a_bucket() -> None:
     assert sum(each.duration_ps for each in program) == 6 * 4 * MS
 
 
-def test_a_model_is_split_as_the_plan_says() -> None:
+def test_a_model_is_split_by_the_parallelism_of_the_plan() -> None:
     training = {
         "model": "GPT-3",
         "batch_size": 16,
@@ -99,7 +99,7 @@ def test_the_jobs_of_every_shipped_example_have_a_rank_on_each_of_their_gpus(pat
         ({"simai": "nowhere.txt"}, "jobs[0].training: job 'a': nowhere.txt"),
     ],
 )
-def test_what_is_unknown_or_does_not_fit_is_told_with_the_key(training: Tables, reason: str) -> None:
+def test_an_unknown_or_impossible_value_is_refused_with_its_key(training: Tables, reason: str) -> None:
     with pytest.raises(InputError) as refused:
         workload(training)
     assert str(refused.value).startswith(reason)
@@ -111,15 +111,17 @@ needs_traces = pytest.mark.skipif(
 
 
 @needs_traces
-def test_traces_are_for_as_many_gpus_as_there_are_files() -> None:
+def test_traces_need_one_file_for_each_gpu() -> None:
     traces = {"chakra": str(SHARED / "chakra" / "all_reduce_8")}
     assert len(workload(traces, gpus=8).ranks) == 8
-    with pytest.raises(InputError, match=r"jobs\[0\].training: job 'a': is for 8 GPUs, and the job has 4"):
+    with pytest.raises(
+        InputError, match=r"jobs\[0\].training: job 'a': the workload is for 8 GPUs, but the job has 4"
+    ):
         workload(traces, gpus=4)
 
 
 @needs_traces
-def test_a_file_of_simai_is_taken_on_the_gpus_that_the_job_has() -> None:
+def test_a_simai_file_runs_on_the_number_of_gpus_of_the_job() -> None:
     path = str(SHARED / "simai" / "microAllReduce.txt")
     assert len(workload({"simai": path}, gpus=8).ranks) == 8
 

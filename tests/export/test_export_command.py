@@ -71,7 +71,7 @@ def test_every_step_tells_what_it_changes_and_how_to_undo_it(hocket: Command, pl
         (("--classes", "6"), "--classes: must be classes from 1 to 5"),
         (("--ports", "swp1"), "--ports: must be ports such as Ethernet0"),
         (("--ports", "Ethernet0", "--part", "nccl"), "--ports: only for the settings of switches"),
-        (("--candidate", "x"), "there is no candidate 'x'"),
+        (("--candidate", "x"), "no candidate is called 'x'"),
         (("--out", "/dev/null/x"), "/dev/null/x"),
     ],
 )

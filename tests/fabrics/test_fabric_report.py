@@ -43,7 +43,7 @@ def gpus_of_colour(figure: Figure, colour: str, panel: int = 0) -> int:
     return sum(len(area.get_paths()) for area in own)
 
 
-def test_tiers_have_what_is_below_and_above_each_switch() -> None:
+def test_tiers_have_the_cables_below_and_above_each_switch() -> None:
     tors, spines = tiers_of(
         placed(parse_plan({"fabric": {"clos": {"racks": 2}}, "jobs": [benchmark("a")]}))[0]
     )
@@ -52,14 +52,14 @@ def test_tiers_have_what_is_below_and_above_each_switch() -> None:
     assert (spines.below(), spines.above(), spines.oversubscription()) == ("4 × 200 Gbps", "", "")
 
 
-def test_switches_that_differ_are_told_from_the_least_to_the_most() -> None:
+def test_switches_that_differ_are_shown_as_a_range() -> None:
     ends = [("a", "t"), ("b", "t"), ("c", "u"), ("t", "u")]
     (tier,) = tiers_of(from_cables(Cable(pair, 100 * 10**9, 0) for pair in ends))
     assert tier.below() == "100 Gbps to 2 × 100 Gbps"
     assert tier.oversubscription() == "1:1 to 2:1"
 
 
-def test_places_are_servers_where_all_their_gpus_are_meant() -> None:
+def test_places_name_a_server_instead_of_all_its_gpus() -> None:
     fabric = {"clos": {"racks": 4, "gpus_per_server": 2}}
     topology, _ = placed(parse_plan({"fabric": fabric, "jobs": [benchmark("a")]}))
     assert places(topology, topology.gpus) == "s0 … s7"
@@ -85,7 +85,7 @@ def servers_in(figure: Figure) -> list[str]:
     return [text for text in texts(figure) if text.startswith("s") and text[1:].isdigit()]
 
 
-def test_a_picture_of_8192_gpus_says_how_much_it_leaves_out() -> None:
+def test_a_picture_of_8192_gpus_shows_how_much_it_leaves_out() -> None:
     figure = drawn({"clos": {"racks": 512}, "scale_up": True}, benchmark("a", "s0"))
     servers = servers_in(figure)
     assert servers[-2:] == ["s1022", "s1023"], "the last rack is drawn"
@@ -95,7 +95,7 @@ def test_a_picture_of_8192_gpus_says_how_much_it_leaves_out() -> None:
     assert f"512 switches\n{512 - len(tors)} not drawn\nover-subscription 1:1" in found
 
 
-def test_a_server_with_a_job_is_drawn_wherever_it_stands() -> None:
+def test_a_server_with_a_job_is_drawn_wherever_it_is() -> None:
     on = [f"s{number}" for number in (300, 301, 700)]
     figure = drawn({"clos": {"racks": 512}, "scale_up": True}, benchmark("a", *on))
     assert gpus_of_colour(figure, JOB_COLOURS[0]) == 24
@@ -186,7 +186,7 @@ def test_the_command_prints_tiers_and_places_and_draws(hocket: Command, tmp_path
     assert answer["jobs"] == {"a": ["s0", "s1", "s2"]}
 
 
-def test_the_command_refuses_a_plan_without_a_fabric_and_a_picture_of_no_kind(
+def test_the_command_refuses_a_plan_without_a_fabric_and_a_picture_of_an_unknown_format(
     hocket: Command, tmp_path: Path
 ) -> None:
     plan = tmp_path / "plan.json"
@@ -195,5 +195,5 @@ def test_the_command_refuses_a_plan_without_a_fabric_and_a_picture_of_no_kind(
     )
     outcome = hocket("fabric", plan)
     assert outcome.code == 2
-    assert outcome.err.endswith("fabric: the plan has one [link] that all jobs share, and no [fabric]\n")
+    assert outcome.err.endswith("fabric: the plan has no [fabric], only one [link] that all jobs share\n")
     assert "a figure is one of .svg, .png, .pdf" in hocket("fabric", plan, "--figure", "fabric.txt").err

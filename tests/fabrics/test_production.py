@@ -41,7 +41,7 @@ def test_servers_are_numbered_in_the_order_of_their_switches(small: Path) -> Non
     assert fabric.tiers == {"P1/S2": 1, "P1/S10": 1, "P2/S1": 1, "P1": 2, "P2": 2, "G1": 3}
 
 
-def test_each_group_has_one_link_up_that_is_over_subscribed_as_asked(small: Path) -> None:
+def test_each_group_has_one_uplink_with_the_given_over_subscription(small: Path) -> None:
     rates = {cable.label: cable.rate_bps // GBPS for cable in read(small).cables if "s" not in cable.ends[0]}
     assert rates == {"P1/S2-P1": 200, "P1/S10-P1": 100, "P2/S1-P2": 100, "P1-G1": 150, "P2-G1": 50}
 
@@ -51,16 +51,18 @@ def test_each_group_has_one_link_up_that_is_over_subscribed_as_asked(small: Path
     [
         ("", "has no server"),
         ("ip,DSW,PSW,ASW\n", "has no server"),
-        ("ip,DSW,PSW\na,G1,P1\n", "line 1: has no column ASW; needed are ip, DSW, PSW, ASW"),
-        (SMALL + "e,G1,P1\n", "line 6: has 3 columns, and the header 4"),
+        ("ip,DSW,PSW\na,G1,P1\n", "line 1: has no column ASW; required are ip, DSW, PSW, ASW"),
+        (SMALL + "e,G1,P1\n", "line 6: has 3 columns, but the header has 4"),
         (SMALL + "e,G1,,S1\n", "line 6: PSW: must be a name: got ''"),
-        (SMALL + "a,G1,P1,S1\n", "line 6: 'a' is in line 2 already"),
-        (SMALL + "e,G2,P1,S1\n", "the PSW 'P1' is below 'G1' and below 'G2'"),
+        (SMALL + "a,G1,P1,S1\n", "line 6: 'a' is already in line 2"),
+        (SMALL + "e,G2,P1,S1\n", "the PSW 'P1' is below two DSWs, 'G1' and 'G2'"),
         (SMALL + "e,P1,P3,S1\n", "'P1' names two things: an ASW, a PSW, a DSW or a GPU"),
-        (SMALL + 'e,"G1,P1,S1\n', "is not a CSV table: unexpected end of data"),
+        (SMALL + 'e,"G1,P1,S1\n', "not a CSV table: unexpected end of data"),
     ],
 )
-def test_a_file_that_is_no_such_table_is_refused_by_line(tmp_path: Path, content: str, reason: str) -> None:
+def test_a_file_that_is_not_such_a_table_is_refused_with_the_line(
+    tmp_path: Path, content: str, reason: str
+) -> None:
     path = tmp_path / "servers.csv"
     path.write_text(content)
     with pytest.raises(InputError) as refused:
@@ -68,13 +70,15 @@ def test_a_file_that_is_no_such_table_is_refused_by_line(tmp_path: Path, content
     assert str(refused.value) == f"{path}: {reason}"
 
 
-def test_a_link_faster_than_any_is_refused(small: Path) -> None:
-    with pytest.raises(InputError, match=r"from P1/S2 to P1 carries 2048 Tbps, above the limit of"):
+def test_a_link_above_the_limit_is_refused(small: Path) -> None:
+    with pytest.raises(InputError, match=r"from P1/S2 to P1 would have 2048 Tbps, above the limit of"):
         lingjun(small, gpus_per_server=1_024, nic_bps=10**12, oversubscription=1, delay_ps=0)
 
 
 @given(st.binary(max_size=200) | st.text(max_size=200).map(lambda text: ("ip,DSW,PSW,ASW\n" + text).encode()))
-def test_any_bytes_are_a_network_or_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+def test_any_bytes_are_a_network_or_are_refused(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
     path = tmp_path_factory.mktemp("networks") / "servers.csv"
     path.write_bytes(content)
     assert network_or_refusal(path)

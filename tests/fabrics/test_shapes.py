@@ -65,7 +65,7 @@ def of_kind(topology: Topology, kind: str) -> list[str]:
     return [node for node, found in topology.nodes.items() if found == kind]
 
 
-def test_the_platform_of_hoti22_has_as_much_above_a_tor_as_below() -> None:
+def test_tors_of_the_hoti22_platform_have_equal_capacity_above_and_below() -> None:
     fabric = hoti_clos(racks=16)
     assert len(fabric.gpus) == 256
     assert rate_bps(fabric, "tor3", "s") == 2 * 16 * 200 * GBPS, "servers and spines start alike"
@@ -82,7 +82,7 @@ def test_gpus_are_named_by_server_and_number_and_servers_of_one_gpu_by_the_serve
     assert eight.neighbours["s3:7"] == ["tor1"]
 
 
-def test_parallel_cables_have_labels_of_their_own() -> None:
+def test_parallel_cables_have_different_labels() -> None:
     labels = [cable.label for cable in hoti_clos().cables]
     assert len(set(labels)) == len(labels) == 32 + 2 * 8 * 2
     assert labels[-2:] == ["tor1-spine7", "tor1-spine7/2"]
@@ -129,7 +129,7 @@ def test_a_dumbbell_has_one_link_between_its_sides() -> None:
     assert rate_bps(fabric, "left", "right") == 50 * GBPS
 
 
-def test_the_cassini_testbed_has_what_nsdi24_prints() -> None:
+def test_the_cassini_testbed_has_the_numbers_of_nsdi24() -> None:
     fabric = cassini_testbed()
     assert len(fabric.gpus) == 24
     assert len(of_kind(fabric, "switch")) == 13
@@ -151,7 +151,7 @@ def test_each_server_of_several_gpus_has_a_scale_up_switch() -> None:
     assert fabric.tiers == hoti_clos().tiers
 
 
-def test_links_one_by_one_make_hosts_of_nodes_with_one_and_of_those_named() -> None:
+def test_listed_links_make_hosts_of_nodes_with_one_link_and_of_named_ones() -> None:
     ends = [("a:1", "t"), ("a:0", "t"), ("b", "t"), ("b", "u"), ("t", "u")]
     fabric = from_cables([Cable(pair, GBPS, 0) for pair in ends], hosts=["b"])
     assert dict(fabric.nodes) == {"a:1": "host", "t": "switch", "a:0": "host", "b": "host", "u": "switch"}

@@ -53,7 +53,7 @@ def test_each_model_has_a_panel_of_its_own() -> None:
     assert dlrm == [0]
 
 
-def test_a_run_keeps_its_colour_in_panels_that_others_are_not_in() -> None:
+def test_a_run_keeps_its_colour_in_panels_without_other_runs() -> None:
     without = ITERATIONS.filter(pl.col("model") != "DLRM")
     figure = over_time_figure({"pollux": without, "themis": ITERATIONS}, "iteration", ["VGG16", "DLRM"])
     vgg, dlrm = figure.axes
@@ -70,7 +70,7 @@ def test_the_distribution_weighs_rows_with_their_iterations() -> None:
     assert steps == pytest.approx({100.0: 0.25, 200.0: 0.75, 500.0: 1.0})
 
 
-def test_schedulers_are_compared_by_how_much_longer_than_ideal_iterations_take() -> None:
+def test_schedulers_are_compared_by_slowdown() -> None:
     # Twice 200 ms and 500 ms are ideal, and 100 ms could have been 80.
     ideal = ITERATIONS.with_columns(ideal_s=pl.Series([0.2, 0.5, 0.08]))
     over_time, distribution = schedulers_figure({"themis": ideal, "random": ideal}).axes
@@ -83,11 +83,11 @@ def test_what_was_not_recorded_cannot_be_drawn() -> None:
     with pytest.raises(InputError, match="no run has an iteration of GPT1"):
         over_time_figure({"themis": ITERATIONS}, "iteration", ["GPT1"])
     uncounted = ITERATIONS.with_columns(marks=pl.lit(None, pl.Float64))
-    with pytest.raises(InputError, match="run 'themis' did not count them"):
+    with pytest.raises(InputError, match="run 'themis' did not record them"):
         distribution_figure({"themis": uncounted}, "marks")
 
 
-def test_the_circle_of_a_link_shows_shifts_and_what_they_leave() -> None:
+def test_the_circle_of_a_link_shows_shifts_and_the_remaining_excess() -> None:
     figure = link_circle_figure(WHY, PROFILES, CAPACITIES_BPS)
     before, after = (axes.get_title() for axes in figure.axes)
     # Both start at once: 30 of 50 Gbps too much for 50 of 200 ms.
@@ -114,7 +114,7 @@ def test_flows_of_a_job_on_a_link_add_up_on_its_circle() -> None:
         ("side", "link 'side': no jobs contend for it; links with contention: up, down"),
     ],
 )
-def test_a_link_without_a_circle_says_why(link: str, message: str) -> None:
+def test_a_link_without_a_circle_is_refused_with_the_reason(link: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         link_circle_figure(WHY, PROFILES, CAPACITIES_BPS, link)
 

@@ -79,7 +79,7 @@ def test_circles_of_jobs_that_fit_anyway_show_no_excess() -> None:
     assert "above the capacity" not in texts(compatibility_figure(compatibility(plan)))
 
 
-def test_circles_run_as_a_clock_with_round_times() -> None:
+def test_circles_run_clockwise_with_round_times() -> None:
     (axes, _) = compatibility_figure(compatibility(two_jobs(10)), "my plan").axes
     assert isinstance(axes, PolarAxes)
     # Twelve o'clock is 90° from the x-axis, and a clock counts against angles.
@@ -105,7 +105,7 @@ def test_labels_around_a_circle_do_not_touch() -> None:
         assert not any(one.overlaps(other) for one, other in combinations(boxes, 2)), period_ms
 
 
-def test_jobs_that_no_shift_moves_have_one_circle() -> None:
+def test_jobs_without_time_shifts_have_one_circle() -> None:
     plan = two_jobs(10)
     plan["link"] = {"capacity": "100 Gbps"}
     figure = compatibility_figure(compatibility(plan))

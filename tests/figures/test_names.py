@@ -81,7 +81,7 @@ def test_a_tangle_of_lines_has_a_legend() -> None:
     assert legend(figure) == [f"job number {number}" for number in range(7)]
 
 
-def test_distributions_that_end_alike_are_named_where_they_part() -> None:
+def test_distributions_that_end_together_are_named_where_they_differ() -> None:
     axes = panel()
     axes.ecdf(np.linspace(1.0, 1.2, 100), color=BLUE, label="quick")
     axes.ecdf(np.linspace(1.0, 2.0, 100), color=ORANGE, label="slow")
@@ -112,7 +112,7 @@ def test_a_name_in_one_panel_is_enough() -> None:
     assert legend(figure) == []
 
 
-def test_a_line_without_a_name_goes_with_the_one_of_its_colour() -> None:
+def test_a_line_without_a_name_belongs_to_the_named_line_of_its_colour() -> None:
     axes = panel()
     axes.plot([0, 1], [1, 1], color=BLUE, label="mean")
     axes.plot([0, 1], [1.01, 1.01], "--", color=BLUE)
@@ -133,7 +133,7 @@ def test_a_name_is_within_its_area_and_off_a_line_across_it() -> None:
     assert axes.texts[0].get_color() == "white"
 
 
-def test_a_name_stands_upright_in_an_area_that_is_narrow() -> None:
+def test_a_name_is_vertical_in_a_narrow_area() -> None:
     axes = panel()
     axes.fill_between([0, 10, 11, 20], 0, [0, 4, 0, 0], step="post", color=ORANGE, label="a long name")
     axes.set_xlim(0, 20)
@@ -164,7 +164,7 @@ def test_a_bar_is_named_if_its_name_is_shorter() -> None:
     assert named(axes)["compute"] == pytest.approx((10.0, 1.0))
 
 
-def test_long_names_are_cut_unless_they_are_alike_then() -> None:
+def test_long_names_are_cut_unless_they_would_be_equal() -> None:
     one, other = panel(), panel()
     for name, colour in (("first" + "a" * 30, BLUE), ("other" + "a" * 30, ORANGE)):
         one.fill_between([0, 1], 0, [1, 1], color=colour, label=name)

@@ -64,7 +64,7 @@ def test_either_engine_shows_what_iterations_carry() -> None:
         assert carried.to_numpy().max() <= 1.01, engine
 
 
-def test_a_job_keeps_its_colour_where_another_finished_nothing() -> None:
+def test_a_job_keeps_its_colour_if_another_finished_nothing() -> None:
     plan = two_jobs()
     run = simulate(plan)
     only_b = {**run.tables, "iterations": run.tables["iterations"].filter(job="b")}
@@ -117,7 +117,7 @@ def test_a_sweep_has_a_point_for_each_value_and_a_panel_for_each_other_key() -> 
     assert narrow.get_ylim()[1] > 150
 
 
-def test_a_sweep_of_few_combinations_shows_who_uses_the_link_in_each() -> None:
+def test_a_sweep_of_few_combinations_shows_link_use_in_each() -> None:
     axes: dict[str, list[object]] = {
         "jobs[1].time_shift": ["0 ms", "50 ms"],
         "link.capacity": ["40 Gbps", "80 Gbps"],
@@ -155,7 +155,7 @@ def test_a_combination_that_failed_or_sends_nothing_has_no_panel() -> None:
     assert swept.plans[2] is None
 
 
-def test_a_percentile_is_named_where_it_is_seen() -> None:
+def test_a_percentile_is_named_where_it_is_visible() -> None:
     plan = two_jobs(time_shift="10 ms").to_dict()
     swept = sweep(plan, {"jobs.*.jitter": [0.0, 0.1]}, cache=False, workers=1)
     said = [text.get_text() for text in sweep_figure(swept).axes[0].texts]
@@ -172,7 +172,7 @@ def test_numbers_of_an_axis_keep_their_distances() -> None:
     assert np.asarray(panel.lines[0].get_xdata()).tolist() == [0, 1, 5]
 
 
-def test_run_and_sweep_write_the_picture_that_is_asked_for(hocket: Command, tmp_path: Path) -> None:
+def test_run_and_sweep_write_the_requested_figure(hocket: Command, tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     path.write_text(json.dumps(two_jobs(time_shift="50 ms").to_dict()))
     outcome = hocket("run", path, "--out", tmp_path / "run", "--figure", tmp_path / "run.png")
@@ -188,7 +188,7 @@ def test_a_study_has_no_plan_to_draw(hocket: Command, tmp_path: Path) -> None:
     study = Path(__file__).parents[2] / "examples" / "hpcc" / "config.txt"
     outcome = hocket("run", study, "--figure", tmp_path / "run.png")
     assert outcome.code == 2
-    assert "--figure: is for plans" in outcome.err
+    assert "--figure: works only with plans" in outcome.err
 
 
 def test_a_run_without_an_iteration_is_refused() -> None:

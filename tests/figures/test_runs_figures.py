@@ -102,7 +102,7 @@ def test_runs_without_anything_to_draw_are_refused() -> None:
         runs_figure(compare({"a": empty, "b": empty}))
 
 
-def test_flows_stand_for_runs_that_have_no_jobs(training_run: TrainingRun) -> None:
+def test_runs_without_jobs_show_flow_completion_times(training_run: TrainingRun) -> None:
     run = training_run()
     study = Run({name: run.tables[name] for name in ("flows", "ports")}, run.manifest)
     times, pauses = runs_figure(compare({"a": study, "b": study})).axes
@@ -111,7 +111,7 @@ def test_flows_stand_for_runs_that_have_no_jobs(training_run: TrainingRun) -> No
     assert written(pauses) == ["7", "7"]
 
 
-def test_operations_of_a_rank_lie_beside_its_compute(training_run: TrainingRun) -> None:
+def test_operations_of_a_rank_are_drawn_beside_its_compute(training_run: TrainingRun) -> None:
     figure = operations_figure(training_run(all_reduce_ms=4), "dlrm", ranks=(2, 0))
     above, below = figure.axes
     assert (above.get_ylabel(), below.get_ylabel()) == ("rank 2", "rank 0")

@@ -32,7 +32,7 @@ def highest(axes: Axes) -> float:
     return max(float(np.asarray(path.vertices)[:, 1].max()) for area in areas for path in area.get_paths())
 
 
-def test_few_jobs_are_bars_from_their_arrival_on_below_what_they_ask_for_together() -> None:
+def test_few_jobs_are_bars_from_their_arrival_below_their_total_demand_for_gpus() -> None:
     trace = trace_of({"name": "a", **VGG16}, {"name": "b", "arrival": "60 s", **VGG16, "workers": 4})
     demand, bars = trace_figure(trace).axes
     minutes = (jobs_frame(trace)["run_time_s"] / 60).to_list()

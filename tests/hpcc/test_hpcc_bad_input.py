@@ -1,4 +1,4 @@
-"""What cannot be run is refused before it starts, with the file, the line, the value and the limit."""
+"""A bad study is refused before it runs, with the file, the line, the value and the limit."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -64,7 +64,7 @@ def refusal(study_with: StudyWith, **changes: str | None) -> list[str]:
             "KMIN_MAP: 2401 for the rate 200000000000 is above the 2400 of KMAX_MAP",
         ),
         ("PMAX_MAP", "1 200000000000 1.01", "PMAX_MAP: a probability is from 0 to 1: got '1.01'"),
-        ("PFC_OUTPUT_FILE", "fct.txt", "PFC_OUTPUT_FILE: 'fct.txt' is the name of another output too"),
+        ("PFC_OUTPUT_FILE", "fct.txt", "PFC_OUTPUT_FILE: 'fct.txt' is also the name of another output"),
         ("FCT_OUTPUT_FILE", "/", "FCT_OUTPUT_FILE: must name a file: got '/'"),
         ("FCT_OUTPUT_FILE", "a\0b", "FCT_OUTPUT_FILE: must be printable: got 'a\\x00b'"),
     ],
@@ -81,13 +81,13 @@ def test_a_bad_setting_is_refused_by_line(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"TOPOLOGY_FILE": None}, "TOPOLOGY_FILE is missing, and the simulator has no usable default for it"),
+        ({"TOPOLOGY_FILE": None}, "TOPOLOGY_FILE is missing; the simulator has no usable default for it"),
         ({"RP_TIMER": None}, "RP_TIMER is missing"),
         ({"KMAX_MAP": None}, "KMAX_MAP is missing; ENABLE_QCN 1 needs it"),
-        ({"CC_MODE": "3", "HAS_WIN": "0"}, "HAS_WIN: 0 leaves HPCC without the window"),
+        ({"CC_MODE": "3", "HAS_WIN": "0"}, "HAS_WIN: must be 1 for HPCC"),
         ({"CC_MODE": "3", "HAS_WIN": "1", "MULTI_RATE": "1"}, "MULTI_RATE: 1 is not supported, only 0"),
         ({"CC_MODE": "3", "HAS_WIN": "1", "SAMPLE_FEEDBACK": "1"}, "SAMPLE_FEEDBACK: 1 is not supported"),
-        ({"CC_MODE": "3", "HAS_WIN": "1", "MULTI_RATE": None}, "MULTI_RATE: is missing, and the simulator's"),
+        ({"CC_MODE": "3", "HAS_WIN": "1", "MULTI_RATE": None}, "MULTI_RATE: is missing, but the simulator's"),
         ({"CC_MODE": "10", "PINT_LOG_BASE": "1"}, "PINT_LOG_BASE: must be above 1 and at most 65536"),
         ({"CC_MODE": "10", "PINT_PROB": "0"}, "PINT_PROB: must be above 0 and at most 1"),
         ({"TOPOLOGY_FILE": "none.txt"}, "TOPOLOGY_FILE: no such file: 'none.txt', neither in"),
@@ -111,7 +111,7 @@ def test_a_key_given_twice_is_refused_with_both_lines(study_with: StudyWith) -> 
     assert line.endswith("HAS_WIN is given twice, first in line 19")
 
 
-def test_all_mistakes_are_told_at_once_but_not_more_than_twenty(study_with: StudyWith) -> None:
+def test_all_errors_are_reported_together_up_to_twenty(study_with: StudyWith) -> None:
     assert len(refusal(study_with, CC_MODE="2", BUFFER_SIZE="0", ENABLE_QCN="2")) == 3
     lines = refusal(study_with, **{f"SURPRISE_{index}": "1" for index in range(25)})
     assert len(lines) == 21
@@ -123,7 +123,7 @@ def test_all_mistakes_are_told_at_once_but_not_more_than_twenty(study_with: Stud
     [
         ("", "topology.txt: the file is empty; the first line is 'nodes switches links'"),
         ("9 1\n", "line 1: has 2 values; the first line is 'nodes switches links'"),
-        ("9 8 1 1 8 H100\n", "line 1: has 6 values, as topologies of SimAI have, whose NVSwitches"),
+        ("9 8 1 1 8 H100\n", "line 1: has 6 values, as in topologies of SimAI, whose NVSwitches"),
         ("0 0 0\n", "line 1: the number of nodes must be a whole number from 1 to 65536: got '0'"),
         (
             "99999999999999999999999 1 8\n",
@@ -144,7 +144,7 @@ def test_all_mistakes_are_told_at_once_but_not_more_than_twenty(study_with: Stud
         ("3 1 1\n2\n0 2 0Gbps 1us 0\n", "line 3: rate: must be above 0: got '0Gbps'"),
         ("3 1 1\n2\n0 2 0.3bps 1us 0\n", "line 3: rate: '0.3bps' is not a whole number of bits per second"),
         ("3 1 1\n2\n0 2 1Gbps -1us 0\n", "line 3: delay: a duration must not be negative: got '-1us'"),
-        ("3 1 1\n2\n0 2 1Gbps 1us 0.1\n", "line 3: error_rate: '0.1' is not supported; 0 is"),
+        ("3 1 1\n2\n0 2 1Gbps 1us 0.1\n", "line 3: error_rate: '0.1' is not supported, only 0"),
     ],
 )
 def test_a_bad_topology_is_refused(text: str, message: str, study_with: StudyWith, tmp_path: Path) -> None:
@@ -204,12 +204,12 @@ def test_a_buffer_without_room_for_a_packet_is_refused(study_with: StudyWith, tm
     assert study_with(BUFFER_SIZE="1").config.buffer_bytes == 2**20
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"config\.txt: no such file"):
         load_study(tmp_path / "config.txt")
 
 
-def test_bytes_that_are_no_text_are_refused(study_with: StudyWith, tmp_path: Path) -> None:
+def test_bytes_that_are_not_text_are_refused(study_with: StudyWith, tmp_path: Path) -> None:
     (tmp_path / "flow.txt").write_bytes(b"1\n\xff")
     (line,) = refusal(study_with)
     assert line == f"{tmp_path / 'flow.txt'}: is not UTF-8 text: byte 2 cannot be decoded"

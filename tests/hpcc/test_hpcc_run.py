@@ -51,9 +51,7 @@ def test_tables_have_the_documented_columns_also_where_they_are_empty(
         assert {name: table.schema for name, table in run.tables.items()} == schemas("events")
 
 
-def test_the_manifest_says_what_ran_and_where_each_value_is_from(
-    study_with: StudyWith, tmp_path: Path
-) -> None:
+def test_the_manifest_has_each_value_with_its_source(study_with: StudyWith, tmp_path: Path) -> None:
     run = run_study(study_with(MIN_RATE=None, BUFFER_SIZE="32"), tmp_path, seed=3)
     manifest = run.manifest
     assert (manifest["engine"], manifest["fidelity"], manifest["seed"]) == ("packet", "reference", 3)
@@ -74,10 +72,10 @@ def test_the_manifest_says_what_ran_and_where_each_value_is_from(
     assert parameters["data_header_bytes"] == {"value": 36, "source": "fidelity reference"}
     assert all(each["source"] for each in parameters.values())
     ignored = {each["key"]: each["why"] for each in manifest["ignored"]}
-    assert ignored["U_TARGET"] == "belongs to hpcc and hpcc-pint, and CC_MODE chooses dcqcn"
+    assert ignored["U_TARGET"] == "only for hpcc and hpcc-pint, but CC_MODE chooses dcqcn"
 
 
-def test_the_seed_alone_decides_what_is_random(study_with: StudyWith, tmp_path: Path) -> None:
+def test_the_seed_alone_determines_random_choices(study_with: StudyWith, tmp_path: Path) -> None:
     study = study_with()
     one, again, other = (
         run_study(study, tmp_path / name, seed=seed) for name, seed in (("a", 1), ("b", 1), ("c", 2))
@@ -114,7 +112,7 @@ def test_queues_are_sampled_while_the_monitor_is_on(study_with: StudyWith, tmp_p
     assert without.tables["flows"].equals(run.tables["flows"])
 
 
-def test_a_run_ends_at_its_stop_time_and_says_so(study_with: StudyWith, tmp_path: Path) -> None:
+def test_a_run_ends_at_its_stop_time_with_the_status_stopped(study_with: StudyWith, tmp_path: Path) -> None:
     run = run_study(study_with(SIMULATOR_STOP_TIME="0.0005"), tmp_path)
     assert run.manifest["status"] == "stopped"
     assert run.manifest["simulated_s"] == pytest.approx(0.0005)
@@ -134,7 +132,7 @@ def test_flows_whose_only_link_fails_are_reported(study_with: StudyWith, tmp_pat
     assert kept.tables["ports"].height > 0
 
 
-def test_a_run_that_proves_itself_wrong_is_exit_code_1(
+def test_a_run_whose_self_check_fails_has_exit_code_1(
     study_with: StudyWith, hocket: Callable[..., Any], tmp_path: Path
 ) -> None:
     # Three delays of nothing are no headroom: with PFC on, a packet is lost.
@@ -161,7 +159,7 @@ def test_a_run_that_proves_itself_wrong_is_exit_code_1(
         ({"PFC_OUTPUT_FILE": "flows.parquet"}, "'flows.parquet' is the name of one of Hocket's own files"),
     ],
 )
-def test_what_the_engine_cannot_run_is_refused_by_name(
+def test_a_setting_that_the_engine_does_not_support_is_refused_by_name(
     changes: dict[str, str], message: str, study_with: StudyWith, tmp_path: Path
 ) -> None:
     with pytest.raises(InputError, match=rf"config\.txt: .*{message}"):
@@ -194,7 +192,7 @@ def test_ctrl_c_keeps_what_was_recorded(study_with: StudyWith, tmp_path: Path) -
     assert len((tmp_path / "run" / "fct.txt").read_text().splitlines()) == len(pairs)
 
 
-def test_the_command_runs_a_study_and_prints_what_became_of_it(
+def test_the_command_runs_a_study_and_prints_its_results(
     hocket: Callable[..., Any], data: Path, tmp_path: Path
 ) -> None:
     outcome = hocket("run", data / "incast8-dcqcn" / "config.txt", "--seed", "2")
@@ -206,11 +204,11 @@ def test_the_command_runs_a_study_and_prints_what_became_of_it(
     assert json.loads(as_json.out)["fidelity"] == "exact"
 
 
-def test_what_is_for_studies_is_refused_for_plans(hocket: Callable[..., Any], tmp_path: Path) -> None:
+def test_options_for_studies_are_refused_for_plans(hocket: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text("")
     outcome = hocket("run", "plan.toml", "--exact")
     assert outcome.code == 2
-    assert "--exact: is for HPCC-style studies" in outcome.err
+    assert "--exact: works only with HPCC-style studies" in outcome.err
 
 
 def test_reading_and_handing_over_many_flows_takes_milliseconds(

@@ -1,4 +1,4 @@
-"""The inputs of the reference simulator's runs are read as what they say."""
+"""The inputs of the reference simulator's runs are read with their meaning."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -77,9 +77,9 @@ def test_hpcc_has_a_window_and_its_own_parameters(data: Path) -> None:
 def test_each_setting_is_used_or_ignored_with_a_reason(study_with: StudyWith) -> None:
     ignored = reasons(study_with())
     assert ignored["USE_DYNAMIC_PFC_THRESHOLD"] == (
-        "the simulators never read it; PFC thresholds are always dynamic"
+        "the simulators ignore it; PFC thresholds are always dynamic"
     )
-    assert ignored["U_TARGET"] == "belongs to hpcc and hpcc-pint, and CC_MODE chooses dcqcn"
+    assert ignored["U_TARGET"] == "only for hpcc and hpcc-pint, but CC_MODE chooses dcqcn"
     assert ignored["VAR_WIN"] == "with HAS_WIN 0 there is no window"
     assert ignored["QLEN_MON_FILE"].startswith("the monitor would start after the end of the run")
     assert "RP_TIMER" not in ignored
@@ -88,10 +88,10 @@ def test_each_setting_is_used_or_ignored_with_a_reason(study_with: StudyWith) ->
     assert "VAR_WIN" not in reasons(study_with(HAS_WIN="1"))
 
 
-def test_settings_of_another_congestion_control_are_not_judged(study_with: StudyWith) -> None:
+def test_settings_of_another_congestion_control_are_not_checked(study_with: StudyWith) -> None:
     ignored = reasons(study_with(MULTI_RATE="1", PINT_PROB="0.5"))
-    assert ignored["MULTI_RATE"] == "belongs to hpcc, and CC_MODE chooses dcqcn"
-    assert ignored["PINT_PROB"] == "belongs to hpcc-pint, and CC_MODE chooses dcqcn"
+    assert ignored["MULTI_RATE"] == "only for hpcc, but CC_MODE chooses dcqcn"
+    assert ignored["PINT_PROB"] == "only for hpcc-pint, but CC_MODE chooses dcqcn"
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_without_congestion_control_its_parameters_have_no_effect(study_with: St
     assert "MIN_RATE" in {each.key for each in study.ignored}
 
 
-def test_what_is_left_out_has_the_simulators_default(study_with: StudyWith) -> None:
+def test_missing_keys_have_the_simulators_default(study_with: StudyWith) -> None:
     config = study_with(BUFFER_SIZE=None, MIN_RATE=None).config
     assert config.buffer_bytes == 16 * 2**20
     assert config.defaults == (Default("MIN_RATE", "100Mb/s"), Default("BUFFER_SIZE", "16"))
@@ -118,7 +118,7 @@ def test_what_is_left_out_has_the_simulators_default(study_with: StudyWith) -> N
 def test_a_link_fails_two_seconds_and_its_microseconds_after_the_start(study_with: StudyWith) -> None:
     study = study_with(LINK_DOWN="30 8 1", SIMULATOR_STOP_TIME="3")
     assert study.config.link_down == LinkDown(2_000_030_000_000, a=8, b=1)
-    assert "the run stops before" in reasons(study_with(LINK_DOWN="30 8 1"))["LINK_DOWN"]
+    assert "is after the end of the run" in reasons(study_with(LINK_DOWN="30 8 1"))["LINK_DOWN"]
 
 
 def test_the_queue_monitor_counts_nanoseconds(study_with: StudyWith) -> None:
@@ -149,7 +149,7 @@ def test_outputs_stay_below_the_directory_of_the_run(written: str, kept: str, st
     assert str(study_with(FCT_OUTPUT_FILE=written).config.fct_file) == kept
 
 
-def test_a_stop_time_beyond_the_clock_is_never(study_with: StudyWith) -> None:
+def test_a_stop_time_beyond_the_clock_means_never(study_with: StudyWith) -> None:
     assert study_with(SIMULATOR_STOP_TIME="40000000000000.00").config.stop_ps == 2**63 - 1
 
 

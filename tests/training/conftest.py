@@ -37,7 +37,7 @@ def trace(*nodes: bytes, metadata: bytes = content(1, b"0.0.4")) -> bytes:
 
 
 def is_valid(workload: Workload) -> bool:
-    """What the engines ask of programs, as far as it can be seen without running them."""
+    """Asserts the engines' requirements on programs that can be checked without running them."""
     for rank, its in enumerate(workload.ranks):
         assert all(rank in workload.groups[group] for group in its.communicators)
         for place, operation in enumerate(workload.programs[its.program]):
@@ -86,7 +86,7 @@ class Replay:
         self.now = 0
 
     def run(self) -> list[Executed]:
-        """What ran when; fails if ranks wait for each other for ever."""
+        """The times of all operations; fails if ranks deadlock."""
         self.start()
         while self.running:
             self.running.sort()

@@ -1,4 +1,4 @@
-"""What cannot be run as a training job ends in one message that names rank or layer, operation and reason,
+"""A training job that cannot run is refused by one message that names rank or layer, operation and reason,
 and in exit code 2, whatever the job is given as and whichever engine is asked.
 """
 
@@ -22,7 +22,7 @@ SUM = {"name": "sum", "collective": "all-reduce", "bytes": "1 MB"}
 
 
 def servers(count: int, gpus: int = 1) -> Tables:
-    """A fabric of so many servers in one rack."""
+    """A fabric of `count` servers in one rack."""
     return {"clos": {"racks": 1, "servers_per_rack": count, "gpus_per_server": gpus}}
 
 
@@ -155,24 +155,24 @@ def test_two_training_jobs_of_one_name_are_refused(refused: Callable[[str], str]
 
 
 class Traces:
-    """Chakra traces of a job, written byte by byte, without the code under test."""
+    """Chakra traces of a job, written byte by byte without the code under test."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.ranks = 0
 
     def rank(self, *nodes: bytes, keep: int | None = None) -> None:
-        """The file of the next rank; of it the first `keep` bytes."""
+        """Writes the file of the next rank, or only its first `keep` bytes."""
         (self.directory / f"job.{self.ranks}.et").write_bytes(trace(*nodes)[:keep])
         self.ranks += 1
 
     def plan(self) -> str:
-        """A plan of a job that runs them."""
+        """A plan with a job that runs these traces."""
         return plan({"chakra": str(self.directory)}, self.ranks)
 
 
 def node(number: int, kind: int, name: str, *after: int, micros: int = 0, **attributes: int) -> bytes:
-    """A node of a trace that waits for those of the numbers `after`."""
+    """A node of a trace that waits for the nodes numbered `after`."""
     parts = [whole(1, number), content(2, name.encode()), whole(3, kind)]
     parts += [whole(5, each) for each in after]
     parts += [whole(7, micros)] if micros else []
@@ -212,7 +212,7 @@ def test_ranks_that_receive_before_they_send_are_refused(
     )
 
 
-def test_a_collective_that_waits_for_what_comes_after_it_elsewhere_is_refused(
+def test_a_collective_that_waits_for_one_that_another_rank_posts_later_is_refused(
     traces: Traces, refused: Callable[[str], str]
 ) -> None:
     sum_first = node(0, COLLECTIVE, "sum", comm_type=ALL_REDUCE, comm_size=8)
@@ -238,7 +238,7 @@ def test_ranks_that_disagree_about_a_collective_are_refused(
     )
 
 
-def test_a_send_that_nobody_receives_is_refused(traces: Traces, refused: Callable[[str], str]) -> None:
+def test_a_send_without_a_receive_is_refused(traces: Traces, refused: Callable[[str], str]) -> None:
     traces.rank(node(0, SEND, "give", comm_dst=1, comm_size=8, comm_tag=3))
     traces.rank(node(0, COMP, "f", micros=5))
     assert refused(traces.plan()) == (
@@ -250,11 +250,11 @@ def test_a_send_that_nobody_receives_is_refused(traces: Traces, refused: Callabl
 def test_a_trace_cut_short_is_refused(traces: Traces, refused: Callable[[str], str]) -> None:
     step = node(0, COMP, "f", micros=5)
     traces.rank(step)
-    # Its metadata takes 8 bytes with their length.
+    # The metadata with its length takes 8 bytes.
     traces.rank(step, keep=8 + 1 + 4)
     assert refused(traces.plan()) == (
         "jobs[0].training: job 'dlrm': traces/job.1.et: rank 1: is cut short: "
-        f"the message at byte 9 has {len(step)} bytes, and 4 are left"
+        f"the message at byte 9 has {len(step)} bytes, but 4 are left"
     )
 
 
@@ -271,7 +271,7 @@ def test_more_traces_than_gpus_are_refused(traces: Traces, refused: Callable[[st
     for _ in range(3):
         traces.rank(node(0, COMP, "f", micros=5))
     two = plan({"chakra": str(traces.directory)}, 2)
-    assert refused(two) == "jobs[0].training: job 'dlrm': is for 3 GPUs, and the job has 2"
+    assert refused(two) == "jobs[0].training: job 'dlrm': the workload is for 3 GPUs, but the job has 2"
 
 
 LAYER = "mlp -1 1000 ALLREDUCE 4096 1 NONE 0 1 ALLREDUCE 4096 10"
@@ -286,7 +286,7 @@ WORKLOADS = {
         LAYER.replace("ALLREDUCE 4096 1 ", "ALLTOSOME 4096 1 "),
         {},
         "line 3: column 4, forward exchange: 'ALLTOSOME' is not supported; known are NONE, ALLREDUCE, "
-        "ALLGATHER, REDUCESCATTER, ALLTOALL, BROADCAST, these with _EP or _DP_EP",
+        "ALLGATHER, REDUCESCATTER, ALLTOALL, BROADCAST, each also with _EP or _DP_EP",
     ),
     "too few columns": (
         "mlp -1 1000 ALLREDUCE",
@@ -302,7 +302,7 @@ WORKLOADS = {
 
 
 @pytest.mark.parametrize(("layer", "options", "message"), WORKLOADS.values(), ids=WORKLOADS)
-def test_a_workload_file_that_cannot_be_is_refused_with_line_and_column(
+def test_a_bad_workload_file_is_refused_with_line_and_column(
     layer: str, options: Tables, message: str, tmp_path: Path, refused: Callable[[str], str]
 ) -> None:
     first = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 1 pp: 1 vpp: 1 ga: 1 all_gpus: 4"

@@ -1,4 +1,4 @@
-"""The catalogue: names, the DLRM of HOTI'22 to the byte, and iterations as long as the papers measured."""
+"""The catalogue: names, the DLRM of HOTI'22 to the byte, and the papers' measured iteration times."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -30,7 +30,7 @@ def test_all_13_models_of_nsdi24_table_3_are_there() -> None:
     assert {find_entry(name).name.replace("-", "") for name in CATALOGUE} == set(CATALOGUE)
 
 
-def test_the_documents_table_is_the_catalogues() -> None:
+def test_the_documented_table_is_the_catalogue() -> None:
     document = DOCUMENT.read_text(encoding="utf-8")
     for row in catalogue_frame().iter_rows(named=True):
         compute_ms = row["compute_ms"]
@@ -79,13 +79,13 @@ def test_all_to_alls_and_all_reduces_of_dlrm_do_not_queue_behind_each_other() ->
 
 @pytest.mark.parametrize("gpus", [1, 2, 5])
 @pytest.mark.parametrize("name", ["DLRM", "DLRM (HOTI'22)"])
-def test_every_gpu_of_a_dlrm_comes_to_the_end_of_its_iteration(
+def test_every_gpu_of_a_dlrm_finishes_its_iteration(
     replay: Callable[..., list[Any]], name: str, gpus: int
 ) -> None:
     found = workload(name, gpus=gpus)
     executed = replay(found, ps_per_byte=1)
     assert len(executed) == gpus * len(found.programs[0])
-    # All iterations take alike: every GPU has as many rows to look up, however many tables there are.
+    # All iterations take the same time: every GPU has as many rows to look up, however many tables there are.
     assert len({each.end_ps for each in executed if each.operation.name == "update"}) == 1
 
 
@@ -101,7 +101,7 @@ def test_products_take_most_of_dlrms_compute_on_a_v100() -> None:
 
 
 @pytest.mark.parametrize("entry", MEASURED, ids=lambda entry: entry.name)
-def test_a_measured_models_iteration_is_as_long_as_its_profile_says(
+def test_a_measured_models_iteration_is_as_long_as_its_profile(
     replay: Callable[..., list[Any]], entry: Any
 ) -> None:
     # Two workers on an idle network: a ring all-reduce sends its buffer once. Of BERT and RoBERTa gradients
@@ -143,7 +143,7 @@ def test_data_is_loaded_before_the_first_layer() -> None:
         (
             "VGG16 (NSDI'24)",
             {"loading_ps": 1},
-            "loading: the iterations of VGG16 (NSDI'24) were measured with their wait for input",
+            "loading: the measured iterations of VGG16 (NSDI'24) include their wait for input",
         ),
         (
             "VGG16 (NSDI'24)",
@@ -159,14 +159,20 @@ def test_data_is_loaded_before_the_first_layer() -> None:
         (
             "DLRM",
             {"parallel": Parallel(tensor=2)},
-            "parallel: tensor = 2: DLRM splits its tables over all GPUs and no more",
+            "parallel: tensor = 2: must be 1, as DLRM only splits its tables over all GPUs",
         ),
-        ("DLRM", {"parallel": Parallel(data=2)}, "parallel: data = 2: DLRM has all 4 GPUs"),
-        ("DLRM", {"microbatches": 2}, "microbatches = 2: DLRM splits its tables over all GPUs and no more"),
+        ("DLRM", {"parallel": Parallel(data=2)}, "parallel: data = 2: must be 4, all GPUs, for DLRM"),
+        (
+            "DLRM",
+            {"microbatches": 2},
+            "microbatches = 2: must be 1, as DLRM only splits its tables over all GPUs",
+        ),
         ("DLRM", {"batch_size": 0}, "batch_size: 0 is below 1"),
     ],
 )
-def test_what_a_job_cannot_train_is_named(name: str, options: dict[str, Any], message: str) -> None:
+def test_an_impossible_training_is_refused_with_the_reason(
+    name: str, options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InputError) as caught:
         workload(name, gpus=4, **options)
     assert str(caught.value) == message

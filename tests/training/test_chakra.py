@@ -1,4 +1,4 @@
-"""Chakra traces become workloads. Files are written byte by byte, without the code under test."""
+"""Chakra traces become workloads. Files are written byte by byte without the code under test."""
 
 import json
 import struct
@@ -19,7 +19,7 @@ from hocket.training.workload import Operation, Workload
 METADATA, MEM_LOAD, COMP, SEND, RECV, COLLECTIVE = 1, 2, 4, 5, 6, 7
 ALL_REDUCE, REDUCE, ALL_GATHER, BROADCAST, ALL_TO_ALL, REDUCE_SCATTER, BARRIER = 0, 1, 2, 5, 6, 7, 9
 
-# Field numbers in the union of an attribute's values.
+# Field numbers in the union of attribute values.
 KINDS = {
     "double": 3,
     "int32": 7,
@@ -34,7 +34,7 @@ KINDS = {
 
 
 def attribute(name: str, value: Any) -> bytes:
-    """An attribute as it stands in a node; its kind is told by the value, or is the first of a pair."""
+    """The bytes of an attribute; its kind follows from the value, or is the first of a pair."""
     guessed = {bool: "bool", int: "int64", str: "string", list: "bool_list"}
     kind, value = value if isinstance(value, tuple) else (guessed[type(value)], value)
     number = KINDS[kind]
@@ -99,7 +99,7 @@ def read(tmp_path: Path) -> Read:
 
 @pytest.fixture
 def refuse(read: Read, tmp_path: Path) -> Refuse:
-    """The message with which ranks of these nodes are refused, without the directory."""
+    """The error message for ranks of these nodes, without the directory."""
 
     def of(*ranks: Sequence[bytes], **options: Any) -> str:
         with pytest.raises(InputError) as caught:
@@ -113,7 +113,7 @@ def kinds(operations: Sequence[Operation]) -> list[str]:
     return [operation.kind for operation in operations]
 
 
-def test_a_compute_lasts_as_long_as_recorded_and_what_waits_for_it_comes_after_it(read: Read) -> None:
+def test_a_compute_lasts_its_recorded_time_and_precedes_its_successors(read: Read) -> None:
     nodes = [
         collective(5, ALL_REDUCE, 100, data=[7], name="grads"),
         node(7, COMP, micros=20, control=[2]),
@@ -128,7 +128,7 @@ def test_a_compute_lasts_as_long_as_recorded_and_what_waits_for_it_comes_after_i
     )
 
 
-def test_of_nodes_that_could_come_next_the_lowest_number_does(read: Read) -> None:
+def test_among_nodes_that_could_come_next_the_lowest_id_comes_first(read: Read) -> None:
     nodes = [node(number, COMP, micros=number) for number in (9, 1, 4)]
     (program,) = read(nodes).programs
     assert [operation.duration_ps // 10**6 for operation in program] == [1, 4, 9]
@@ -141,12 +141,12 @@ def test_of_nodes_that_could_come_next_the_lowest_number_does(read: Read) -> Non
         (ALL_TO_ALL, "all-to-all", 600),
         (REDUCE_SCATTER, "reduce-scatter", 600),
         (BROADCAST, "broadcast", 600),
-        # nccl-tests counts what each rank has at the end: what all three put in.
+        # nccl-tests counts the output of each rank: the inputs of all three.
         (ALL_GATHER, "all-gather", 1800),
         (BARRIER, "all-reduce", 4),
     ],
 )
-def test_bytes_are_what_nccl_tests_would_call_them(kind: int, expected: str, size: int, read: Read) -> None:
+def test_bytes_are_counted_as_by_nccl_tests(kind: int, expected: str, size: int, read: Read) -> None:
     nodes = [collective(0, kind, 600)]
     (program,) = read(nodes, nodes, nodes).programs
     assert [(operation.kind, operation.bytes) for operation in program] == [(expected, size)]
@@ -161,7 +161,7 @@ def test_an_attribute_may_be_of_any_kind_of_number(value: Any, read: Read) -> No
     assert read(nodes, nodes).programs[0][0].bytes == 4096
 
 
-def test_nodes_that_take_no_time_hand_on_what_they_wait_for(read: Read) -> None:
+def test_successors_of_nodes_that_take_no_time_wait_for_their_predecessors(read: Read) -> None:
     nodes = [
         node(0, COMP, micros=1),
         node(1, COMP, micros=2),
@@ -175,12 +175,12 @@ def test_nodes_that_take_no_time_hand_on_what_they_wait_for(read: Read) -> None:
     assert program[2].after == (0, 1)
 
 
-def test_a_caller_that_the_converter_left_out_is_not_waited_for(read: Read) -> None:
+def test_a_missing_control_dependency_is_ignored(read: Read) -> None:
     (program,) = read([node(1, COMP, micros=1), node(2, COMP, micros=1, data=[1], control=[0])]).programs
     assert program[1].after == (0,)
 
 
-def test_many_that_are_waited_for_together_are_waited_for_once(read: Read) -> None:
+def test_many_common_predecessors_become_one_operation(read: Read) -> None:
     width = 100
     nodes = [node(number, COMP, micros=1) for number in range(width)]
     nodes += [node(width, METADATA, name="join", data=range(width))]
@@ -190,24 +190,24 @@ def test_many_that_are_waited_for_together_are_waited_for_once(read: Read) -> No
     assert {operation.after for operation in program[width + 1 :]} == {(width,)}
 
 
-def test_what_the_cpu_does_takes_no_time_beside_a_gpu(read: Read) -> None:
+def test_computes_on_the_cpu_take_no_time_in_the_trace_of_a_gpu(read: Read) -> None:
     launch = node(0, COMP, micros=50, is_cpu_op=True)
     (program,) = read([launch, node(1, COMP, micros=9, data=[0], is_cpu_op=False)]).programs
     assert program == (Operation("node 1", "compute", (), 9 * 10**6),)
 
 
-def test_a_trace_that_only_a_cpu_computed_takes_its_time(read: Read) -> None:
+def test_computes_take_their_time_in_a_trace_of_a_cpu_only(read: Read) -> None:
     (program,) = read([node(0, COMP, micros=50, is_cpu_op=True)]).programs
     assert program == (Operation("node 0", "compute", (), 50 * 10**6),)
 
 
-def test_work_without_a_duration_takes_what_a_roofline_gives_it(read: Read) -> None:
+def test_a_compute_without_a_duration_takes_the_time_of_the_roofline(read: Read) -> None:
     nodes = [
         # 2 GFLOP at 1 TFLOP/s are 2 ms, and 1 MB at 1 GB/s is 1 ms: bound by compute.
         node(0, COMP, num_ops=2 * 10**9, tensor_size=10**6),
         # 5 MB are 5 ms: bound by memory.
         node(1, COMP, num_ops=2 * 10**9, tensor_size=5 * 10**6),
-        # A recorded duration is what it is.
+        # A recorded duration is kept.
         node(2, COMP, micros=7, num_ops=2 * 10**9),
         node(3, MEM_LOAD, tensor_size=3 * 10**6),
     ]
@@ -228,7 +228,7 @@ def test_communicators_are_named_in_a_file_beside_the_traces(read: Read, tmp_pat
     assert len(workload.programs) == 1
 
 
-def test_communicators_of_the_same_ranks_are_two_if_they_have_two_names(read: Read, tmp_path: Path) -> None:
+def test_two_names_for_the_same_ranks_are_two_communicators(read: Read, tmp_path: Path) -> None:
     (tmp_path / "groups.json").write_text('{"1": [0, 1], "3": [0, 1]}')
     nodes = [collective(0, ALL_REDUCE, 64, pg_name="1"), collective(1, ALL_REDUCE, 64, pg_name="3")]
     workload = read(nodes, nodes, groups=tmp_path / "groups.json")
@@ -265,7 +265,7 @@ def test_a_collective_of_a_rank_with_itself_is_left_out(read: Read) -> None:
     assert program == (Operation("node 1", "compute", (), 10**6),)
 
 
-def test_a_rank_may_belong_to_groups_that_only_others_use(read: Read) -> None:
+def test_a_rank_may_belong_to_groups_that_only_other_ranks_use(read: Read) -> None:
     workload = read(
         [node(0, SEND, comm_dst=1, comm_size=5, comm_tag=3)],
         [node(0, RECV, comm_src=0, comm_size=5, comm_tag=3)],
@@ -295,22 +295,22 @@ def test_every_file_cut_anywhere_but_between_messages_is_refused(tmp_path: Path)
     ("file", "message"),
     [
         (b"", "is empty; a Chakra trace begins with its metadata"),
-        (b"\x80", "is cut short: the length of the message at byte 0 does not end"),
+        (b"\x80", "is cut short: the length of the message at byte 0 is incomplete"),
         (b"\xff" * 12, "is no Chakra trace: the length of the message at byte 0 has more than 10 bytes"),
         (b"\x1f\x8b\x08\x00", "is compressed by gzip; decompress it first"),
         (
             b'{\n  "schema": "1.0.1"',
-            "is JSON; of PyTorch's own execution traces, in JSON, `chakra_converter",
+            "is JSON; convert PyTorch's own execution traces, in JSON, with",
         ),
-        (b"\x03\x12\x05a", "the 3 bytes at byte 1 are no GlobalMetadata of a Chakra trace: "),
+        (b"\x03\x12\x05a", "the 3 bytes at byte 1 are not a GlobalMetadata of a Chakra trace: "),
         (
             trace(metadata=node(1, COMP)),
-            "is no Chakra trace: the first message is a node and not the metadata",
+            "is no Chakra trace: the first message is a node, not the metadata",
         ),
-        (trace(b"\x12\x05a"), "the 3 bytes at byte 9 are no Node of a Chakra trace: "),
+        (trace(b"\x12\x05a"), "the 3 bytes at byte 9 are not a Node of a Chakra trace: "),
     ],
 )
-def test_what_is_no_chakra_trace_is_refused(file: bytes, message: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_chakra_trace_is_refused(file: bytes, message: str, tmp_path: Path) -> None:
     (tmp_path / "a.0.et").write_bytes(file)
     with pytest.raises(InputError) as caught:
         read_chakra(tmp_path)
@@ -321,7 +321,7 @@ def test_what_is_no_chakra_trace_is_refused(file: bytes, message: str, tmp_path:
     ("nodes", "message"),
     [
         ([node(4, COMP), node(4, COMP)], "node 4: byte 16: the id is taken by node 4"),
-        ([node(4, COMP, name="f", data=[9])], "node 4 'f': waits for node 9, which the file does not have"),
+        ([node(4, COMP, name="f", data=[9])], "node 4 'f': waits for node 9, which is not in the file"),
         ([node(4, COMP, data=[4])], "node 4: waits for itself: 4 → 4"),
         (
             [node(1, COMP, data=[3]), node(2, COMP, data=[1]), node(3, COMP, control=[2])],
@@ -342,21 +342,21 @@ def test_what_is_no_chakra_trace_is_refused(file: bytes, message: str, tmp_path:
         ),
         (
             [collective(1, ALL_GATHER, 2**62)],
-            "node 1: moves 9223372036854775808 bytes; at most 9223372036854775807 are possible",
+            "node 1: moves 9223372036854775808 bytes; the limit is 9223372036854775807",
         ),
-        ([node(1, COMP, micros=2**63)], "node 1: takes 9223372036854775808000000 ps; at most"),
+        ([node(1, COMP, micros=2**63)], "node 1: takes 9223372036854775808000000 ps; the limit is"),
         (
             [node(1, COMP, name="gemm", num_ops=5)],
-            "node 1 'gemm': has no duration, only 5 operations: a roofline (peak",
+            "node 1 'gemm': has no duration, only 5 operations; give a roofline (peak",
         ),
         (
             [collective(1, ALL_REDUCE, 8, pg_name="tp")],
-            "node 1: names the communicator 'tp', which neither the trace nor a file of groups defines",
+            "node 1: names the communicator 'tp'; neither the trace nor a file of groups defines it",
         ),
         ([collective(1, ALL_REDUCE, 8, pg_name=[True])], "node 1: pg_name: must be a name: got a tuple"),
         (
             [collective(1, ALL_REDUCE, 8, involved_dim=[True, False])],
-            "node 1: involves only some dimensions of the topology, [1, 0]; how many ranks each",
+            "node 1: involves only some dimensions of the topology, [1, 0]; give the number of ranks",
         ),
         ([node(1, SEND, comm_size=8)], "node 1: a COMM_SEND needs the attribute comm_dst"),
         ([node(1, RECV, comm_size=8)], "node 1: a COMM_RECV needs the attribute comm_src"),
@@ -400,13 +400,13 @@ def test_a_rank_with_fewer_collectives_is_named(refuse: Refuse) -> None:
     )
 
 
-def test_a_rank_that_takes_no_part_is_named(refuse: Refuse) -> None:
+def test_a_rank_that_takes_no_part_in_a_collective_is_named(refuse: Refuse) -> None:
     assert refuse([collective(0, ALL_REDUCE, 8)], [node(0, COMP, micros=1)]) == (
         "job.0.et: rank 0: node 0: all-reduce of 8 bytes in ranks 0, 1; rank 1 has none there"
     )
 
 
-def test_ranks_that_disagree_about_who_is_in_a_group_are_named(refuse: Refuse) -> None:
+def test_ranks_that_disagree_about_the_members_of_a_group_are_named(refuse: Refuse) -> None:
     def rank(members: list[int]) -> list[bytes]:
         groups = json.dumps([{"pg_name": "3", "ranks": members}])
         return [node(0, METADATA, inputs=f"['{groups}']"), collective(1, ALL_REDUCE, 8, pg_name="3")]
@@ -420,7 +420,7 @@ def test_ranks_that_disagree_about_who_is_in_a_group_are_named(refuse: Refuse) -
     )
 
 
-def test_a_message_without_its_other_half_is_named(refuse: Refuse) -> None:
+def test_a_send_without_a_receive_and_a_receive_without_a_send_are_named(refuse: Refuse) -> None:
     send = node(3, SEND, comm_dst=1, comm_size=8, comm_tag=2)
     receive = node(4, RECV, comm_src=0, comm_size=8, comm_tag=2)
     idle = node(0, COMP, micros=1)
@@ -436,23 +436,23 @@ def test_a_message_without_its_other_half_is_named(refuse: Refuse) -> None:
     )
 
 
-def test_traces_of_pytorch_itself_are_told_apart(tmp_path: Path) -> None:
+def test_traces_in_pytorchs_own_format_are_refused_with_the_converter(tmp_path: Path) -> None:
     (tmp_path / "eg_0.json").write_text('{"schema": "1.0.1"}')
     for path in (tmp_path, tmp_path / "eg_0.json", tmp_path / "traces.tar.gz"):
-        with pytest.raises(InputError, match=r"; of PyTorch's own execution traces, in JSON, `chakra_conv"):
+        with pytest.raises(InputError, match=r"; convert PyTorch's own execution traces, in JSON, with"):
             read_chakra([path])
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a\.0\.et: rank 0: cannot be read: No such file or directory"):
         read_chakra([tmp_path / "a.0.et"])
-    with pytest.raises(InputError, match=r"job: no trace; the file of rank 0 of a job is named such as NAME"):
+    with pytest.raises(InputError, match=r"job: has no trace; the file of rank 0 must be named NAME"):
         read_chakra(tmp_path / "job")
-    with pytest.raises(InputError, match=r"traces: none is given"):
+    with pytest.raises(InputError, match=r"traces: none are given"):
         read_chakra([])
 
 
-def test_ranks_that_are_missing_or_there_twice_are_named(tmp_path: Path) -> None:
+def test_missing_and_duplicate_ranks_are_named(tmp_path: Path) -> None:
     file = trace(node(0, COMP, micros=1))
 
     def message() -> str:
@@ -460,16 +460,16 @@ def test_ranks_that_are_missing_or_there_twice_are_named(tmp_path: Path) -> None
             read_chakra(tmp_path)
         return str(caught.value).replace(str(tmp_path), "DIR")
 
-    assert message() == "DIR: no trace; the file of rank 0 of a job is named such as NAME.0.et"
+    assert message() == "DIR: has no trace; the file of rank 0 must be named NAME.0.et"
     for rank in (0, 1, 3):
         (tmp_path / f"a.{rank}.et").write_bytes(file)
     assert message() == "DIR: the file of rank 2 is missing; the highest rank is 3"
     (tmp_path / "b.2.et").write_bytes(file)
-    assert message() == "DIR: has traces of several jobs, a and b; say which, such as a"
+    assert message() == "DIR: has traces of several jobs, a and b; name one, such as a"
     (tmp_path / "b.1.et").write_bytes(file)
-    assert message() == "DIR/b.1.et: is rank 1, as is DIR/a.1.et"
+    assert message() == "DIR/b.1.et: is a second file of rank 1; the first is DIR/a.1.et"
     (tmp_path / "a.01.et").write_bytes(file)
-    assert message() == "DIR/a.01.et: must be named such as NAME.RANK.et, with the number of the rank"
+    assert message() == "DIR/a.01.et: must be named NAME.RANK.et, where RANK is a number"
 
 
 @pytest.mark.parametrize(
@@ -480,7 +480,7 @@ def test_ranks_that_are_missing_or_there_twice_are_named(tmp_path: Path) -> None
         ('{"1": 5}', "communicator '1': must be a list of ranks: got 5"),
         ('{"1": [0, 2]}', "communicator '1': has 2; there are files of ranks 0 to 1"),
         ('{"1": [0, true]}', "communicator '1': has true; there are files of ranks 0 to 1"),
-        ('{"1": [0, 1, 0]}', "communicator '1': has a rank twice, of ranks 0, 1, 0"),
+        ('{"1": [0, 1, 0]}', "communicator '1': has a rank twice: ranks 0, 1, 0"),
     ],
 )
 def test_a_file_of_groups_is_checked(groups: str, message: str, refuse: Refuse, tmp_path: Path) -> None:
@@ -489,16 +489,14 @@ def test_a_file_of_groups_is_checked(groups: str, message: str, refuse: Refuse, 
     assert refuse(nodes, nodes).startswith(f"comm_group.json: {message}")
 
 
-def test_dimensions_must_make_up_all_ranks(refuse: Refuse) -> None:
+def test_the_product_of_dimensions_must_be_the_number_of_ranks(refuse: Refuse) -> None:
     nodes = [node(0, COMP, micros=1)]
     assert refuse(nodes, nodes, dimensions=[2, 2]) == "dimensions: 2 × 2 are 4 ranks; the traces have 2"
     assert refuse(nodes, nodes, dimensions=[2, 0]) == "dimensions: each must be at least 1: got 0"
 
 
 def test_a_job_that_does_nothing_is_refused(refuse: Refuse) -> None:
-    assert refuse([node(0, METADATA)]).endswith(
-        "no node of the traces takes any time on a GPU or communicates"
-    )
+    assert refuse([node(0, METADATA)]).endswith("no node of the traces computes on a GPU or communicates")
 
 
 @given(st.binary(max_size=300))

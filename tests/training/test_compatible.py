@@ -1,4 +1,4 @@
-"""Training jobs that share links: what they ask of them, who can take turns, and what shifts win."""
+"""Training jobs that share links: their demand, their compatibility, and the effect of time-shifts."""
 
 from typing import Any
 
@@ -61,7 +61,7 @@ def test_an_iteration_alone_is_compute_and_an_all_reduce_at_the_rate_of_the_nic(
     # Of two ranks' 40 MB, each sends 2(n-1)/n = 1 times as much.
     reduce_s = 40e6 * 8 * OVERHEAD / 50e9
     assert found.period_ps / 1e12 == pytest.approx(0.012 + reduce_s, rel=1e-3)
-    # Each NIC and each uplink, both ways.
+    # Each NIC and each uplink, in both directions.
     assert len(found.rates_bps) == 8
     for link in found.rates_bps:
         (phase,) = found.profile(link, network.links[link][1]).phases
@@ -75,7 +75,7 @@ def test_a_straggler_lengthens_the_period_and_jitter_does_not() -> None:
     assert found.period_ps / 1e12 == pytest.approx(0.018 + 40e6 * 8 * OVERHEAD / 50e9, rel=1e-3)
 
 
-def test_a_job_takes_the_same_ways_alone_as_in_a_run_with_others() -> None:
+def test_a_job_takes_the_same_paths_alone_as_in_a_run_with_others() -> None:
     jobs = [accumulating(name, [f"s{4 * i + n}" for i in range(4)]) for n, name in enumerate("abc")]
     tables: Tables = {"fabric": {"testbed": "cassini"}, "jobs": jobs}
     links = simulate({**tables, "run": {"iterations": 1}}).tables["links"]
@@ -118,7 +118,7 @@ def test_two_jobs_that_send_a_third_of_the_time_take_turns() -> None:
 
 
 @pytest.mark.parametrize("engine", ["flow", "packet"])
-def test_the_shift_that_is_found_wins_in_a_run(engine: Engine) -> None:
+def test_the_predicted_time_shift_shortens_iterations_in_a_run(engine: Engine) -> None:
     tables = two_racks({**A, "congestion": "dcqcn"}, {**B, "congestion": "dcqcn"}, run={"iterations": 3})
     answer = compatibility(tables)
     shifted = [
@@ -139,7 +139,7 @@ def test_the_shift_that_is_found_wins_in_a_run(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("shift_ms", [0, 1, 3, 6])
-def test_the_later_job_is_late_by_what_the_score_says_that_the_link_lacks(shift_ms: int) -> None:
+def test_the_later_job_is_delayed_by_the_excess_demand_in_the_score(shift_ms: int) -> None:
     tables = two_racks(A, {**B, "time_shift": f"{shift_ms} ms"}, run={"iterations": 1})
     plan = parse_plan(tables)
     network = build_network(plan)
@@ -222,13 +222,13 @@ def test_the_joint_form_takes_training_jobs() -> None:
     assert compatibility(two_racks(A, B, compat={"joint": True})).score == 1
 
 
-def test_a_job_that_sends_nothing_is_in_nobodys_way() -> None:
+def test_a_job_that_sends_nothing_disturbs_no_other_job() -> None:
     silent = {**B, "training": {"operations": [{"name": "passes", "compute": "5 ms"}]}}
     answer = compatibility(two_racks(A, silent))
     assert (answer.score, answer.links) == (1, ())
 
 
-def test_a_job_whose_ranks_run_away_from_each_other_has_no_period() -> None:
+def test_a_job_whose_ranks_drift_apart_has_no_period() -> None:
     alone = {"operations": [{"name": "passes", "compute": "1 ms"}]}
     apart = {**A, "training": alone, "stragglers": [{"rank": 1, "slowdown": 3.0}]}
     with pytest.raises(InputError) as caught:

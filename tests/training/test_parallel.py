@@ -1,4 +1,4 @@
-"""Data, tensor and pipeline parallelism: who talks to whom, how much, and that nobody waits for ever."""
+"""Data, tensor and pipeline parallelism: groups, bytes, and the absence of deadlocks."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -49,7 +49,7 @@ def test_data_parallel_gpus_share_one_program_and_reduce_every_gradient_once() -
     assert sum(each.bytes for each in found.programs[0]) == 138_357_544 * 4
 
 
-def test_one_gpu_talks_to_nobody() -> None:
+def test_a_single_gpu_communicates_with_no_other() -> None:
     found = parallelise(vision.VGG16, recipe(1, 8, Parallel()))
     assert found.groups == ()
     assert found.ranks[0].communicators == ()
@@ -63,10 +63,10 @@ def test_backward_takes_twice_the_products_of_forward() -> None:
     assert sum(each.duration_ps for each in program) == 8 * round(1e8 / (0.4 * 312e12) * 1e12)
 
 
-def test_tensor_parallelism_reduces_activations_twice_per_block_each_way() -> None:
+def test_tensor_parallelism_reduces_activations_twice_per_block_in_each_pass() -> None:
     (program,) = parallelise(SMALL, recipe(2, 3, Parallel(tensor=2))).programs
     reduced = [each for each in program if each.kind == "all-reduce"]
-    # Beside the blocks: after the embedding, and before the output layer on the way back.
+    # Besides the blocks: after the embedding, and before the output layer in the backward pass.
     assert len(reduced) == 4 * 4 + 2
     assert {each.bytes for each in reduced} == {3 * 8 * 64 * 2}
 
@@ -173,7 +173,7 @@ def test_1f1b_keeps_no_more_microbatches_than_there_are_stages_left() -> None:
     schedule=st.sampled_from(get_args(Schedule)),
     ps_per_byte=st.sampled_from([0, 1, 1000]),
 )
-def test_no_rank_waits_for_ever_and_all_ends_of_an_exchange_agree(
+def test_no_rank_deadlocks_and_all_ranks_of_an_exchange_agree(
     replay: Callable[..., list[Any]],
     data: int,
     tensor: int,
@@ -269,7 +269,7 @@ def test_a_network_of_convolutions_is_cut_where_the_slowest_stage_is_fastest() -
         ),
     ],
 )
-def test_what_cannot_be_split_is_named(
+def test_an_impossible_split_is_refused_with_the_reason(
     model: Model, gpus: int, batch_size: int, parallel: Parallel, microbatches: int, message: str
 ) -> None:
     with pytest.raises(InputError) as caught:

@@ -31,7 +31,7 @@ def test_a_ring_of_explicit_messages_sends_what_a_ring_all_reduce_sends() -> Non
         program = workload.programs[its.program]
         sends = [operation for operation in program if operation.kind == "send"]
         receives = [operation for operation in program if operation.kind == "recv"]
-        # 2 (n - 1) steps of a buffer's n-th part each, to the next rank and from the one before.
+        # 2 (n - 1) steps, each with an n-th of the buffer, to the next rank and from the previous one.
         assert [(each.bytes, each.peer) for each in sends] == [(2**20 // 8, (rank + 1) % 8)] * 14
         assert [(each.bytes, each.peer) for each in receives] == [(2**20 // 8, (rank - 1) % 8)] * 14
         # Each of the n - 1 reductions takes 7 us.
@@ -47,7 +47,7 @@ def test_the_same_traces_are_found_by_the_start_of_their_path_or_one_by_one_in_a
     assert read_chakra(sorted(directory.glob("*.et"), reverse=True)) == workload
 
 
-# Where, in parts of the file; how many bytes go; what comes instead.
+# A mutation: the position as a share of the file, the number of bytes removed, and their replacement.
 mutations = st.lists(
     st.tuples(
         st.floats(0, 1), st.integers(0, 4), st.one_of(st.binary(max_size=4), st.sampled_from([b"0", b" "]))

@@ -30,7 +30,7 @@ GATHER = "grad_gather weight gradient all-gather"
 
 
 def header(**degrees: int) -> str:
-    """The first line, of one GPU unless more are asked for."""
+    """The first line, for one GPU by default."""
     return TRANSFORMER.format(**{"tp": 1, "ep": 1, "pp": 1, "ga": 1, "gpus": 1, "pp_comm": 0, **degrees})
 
 
@@ -42,7 +42,7 @@ def row(
     update: int = 0,
     *more: str,
 ) -> str:
-    """A layer: of each pass the nanoseconds, the exchange and its bytes."""
+    """A layer: the nanoseconds, the exchange and its bytes for each pass."""
     values = (name, -1, *forward, *inputs, *weights, update, *more)
     return "\t".join(str(value) for value in values)
 
@@ -65,7 +65,7 @@ def read(tmp_path: Path) -> Read:
 
 @pytest.fixture
 def refuse(read: Read, tmp_path: Path) -> Refuse:
-    """The message with which such a file is refused, without its name."""
+    """The error message for such a file, without the file's name."""
 
     def of(first: str, *rows: str, **options: Any) -> str:
         with pytest.raises(InputError) as caught:
@@ -76,7 +76,7 @@ def refuse(read: Read, tmp_path: Path) -> Refuse:
 
 
 def told(operations: Sequence[Operation]) -> list[tuple[str, list[str]]]:
-    """Each operation's name with the names of those it waits for."""
+    """The name of each operation with the names of those it waits for."""
     return [(each.name, [operations[after].name for after in each.after]) for each in operations]
 
 
@@ -85,7 +85,7 @@ def names(operations: Sequence[Operation]) -> list[str]:
 
 
 def exchanging(workload: Workload, rank: int) -> dict[int, tuple[int, ...]]:
-    """By the bytes of each exchange of a rank: the ranks among which it is."""
+    """For each exchange of a rank, by its bytes, the ranks that take part."""
     its = workload.ranks[rank]
     exchanges = [each for each in workload.programs[its.program] if each.bytes]
     return {each.bytes: workload.groups[its.communicators[each.communicator]] for each in exchanges}
@@ -104,10 +104,10 @@ def test_the_microbenchmark_all_reduces_within_eight_tensor_parallel_ranks() -> 
 
 
 @needs_shared
-def test_a_mixture_of_experts_on_9216_gpus_is_divided_as_its_header_says() -> None:
+def test_a_mixture_of_experts_on_9216_gpus_is_divided_by_its_header() -> None:
     workload = read_simai(SHARED / "workload_analytical.txt")
     assert len(workload.ranks) == 9216
-    # 9,216 GPUs = 2 that share a layer × 384 replicas × 12 stages; experts are shared by 16, the same in 24.
+    # 9,216 GPUs = 2 that share a layer × 384 replicas × 12 stages; 16 divide the experts, 24 have the same.
     sizes = Counter(len(members) for members in workload.groups)
     assert sizes == {2: 4608, 384: 24, 16: 576, 24: 384, 12: 768}
     assert len(workload.programs) == 12
@@ -162,7 +162,7 @@ def test_a_layer_computes_then_exchanges_and_backward_waits_for_each_exchange(re
     assert [each.communicator for each in program] == [0, 0, 0, 0, 0, 1, 0]
 
 
-def test_the_gradient_of_weights_waits_for_an_exchange_that_blocks_and_else_overlaps(read: Read) -> None:
+def test_the_gradient_of_weights_waits_for_a_blocking_exchange_and_overlaps_with_others(read: Read) -> None:
     layer = row("fc", (0, "NONE", 0), (6, "ALLREDUCE", 200), (7, "NONE", 0))
     (blocking,) = read(header(tp=2, gpus=2), layer).programs
     assert told(blocking)[2] == ("fc weight gradient", ["fc input gradient all-reduce"])
@@ -170,7 +170,7 @@ def test_the_gradient_of_weights_waits_for_an_exchange_that_blocks_and_else_over
     assert told(overlapping)[2] == ("fc weight gradient", [])
 
 
-def test_weights_are_exchanged_while_earlier_layers_go_backward(read: Read) -> None:
+def test_weight_gradients_are_exchanged_during_the_backward_pass_of_earlier_layers(read: Read) -> None:
     layers = [row(name, (1, "NONE", 0), (1, "NONE", 0), (1, "ALLREDUCE", 8)) for name in ("a", "b")]
     (program,) = read(header(gpus=2), *layers).programs
     assert names(program) == [
@@ -186,13 +186,13 @@ def test_weights_are_exchanged_while_earlier_layers_go_backward(read: Read) -> N
     assert told(program)[5] == ("a input gradient", ["b input gradient"])
 
 
-def test_exchanges_of_experts_go_to_replicas_that_share_or_have_the_same_experts(read: Read) -> None:
+def test_exchanges_of_experts_are_among_replicas_that_divide_or_duplicate_experts(read: Read) -> None:
     workload = read(
         header(tp=2, ep=2, gpus=8),
         row("moe", (1, "ALLTOALL_EP", 10), (1, "ALLTOALL", 20), (1, "ALLREDUCE_DP_EP", 30)),
         row("dense", (0, "NONE", 0), (0, "NONE", 0), (1, "ALLREDUCE", 40)),
     )
-    # Ranks are numbered along tensor, then replicas 0 to 3: 0 1 | 2 3 | 4 5 | 6 7.
+    # Ranks are numbered by tensor first, then by replica 0 to 3: 0 1 | 2 3 | 4 5 | 6 7.
     assert exchanging(workload, 0) == {10: (0, 2), 20: (0, 1), 30: (0, 4), 40: (0, 2, 4, 6)}
     assert exchanging(workload, 7) == {10: (5, 7), 20: (6, 7), 30: (3, 7), 40: (1, 3, 5, 7)}
 
@@ -249,7 +249,7 @@ def test_stages_of_a_pipeline_pass_microbatches_in_the_order_of_the_file(read: R
     assert [(each.name, each.tag) for each in exchanges if each.tag != int(each.name[-1])] == []
 
 
-def test_one_forward_one_backward_is_a_choice(read: Read) -> None:
+def test_the_schedule_can_be_one_forward_one_backward(read: Read) -> None:
     workload = read(header(pp=2, ga=2, gpus=2, pp_comm=64), *MICROBATCHES, schedule="1f1b")
     assert [name for name in names(workload.programs[1]) if name.startswith("mlp")] == [
         "mlp forward #0",
@@ -259,7 +259,7 @@ def test_one_forward_one_backward_is_a_choice(read: Read) -> None:
     ]
 
 
-def test_a_stage_alone_and_fewer_microbatches_are_a_choice(read: Read) -> None:
+def test_one_stage_can_run_alone_and_with_fewer_microbatches(read: Read) -> None:
     options = {"pipeline": 1, "microbatches": 1}
     workload = read(header(pp=2, ga=2, gpus=4, pp_comm=64), *MICROBATCHES, **options)
     # Each of the two stages has two GPUs.
@@ -274,13 +274,13 @@ def test_a_stage_alone_and_fewer_microbatches_are_a_choice(read: Read) -> None:
     ]
 
 
-def test_activations_are_computed_again_from_the_checkpoint_before(read: Read) -> None:
+def test_activations_are_recomputed_from_the_preceding_checkpoint(read: Read) -> None:
     first = "HYBRID_TRANSFORMER_FWD_IN_BCKWD checkpoints: 2 0 2 checkpoint_initiates: 2 3 1"
     layers = [row(name, (1, "NONE", 0), (1, "NONE", 0)) for name in "abcd"]
     (program,) = read(first, *layers, gpus=2, tensor=2).programs
     assert names(program) == [
         *(f"{name} forward" for name in "abcd"),
-        # Going backward from layer 3 needs what layer 2 gives, a checkpoint; from layer 1 what 0 gives.
+        # The backward pass of layer 3 needs the output of layer 2, a checkpoint; that of layer 1 needs 0.
         "c forward again",
         "d input gradient",
         "c input gradient",
@@ -312,7 +312,7 @@ def test_micro_is_a_benchmark_of_one_exchange_after_another(read: Read) -> None:
         ("HYBRID_TRANSFORMER", (0, 1), (0, 2, 4)),
     ],
 )
-def test_parallelism_says_who_exchanges(
+def test_the_parallelism_defines_the_groups_of_exchanges(
     policy: str, passes: tuple[int, ...] | None, weights: tuple[int, ...] | None, read: Read
 ) -> None:
     def exchange(size: int, members: tuple[int, ...] | None) -> tuple[int, str, int]:
@@ -344,7 +344,7 @@ def test_inference_goes_forward_only(read: Read) -> None:
 
 
 @pytest.mark.parametrize("first", ["HYBRID_DLRM DLRM_LAST_BOTTOM_LAYER: 1", "HYBRID_DLRM_ENHANCED 1"])
-def test_what_embedding_tables_give_is_exchanged_while_bottom_layers_compute(first: str, read: Read) -> None:
+def test_looked_up_vectors_are_exchanged_while_bottom_layers_compute(first: str, read: Read) -> None:
     weights = (1, "ALLREDUCE", 8)
     (program,) = read(
         first,
@@ -362,7 +362,9 @@ def test_what_embedding_tables_give_is_exchanged_while_bottom_layers_compute(fir
     assert names(program)[-1] == "tables weight gradient"
 
 
-def test_columns_stand_apart_by_any_space_and_numbers_may_be_fractions(read: Read, tmp_path: Path) -> None:
+def test_columns_are_separated_by_any_white_space_and_numbers_may_be_fractions(
+    read: Read, tmp_path: Path
+) -> None:
     expected = read(header(tp=2, gpus=2, pp=1, pp_comm=0), row("fc", (1500, "ALLREDUCE", 100)))
     path = tmp_path / "other.txt"
     path.write_text(
@@ -388,12 +390,12 @@ def test_columns_stand_apart_by_any_space_and_numbers_may_be_fractions(read: Rea
         ("DATA all_gpus: many", "line 1: all_gpus: must be a finite number: got 'many'"),
         ("DATA all_gpus: 0", "line 1: all_gpus: must be a whole number from 1 to 1048576: got '0'"),
         ("DATA all_gpus: 1.5", "line 1: all_gpus: must be a whole number from 1 to 1048576: got '1.5'"),
-        ("DATA all_gpus: 4 pp: 2", "line 1: pp: is 2, and DATA has 1"),
+        ("DATA all_gpus: 4 pp: 2", "line 1: pp: is 2; must be 1 for DATA"),
         (
             "DATA checkpoints: 1 0",
-            "line 1: checkpoints: belongs to HYBRID_TRANSFORMER_FWD_IN_BCKWD, and this is DATA",
+            "line 1: checkpoints: is only for HYBRID_TRANSFORMER_FWD_IN_BCKWD, not DATA",
         ),
-        (f"{header()} checkpoints: 1", "line 1: checkpoints: says 1 layers; 0 follow"),
+        (f"{header()} checkpoints: 1", "line 1: checkpoints: gives 1 layers, but 0 follow"),
         (f"{header()} checkpoints: 1 1", "line 1: checkpoints: must be a whole number from 0 to 0: got '1'"),
         (
             f"{header()} checkpoint_initiates: 1 0",
@@ -407,22 +409,22 @@ def test_columns_stand_apart_by_any_space_and_numbers_may_be_fractions(read: Rea
         (header(gpus=5, pp=2), "all_gpus: 5 do not divide into 2 stages (pp)"),
         (
             header(gpus=4, pp=2),
-            "pp is 2, and the file does not say in pp_comm what stages send; one stage alone is",
+            "pp is 2, but the file has no pp_comm, the bytes that stages send; set `pipeline` = 1",
         ),
         (
             header(gpus=4, pp=2, pp_comm=8, ga=3),
-            "ga says 3 microbatches, and 0 layers are named embedding_layer, with which each",
+            "ga is 3 microbatches, but 0 layers are named embedding_layer, with which each",
         ),
         ("HYBRID_DLRM all_gpus: 2", "line 1: DLRM_LAST_BOTTOM_LAYER is missing"),
         ("HYBRID_DLRM 7 all_gpus: 2", "line 1: DLRM_LAST_BOTTOM_LAYER: is 7; the layers are 0 to 0"),
         (
             "HYBRID_TRANSFORMER all_gpus: 2",
-            "model_parallel_NPU_group, how many ranks share a layer, is not in the",
+            "model_parallel_NPU_group, the number of ranks that share a layer, is",
         ),
-        ("DATA", "all_gpus is not in the file: how many must be given as `gpus`"),
+        ("DATA", "all_gpus is missing; give the number of GPUs as `gpus`"),
     ],
 )
-def test_a_header_that_cannot_be_is_refused(first: str, message: str, refuse: Refuse) -> None:
+def test_an_invalid_header_is_refused(first: str, message: str, refuse: Refuse) -> None:
     assert refuse(first, row("fc", (1, "NONE", 0), (1, "NONE", 0), (1, "NONE", 0))).startswith(message)
 
 
@@ -451,13 +453,11 @@ def test_a_header_that_cannot_be_is_refused(first: str, message: str, refuse: Re
         ),
     ],
 )
-def test_a_layer_that_cannot_be_is_refused_with_line_and_column(
-    layer: str, message: str, refuse: Refuse
-) -> None:
+def test_an_invalid_layer_is_refused_with_line_and_column(layer: str, message: str, refuse: Refuse) -> None:
     assert refuse(header(gpus=2), layer).startswith(message)
 
 
-def test_all_mistakes_of_a_file_are_named_together(refuse: Refuse) -> None:
+def test_all_errors_of_a_file_are_reported_together(refuse: Refuse) -> None:
     found = refuse(header(gpus=2), row("a", (-1, "SUM", 0)), row("b", update=-3))
     assert [line.split(":")[0] + line.split(":")[1] for line in found.splitlines()] == [
         "line 3 column 3, forward compute",
@@ -473,7 +473,7 @@ def test_exchanges_that_the_parallelism_does_not_have_are_refused(refuse: Refuse
     )
     assert refuse("DATA all_gpus: 2", row("fc", weights=(1, "ALLREDUCE_EP", 8))) == (
         "line 3: column 10, weight gradient exchange: 'ALLREDUCE_EP' names experts, which only "
-        "HYBRID_TRANSFORMER has"
+        "HYBRID_TRANSFORMER supports"
     )
     assert refuse(
         "HYBRID_CUSTOMIZED all_gpus: 2", row("fc", (1, "NONE", 0), more_policy := (0, "NONE", 0))
@@ -493,7 +493,7 @@ def test_options_that_do_not_fit_the_file_are_refused(refuse: Refuse) -> None:
 def test_the_number_of_layers_must_be_right(tmp_path: Path) -> None:
     path = tmp_path / "w.txt"
     path.write_text(f"{header()}\n3\n{row('fc')}\n")
-    with pytest.raises(InputError, match=r"w\.txt: line 2: says 3 layers; 1 follow"):
+    with pytest.raises(InputError, match=r"w\.txt: line 2: gives 3 layers, but 1 follow"):
         read_simai(path)
     path.write_text(f"{header()}\nfew\n{row('fc')}\n")
     with pytest.raises(
@@ -501,7 +501,7 @@ def test_the_number_of_layers_must_be_right(tmp_path: Path) -> None:
     ):
         read_simai(path)
     path.write_text("MICRO\n")
-    with pytest.raises(InputError, match=r"w\.txt: has 1 lines; a workload begins with its parallelism"):
+    with pytest.raises(InputError, match=r"w\.txt: has 1 lines; at least the parallelism"):
         read_simai(path)
     with pytest.raises(InputError, match=r"gone\.txt: no such file"):
         read_simai(tmp_path / "gone.txt")

@@ -1,4 +1,4 @@
-"""From a checked plan to a run: what the engines take, and what comes back."""
+"""Runs a checked plan: builds the input of the flow or packet engine and returns its results."""
 
 from hocket.engines.run import Progress, simulate
 

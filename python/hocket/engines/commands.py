@@ -1,4 +1,4 @@
-"""The command `hocket run`: simulates a plan, or a study of the HPCC simulator."""
+"""The command `hocket run`: simulates a plan or an HPCC-style study."""
 
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -20,10 +20,10 @@ _KEPT = "writing what was finished"
 def run_command(
     plan: Annotated[
         Path,
-        options.file("The plan to simulate, as TOML or JSON; or an HPCC-style config.txt"),
+        options.file("The plan to simulate, as TOML or JSON, or an HPCC-style config.txt"),
     ],
     directory: Annotated[
-        Path | None, options.out_directory("Where to write; hocket-runs/NAME if not given.")
+        Path | None, options.out_directory("Output directory; hocket-runs/NAME by default.")
     ] = None,
     force: options.Force = False,
     candidate: options.Candidate = None,
@@ -32,15 +32,15 @@ def run_command(
     seed: options.Seed = None,
     exact: Annotated[
         bool,
-        typer.Option("--exact", help="Of a study: exact times and RoCEv2's frames, not its simulator's."),
+        typer.Option("--exact", help="For a study: exact times and RoCEv2 frames, not its simulator's."),
     ] = False,
     figure: Annotated[
-        Path | None, options.figure("Draw who uses the link when, and iteration times; shifts beside none.")
+        Path | None, options.figure("Plot link use over time and iteration times, with and without shifts.")
     ] = None,
     as_json: options.AsJson = False,
     wide: options.Wide = False,
 ) -> None:
-    """Simulate a plan, or a study of the HPCC simulator; write Parquet tables and a manifest."""
+    """Simulate a plan or an HPCC-style study; write Parquet tables and a manifest."""
     from hocket.engines.run import simulate
     from hocket.hpcc import is_study
     from hocket.plan.digest import digest_of
@@ -57,12 +57,13 @@ def run_command(
         ):
             if value:
                 raise InputError(
-                    f"{option}: is for plans; a study says who sends to whom, and runs on the packet engine"
+                    f"{option}: works only with plans; "
+                    "a study lists its own flows and runs on the packet engine"
                 )
         _run_study(plan, directory, force, 1 if seed is None else seed, exact, as_json)
         return
     if exact:
-        raise InputError("--exact: is for HPCC-style studies; the times of a plan are exact")
+        raise InputError("--exact: works only with HPCC-style studies; plans always have exact times")
     checked = _with_settings(plan, [*(settings or []), *([] if seed is None else [f"seed={seed}"])])
     directory = directory or Path("hocket-runs") / plan.stem
     check_replaceable(
@@ -98,7 +99,7 @@ def run_command(
 
 
 def _with_settings(path: Path, settings: Sequence[str]) -> "Plan":
-    """The plan with other values of some keys, each written as an axis of a sweep that has one value."""
+    """The plan at `path` with the overrides in `settings`: each is a sweep axis of exactly one value."""
     from hocket.plan import as_plan
     from hocket.sweeps import parse_axis
     from hocket.sweeps.combinations import Refusal, Tables
@@ -109,11 +110,11 @@ def _with_settings(path: Path, settings: Sequence[str]) -> "Plan":
     for axis in axes:
         if len(axis.values) != 1:
             raise InputError(
-                f"--set {axis.key}: a run has one value of each key: got {len(axis.values)}; "
-                "`hocket sweep` runs them all"
+                f"--set {axis.key}: a run needs one value: got {len(axis.values)}; "
+                "use `hocket sweep` to run them all"
             )
     (combination,) = Tables.of(path).combinations(axes)
-    assert not isinstance(combination.plan, Refusal), "where none is a valid plan, the first is an error"
+    assert not isinstance(combination.plan, Refusal), "if no combination is valid, the first one raises"
     return combination.plan
 
 
@@ -126,7 +127,7 @@ def _run_study(
     from hocket.results.report import end_interrupted
 
     study = load_study(path)
-    # They are all called config.txt; the directory tells them apart.
+    # Studies are usually all called config.txt, so the run is named after the directory.
     name = path.resolve().parent.name if path.stem == "config" else path.stem
     directory = directory or Path("hocket-runs") / name
     check_replaceable(directory, force)

@@ -1,4 +1,4 @@
-"""Runs jobs on the flow engine; their rows leave it during the run."""
+"""Runs jobs on the flow engine and passes rows on during the run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -21,23 +21,23 @@ def run_flows(
     sink: Sink,
     progress: Callable[[int, int, int | None], object],
 ) -> dict[str, Any]:
-    """Runs `jobs` as `plan` says, the rows going to `sink`: every table that there may be, empty ones too.
+    """Runs `jobs` with the settings of `plan` and writes every table to `sink`, including empty ones.
 
-    Returns what the manifest says of the run: how it ended, what acted how often.
+    Returns the manifest's entries on the outcome: status, durations and event counts.
     """
     shown = network.display_names()
-    of_jobs: dict[str, _hocket._Column] = {}
+    job_columns: dict[str, _hocket._Column] = {}
 
     def add(name: str, columns: "Mapping[str, _hocket._Column]") -> None:
         if name == "jobs":
-            of_jobs.update(columns)
+            job_columns.update(columns)
         sink.append(name, renamed(columns, shown))
 
     spec = run_spec(plan)
-    # They are listed in this order, whichever has rows first.
+    # Appending every empty table first fixes their order, whichever gets rows first.
     append_empty(sink, _hocket.table_schemas("flow", _table_groups(jobs, spec)))
     ran = _hocket.simulate(network.fabric, jobs, spec, add, progress)
-    summary = frame(of_jobs)
+    summary = frame(job_columns)
     counts = {
         **ran["counters"],
         "iterations": int(summary["iterations"].sum()),
@@ -47,7 +47,7 @@ def run_flows(
     return {
         "status": "interrupted" if ran["interrupted"] else "complete",
         "simulated_s": ran["ended_ps"] / 1e12,
-        # Of the engine alone: without the writing of tables.
+        # The engine alone, without writing tables.
         "run_s": ran["run_s"],
         "jobs_per_queue": ran["jobs_per_queue"],
         "counts": counts,
@@ -57,9 +57,9 @@ def run_flows(
 def whole_table(
     name: str, network: Network, jobs: "Sequence[_hocket._JobSpec]", run: "_hocket._RunSpec"
 ) -> "tuple[pl.DataFrame, _hocket._Ran]":
-    """All rows of table `name` of a run of `jobs`, and what the run cost.
+    """Runs `jobs`; returns all rows of table `name`, and the engine's statistics.
 
-    Raises `KeyboardInterrupt` on Ctrl-C: what is drawn from half a run would look like a whole answer.
+    Raises `KeyboardInterrupt` on Ctrl-C, since a picture of half a run would look complete.
     """
     rows = Memory()
     rows.append(name, _hocket.table_schemas("flow", _table_groups(jobs, run))[name])

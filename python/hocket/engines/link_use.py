@@ -1,4 +1,4 @@
-"""Some iterations of a plan again, with the traffic on the link that most jobs share: for pictures."""
+"""Simulates a few iterations of a plan again and samples the link that most jobs share, for figures."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,28 +14,28 @@ from hocket.results import Run
 
 _ITERATIONS = 4
 _SAMPLES = 600
-"""Of the iterations that are shown: finer than a picture."""
+"""Samples over the iterations shown: more than a figure can resolve."""
 
 
 @dataclass(frozen=True)
 class LinkUse:
-    """What jobs send over a link from `begin_s` to `end_s` of a run."""
+    """The traffic of each job over one link, from `begin_s` to `end_s` of a run."""
 
     link: str
     capacity_bps: int
     shared_links: int
-    """How many links carry several jobs in it."""
+    """Number of links that carry several jobs in that time."""
     jobs: tuple[str, ...]
-    """All of the plan, in its order."""
+    """All jobs of the plan, in its order."""
     rates: pl.DataFrame
-    """`job, start_s, rate_bps` of all flows of a job; each until the job's next row."""
+    """`job, start_s, rate_bps`: the sum over a job's flows, valid until the job's next row."""
     begin_s: float
     end_s: float
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """A plan from `begin_s` to `end_s` of its run, with a candidate and on an engine as in `simulate`."""
+    """The run of a plan from `begin_s` to `end_s`; `candidate` and `engine` as in `simulate`."""
 
     plan: Plan
     begin_s: float
@@ -47,13 +47,13 @@ class Stretch:
 def link_use(
     plan: Plan, run: Run, *, candidate: str | None = None, engine: Engine | None = None
 ) -> dict[str, LinkUse]:
-    """The use of a link by each job in four iterations of `plan`, as `uses_of` finds it.
+    """The use of a link by each job during four iterations of `plan`; `uses_of` chooses the link.
 
-    `run` is the whole run of `plan`: it says how long iterations take and when the run ends. Where jobs have
-    time-shifts, `sharing` is the plan without them and `shifted` the plan itself; otherwise there is
-    `sharing` alone. The iterations begin once two jobs are there, after a first one, in which shifts begin.
+    `run` is the complete run of `plan`, from which the length of iterations and the end of the run are taken.
+    If any job has a time-shift, `sharing` is the plan without time-shifts and `shifted` the plan itself;
+    otherwise the result has `sharing` alone. The four iterations are those that `stretch` selects.
 
-    Raises `InputError` if no job sends anything by then.
+    Raises `InputError` if no job sends anything in that time.
     """
     starts = run.tables["iterations"].group_by("job").agg(pl.col("start_s").min())
     begin_s, end_s = stretch(
@@ -64,19 +64,22 @@ def link_use(
     plans = {"sharing": plain, "shifted": plan} if shifted else {"sharing": plain}
     uses = uses_of({name: Stretch(each, begin_s, end_s, candidate, engine) for name, each in plans.items()})
     if not uses:
-        raise InputError(f"a figure: no job sends anything from {begin_s:g} s to {end_s:g} s of the run")
+        raise InputError(f"figure: no job sends anything from {begin_s:g} s to {end_s:g} s of the run")
     return uses
 
 
 def stretch(iterations_s: pl.Series, starts_s: pl.Series, ended_s: float) -> tuple[float, float]:
-    """From when to when four iterations are, by the mean length of those of each job and its first start:
-    once two jobs are there and, if the run is that long, after a first one.
+    """The begin and the end of the four iterations to show, in seconds.
+
+    `iterations_s` is the mean iteration time of each job, `starts_s` its first start; the longest iteration
+    counts. The four begin when the second job has started and, if the run is long enough, one iteration
+    later, so that time-shifts have taken effect.
 
     Raises `InputError` if no job has finished an iteration.
     """
     longest_s = iterations_s.drop_nulls().max()
     if not isinstance(longest_s, float):
-        raise InputError("a figure: no job of the run has finished an iteration")
+        raise InputError("figure: no job of the run has finished an iteration")
     ordered_s = starts_s.sort()
     together_s = float(ordered_s[min(1, ordered_s.len() - 1)])
     if together_s + (1 + _ITERATIONS) * longest_s <= ended_s:
@@ -85,16 +88,16 @@ def stretch(iterations_s: pl.Series, starts_s: pl.Series, ended_s: float) -> tup
 
 
 def uses_of(stretches: Mapping[str, Stretch]) -> dict[str, LinkUse]:
-    """The use of a link by each job in each of `stretches`, which are simulated with samples; those in which
-    no job sends anything are left out.
+    """The use of a link by each job in each of `stretches`, all of which are simulated with sampling.
 
-    It is the link that most jobs share and, of several, that is loaded most: of those that carry something in
-    all stretches or, if there is none, in each.
+    The link is the one that most jobs share and, of several, the most loaded one. It is the same for all
+    stretches if some link carries traffic in all of them; otherwise each stretch has its own. Stretches
+    without any traffic are left out.
     """
     rates_bps = {name: dict(build_network(each.plan).links) for name, each in stretches.items()}
     samples = {}
     for name, each in stretches.items():
-        # Without those that carry acknowledgements alone, which a plan with a [link] does not name.
+        # On packets, a plan with a [link] has links that it does not name, which carry acknowledgements only.
         rows = _sampled(each).filter(pl.col("link").is_in(list(rates_bps[name])))
         if rows.height:
             samples[name] = rows
@@ -124,7 +127,7 @@ def uses_of(stretches: Mapping[str, Stretch]) -> dict[str, LinkUse]:
 
 
 def _carried(name: str, samples: pl.DataFrame, rates_bps: Mapping[str, int]) -> pl.DataFrame:
-    """The links of the stretch `name`: how many jobs each has carried, and for how long it was busy."""
+    """For each link of the stretch `name`, the number of jobs on it and how long it was busy."""
     rate_bps = pl.col("link").replace_strict(rates_bps, return_dtype=pl.Float64)
     return samples.group_by("link").agg(
         stretch=pl.lit(name),
@@ -134,7 +137,7 @@ def _carried(name: str, samples: pl.DataFrame, rates_bps: Mapping[str, int]) -> 
 
 
 def _busiest(links: pl.DataFrame) -> str:
-    """The link that most jobs share and, of several, that is loaded most."""
+    """The link that most jobs share; of several, the most loaded one."""
     return str(links.sort(["jobs", "load", "link"], descending=[True, True, False])["link"][0])
 
 
@@ -143,7 +146,7 @@ def _step_ps(each: Stretch) -> int:
 
 
 def _sampled(each: Stretch) -> pl.DataFrame:
-    """The table `utilisation` of a run until the end of a stretch."""
+    """The table `utilisation` of a run that ends with the stretch."""
     settings = RunSettings(
         engine=each.plan.run.engine,
         iterations=each.plan.run.iterations,
@@ -160,7 +163,7 @@ def _sampled(each: Stretch) -> pl.DataFrame:
 
 
 def _rates(samples: pl.DataFrame, jobs: tuple[str, ...], end_s: float, step_s: float) -> pl.DataFrame:
-    """Samples of bytes, of which those without any are left out, as rates from their begin on."""
+    """Rates from the begin of each sample; samples of no bytes, absent from `samples`, become rate 0."""
     ends_s = pl.DataFrame({"sample": range(1, round(end_s / step_s) + 2)})
     every = pl.DataFrame({"job": list(jobs)}).join(ends_s, how="cross")
     taken = samples.select("job", "bytes", sample=(pl.col("at_s") / step_s).round().cast(pl.Int64))

@@ -1,6 +1,6 @@
-"""From a plan's link or fabric and a placement to what the engines read: links, and who crosses them.
+"""Builds the engines' network from a plan's link or fabric: directed links, and the flows and paths of jobs.
 
-Which of several shortest paths a flow takes is decided in `hocket_scenario::routing`.
+`hocket_scenario::routing` decides which of several shortest paths a flow takes.
 """
 
 from collections import Counter, deque
@@ -14,42 +14,43 @@ from hocket.fabrics import Topology
 from hocket.plan import Job, Plan
 
 Crossings = list[tuple[int, int]]
-"""Of one job, as (link, flows)."""
+"""The links that a job crosses, as (link, number of flows)."""
 
 Inputs = list[tuple[int, int]]
-"""Of one job, as (link, link before it on a way), each pair once."""
+"""For a job, each link with each link that precedes it on a path, as (link, preceding link), once each."""
 
-# Labels of different jobs must not meet: a job has at most 10,000 workers.
+# Labels of different jobs must not coincide: a job has at most 10,000 workers, and each flow a label.
 _LABELS = 10_000
 
 
 @dataclass(frozen=True)
 class Network:
-    """Directed links and their names; `nodes` gives the number of each named node."""
+    """A fabric for the engines with the names that the plan gives its links and nodes."""
 
     fabric: _hocket.Fabric
     links: tuple[tuple[str, int], ...]
     """Name and rate in bits per second of each directed link."""
     nodes: Mapping[str, int]
+    """The number of each node, by name."""
     delays_ps: tuple[int, ...]
-    """Of each cable, one way."""
+    """The one-way delay of each cable."""
 
     def display_names(self) -> dict[str, str]:
-        """From the names that the engines give links to those shown."""
+        """Maps the engines' names of links to the names to show."""
         return {name: shown for (name, _), (shown, _) in zip(self.fabric.links(), self.links, strict=True)}
 
     def crossings(self, plan: Plan, placement: Mapping[str, Sequence[str]] | None) -> list[Crossings]:
-        """For each job of `plan`, the links that it crosses: the one link there is, or its ring's.
+        """For each job of `plan`, the links that it crosses: the plan's one link, or those of its ring.
 
-        Raises `InputError` if a job has no placement, or a worker cannot reach the next, or not over the
-        links that its `path` names.
+        Raises `InputError` if a job has no placement, or if a worker cannot reach the next one at all or over
+        the links that the job's `path` names.
         """
         if plan.link is not None:
             return [[(0, 1)] for _ in plan.jobs]
         found: list[Crossings] = []
         for number, job in enumerate(plan.jobs):
             if job.training is not None:
-                # The engines find out who of its ranks sends to whom.
+                # The engines derive the flows between its ranks from its collectives.
                 found.append([])
                 continue
             hosts = self._hosts(plan, number, placement)
@@ -59,16 +60,16 @@ class Network:
                 except ValueError as error:
                     raise InputError(f"jobs[{number}].placement: job {job.name!r}: {error}") from None
             else:
-                ways = self._pinned(plan, number, job, hosts)
-                found.append(sorted(Counter(link for way in ways for link in way).items()))
+                paths = self._pinned(plan, number, job, hosts)
+                found.append(sorted(Counter(link for path in paths for link in path).items()))
         return found
 
     def flows(
         self, plan: Plan, placement: Mapping[str, Sequence[str]] | None
     ) -> "list[list[_hocket._JobFlow]]":
-        """For each job of `plan`, the flows of its ring; on one link that all share, the one that crosses it.
+        """For each job of `plan`, the flows of its ring, or its one flow where all jobs share one link.
 
-        A training job has none here: the engines find out who of its ranks sends to whom.
+        A training job has none here: the engines derive the flows between its ranks.
 
         Raises `InputError` as `crossings` does.
         """
@@ -89,8 +90,7 @@ class Network:
         return found
 
     def inputs(self, plan: Plan, placement: Mapping[str, Sequence[str]] | None) -> list[Inputs]:
-        """For each job of `plan`, a fabric's, over which links the flows of its ring come to those that they
-        cross.
+        """For each job of `plan`, on a fabric, the links that precede each link on the paths of its ring.
 
         Raises `InputError` as `crossings` does.
         """
@@ -99,14 +99,16 @@ class Network:
             for number, job in enumerate(plan.jobs)
         ]
 
-    def path_bytes(self, flows: "Sequence[_hocket._JobFlow]", packet_bytes: int, answer_bytes: int) -> int:
-        """What fills the longest way of `flows`: the rate of its slowest link × its idle round-trip time."""
+    def path_bytes(self, flows: "Sequence[_hocket._JobFlow]", packet_bytes: int, ack_bytes: int) -> int:
+        """The largest bandwidth-delay product of the paths of `flows`, in bytes: the rate of the slowest link
+        × the idle round-trip time of a packet and its acknowledgement.
+        """
         most = 0
         chosen = iter(self.fabric.routes([flow for flow in flows if isinstance(flow["path"], str)]))
         for flow in flows:
             links = next(chosen) if isinstance(flow["path"], str) else flow["path"]
             rates_bps = [self.links[link][1] for link in links]
-            bits = 8 * (packet_bytes + answer_bytes)
+            bits = 8 * (packet_bytes + ack_bytes)
             rtt_ps = sum(
                 2 * self.delays_ps[link // 2] + bits * 10**12 // rate
                 for link, rate in zip(links, rates_bps, strict=True)
@@ -114,10 +116,10 @@ class Network:
             most = max(most, min(rates_bps) * rtt_ps // (8 * 10**12))
         return most
 
-    def ways_out(
+    def flows_between_servers(
         self, plan: Plan, number: int, placement: Mapping[str, Sequence[str]] | None
     ) -> "list[_hocket._JobFlow]":
-        """Of training job `number`, flows from its first host to all that are in other servers."""
+        """One flow from the first host of training job `number` to each of its hosts in other servers."""
         assert plan.fabric is not None, "training jobs are placed on a fabric"
         first, *others = plan.hosts_of(plan.jobs[number], placement)
         server = plan.fabric.server_of(first)
@@ -140,7 +142,7 @@ class Network:
         return [self.nodes[host] for host in plan.hosts_of(job, placement)]
 
     def _pinned(self, plan: Plan, number: int, job: Job, hosts: list[int]) -> list[list[int]]:
-        """The way of each flow of `job` over the links that it names: the shortest, of equals the first."""
+        """The path of each flow of `job` over the links that it names: the shortest, the first of equals."""
         assert plan.fabric is not None, "only links of a fabric have names"
         topology = plan.fabric.topology
         cables = {cable.label: 2 * number for number, cable in enumerate(topology.cables)}
@@ -152,56 +154,56 @@ class Network:
             from_node.setdefault(other, []).append((cable + 1, one))
         names = list(self.nodes)
         ends = {self.nodes[host] for host in topology.gpus}
-        ways = []
+        paths = []
         for flow in self.fabric.ring_flows(hosts, 0):
             start, end = flow["from_node"], flow["to_node"]
-            way = _shortest(from_node, start, end, ends)
-            if way is None:
+            path = _shortest(from_node, start, end, ends)
+            if path is None:
                 raise InputError(
                     f"jobs[{number}].path: its links do not lead from {names[start]!r} to {names[end]!r}"
                 )
-            ways.append(way)
-        return ways
+            paths.append(path)
+        return paths
 
 
 def _shortest(
     from_node: Mapping[int, Sequence[tuple[int, int]]], start: int, end: int, hosts: Set[int]
 ) -> list[int] | None:
-    """The directed links of the shortest way that passes no host."""
-    came: dict[int, tuple[int, int] | None] = {start: None}
+    """The directed links of the shortest path that passes through no host; `None` if there is none."""
+    reached_by: dict[int, tuple[int, int] | None] = {start: None}
     reached = deque([start])
-    while reached and end not in came:
+    while reached and end not in reached_by:
         node = reached.popleft()
         for link, other in from_node.get(node, ()) if node == start or node not in hosts else ():
-            if other not in came:
-                came[other] = (link, node)
+            if other not in reached_by:
+                reached_by[other] = (link, node)
                 reached.append(other)
-    if end not in came:
+    if end not in reached_by:
         return None
-    way: list[int] = []
-    step = came[end]
+    path: list[int] = []
+    step = reached_by[end]
     while step is not None:
-        way.append(step[0])
-        step = came[step[1]]
-    return way[::-1]
+        path.append(step[0])
+        step = reached_by[step[1]]
+    return path[::-1]
 
 
 def ring_inputs(fabric: _hocket.Fabric, workers: Sequence[int], first_label: int) -> Inputs:
-    """Over which links the flows of a ring over the nodes `workers` come to each link, ascending.
+    """The links that precede each link on the paths of a ring over the nodes `workers`, ascending.
 
-    A host's own link has none. Ways are those of `Fabric.ring` with the same label.
+    A sender's own link has none. Paths are those of `Fabric.ring` with the same label.
 
     Raises `ValueError` as `Fabric.routes` does.
     """
-    ways = fabric.routes(fabric.ring_flows(workers, first_label))
-    return sorted({(link, before) for way in ways for before, link in pairwise(way)})
+    paths = fabric.routes(fabric.ring_flows(workers, first_label))
+    return sorted({(link, before) for path in paths for before, link in pairwise(path)})
 
 
 def build_dumbbell(plan: Plan) -> Network:
-    """The one link of `plan` between two switches, with a host of each job on either side.
+    """The plan's one link as a dumbbell: two switches joined by it, and a host of each job on either side.
 
-    The hosts' own links have the rate and the delay of the one that all share, which is called `link` as on
-    the flow engine.
+    The hosts' links have the rate and the delay of the shared one, which is called `link` as on the flow
+    engine.
     """
     assert plan.link is not None, "only one link becomes a dumbbell"
     rate_bps, delay_ps = plan.link.capacity_bps, plan.link.delay_ps
@@ -219,7 +221,7 @@ def build_dumbbell(plan: Plan) -> Network:
 
 
 def _first_label(number: int, job: Job) -> int:
-    """Of the first flow of the ring of job `number`; the others count on from it."""
+    """The label of the first flow in the ring of job `number`; further flows have the following numbers."""
     return number * _LABELS if job.label is None else job.label
 
 
@@ -232,7 +234,7 @@ def _right(job: Job) -> str:
 
 
 def build_network(plan: Plan) -> Network:
-    """The network of `plan`: its one link, or its fabric with each cable as two directed links."""
+    """The network of `plan`: its one link, or its fabric with two directed links for each cable."""
     if plan.fabric is None:
         assert plan.link is not None, "a checked plan has a link or a fabric"
         fabric = _hocket.Fabric.one_link(plan.link.capacity_bps)
@@ -241,7 +243,7 @@ def build_network(plan: Plan) -> Network:
 
 
 def network_of(topology: Topology) -> Network:
-    """The network of `topology`, each cable as two directed links."""
+    """The network of `topology`, with two directed links for each cable."""
     nodes = {name: number for number, name in enumerate(topology.nodes)}
     cables: list[_hocket._Cable] = [
         {
@@ -253,7 +255,7 @@ def network_of(topology: Topology) -> Network:
         for cable in topology.cables
     ]
     fabric = _hocket.Fabric(list(topology.nodes.items()), cables)
-    # A name that the plan gives goes before the direction that the engines name a link by.
+    # The engines name a link by its direction; a name in the plan is put before it.
     names = [cable.name for cable in topology.cables for _ in cable.ends]
     links = tuple(
         (f"{name} {direction}" if name else direction, rate_bps)

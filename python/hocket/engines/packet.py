@@ -1,5 +1,7 @@
-"""Runs a checked plan on the packet engine: what the plan says and what it leaves open become parameters with
-their sources, and the rows go out while the run goes on.
+"""Runs a checked plan on the packet engine.
+
+Every parameter, whether given by the plan or a default, is recorded with its source. Rows go to the sink
+during the run.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +23,7 @@ Placement = Mapping[str, Sequence[str]] | None
 
 
 DEFAULT_CONGESTION = Congestion.model_validate("dcqcn")
-"""What governs a job that says nothing: HotNets'22 §2 takes DCQCN for the default of RoCE."""
+"""The congestion control of a job that specifies none: HotNets'22 §2 calls DCQCN the default of RoCE."""
 
 
 _WINDOWED = ("hpcc", "hpcc-pint")
@@ -37,25 +39,27 @@ CHECKS = (
     "no flow was left behind, and no deadlock",
     "the buffers hold what waits, and nothing at the end of a complete run",
 )
-"""What a run that did not fail has checked of itself; the first only while PFC is on."""
+"""The self-checks that a run has passed unless it failed; the first applies only with PFC."""
 
 
-class Sent:
-    """A plan's jobs as they are sent: on which network, by whom to whom, and governed by what."""
+class PacketSetup:
+    """A plan prepared for the packet engine: network, and each job's flows, congestion control and window."""
 
     def __init__(self, plan: Plan, placement: Placement) -> None:
         """Raises `InputError` as `Network.flows` does."""
         self.plan = plan
         self.network = build_network(plan) if plan.fabric else build_dumbbell(plan)
         self.flows = self.network.flows(plan, placement)
-        # Of a training job the engine finds the flows; some of them say how long its ways are.
-        ways = [
-            self.network.ways_out(plan, number, placement) if job.training is not None else self.flows[number]
+        # The engine derives a training job's flows; these stand for them where the paths' length counts.
+        flows = [
+            self.flows[number]
+            if job.training is None
+            else self.network.flows_between_servers(plan, number, placement)
             for number, job in enumerate(plan.jobs)
         ]
         self.model = model_parameters(plan)
         self.congestion = [
-            self._governed(job, flows, placement) for job, flows in zip(plan.jobs, ways, strict=True)
+            self._congestion(job, of_job, placement) for job, of_job in zip(plan.jobs, flows, strict=True)
         ]
         self.windows = [_window(job) for job in plan.jobs]
 
@@ -66,11 +70,11 @@ class Sent:
         sink: Sink,
         progress: Callable[[int, int, int | None], object],
     ) -> dict[str, Any]:
-        """Runs `jobs`, the rows going to `sink`: every table that there may be, empty ones too.
+        """Runs `jobs` and writes every table to `sink`, including empty ones.
 
-        Returns what the manifest says of the run: how it ended, what was checked, what acted how often.
+        Returns the manifest's entries on the outcome: status, self-checks, durations and event counts.
 
-        Raises `SelfCheckError` where the run proves itself wrong; the rows until then have gone out.
+        Raises `SelfCheckError` if a self-check of the run fails; rows up to then are in `sink`.
         """
         shown = self.network.display_names()
         skip = self.plan.run.skip_ahead
@@ -124,11 +128,11 @@ class Sent:
         counts: dict[str, Any] = dict(ran["counters"])
         was_interrupted = ran["status"] == "interrupted"
         return {
-            # A run that came to the end that its plan gives is complete.
+            # A run that reached the end set in its plan is complete.
             "status": "interrupted" if was_interrupted else "complete",
             "checked": [each for each in CHECKS if self.plan.switch.pfc or each != _LOSSLESS],
             "simulated_s": ran["ended_ps"] / 1e12,
-            # Of the engine alone: without the writing of tables.
+            # The engine alone, without writing tables.
             "run_s": ran["run_s"],
             "packet_hops": counts.pop("packet_hops"),
             "skip_ahead": ran["skipping"],
@@ -136,16 +140,17 @@ class Sent:
         }
 
     def described(self) -> dict[str, Any]:
-        """Every parameter, its value and its source, for the manifest."""
+        """Every parameter with its value and its source, for the manifest."""
         jobs = {
             job.name: described([*congestion, window])
             for job, congestion, window in zip(self.plan.jobs, self.congestion, self.windows, strict=True)
         }
         return {"model": described(self.model), "jobs": jobs}
 
-    def _governed(
+    def _congestion(
         self, job: Job, flows: "Sequence[_hocket._JobFlow]", placement: Placement
     ) -> list[Parameter]:
+        """The congestion control of `job`, with defaults that depend on the paths of `flows`."""
         frames = values(self.model)
         packet_bytes = frames["mtu_bytes"] + frames["data_header_bytes"]
         path_bytes = self.network.path_bytes(flows, packet_bytes, frames["ack_bytes"])
@@ -170,9 +175,9 @@ class Sent:
 
 
 def model_parameters(plan: Plan) -> list[Parameter]:
-    """How hosts and switches work, as the engine takes it."""
+    """The parameters of hosts and switches in the engine's form, each with its source."""
     switch, host = plan.switch, plan.host
-    of_switch = (
+    switch_keys = (
         "buffer_bytes",
         "reserve_bytes",
         "headroom",
@@ -184,7 +189,7 @@ def model_parameters(plan: Plan) -> list[Parameter]:
         "telemetry_unit",
         "pint_base",
     )
-    of_host = ("mtu_bytes", "ack_every", "nack_interval_ps", "pause_holds_acks", "retransmit_timeout_ps")
+    host_keys = ("mtu_bytes", "ack_every", "nack_interval_ps", "pause_holds_acks", "retransmit_timeout_ps")
     marking = [
         Marking(each.rate_bps, each.minimum_bytes, each.maximum_bytes, each.probability)
         for each in switch.marking
@@ -196,11 +201,11 @@ def model_parameters(plan: Plan) -> list[Parameter]:
     scale_up = plan.fabric.scale_up if plan.fabric else None
     inside = [] if scale_up is None else [(scale_up.payload_bytes, source_of(scale_up, "payload_bytes"))]
     return [
-        *(Parameter(name, getattr(host, name), source_of(host, name)) for name in of_host),
+        *(Parameter(name, getattr(host, name), source_of(host, name)) for name in host_keys),
         *(Parameter("scale_up_mtu_bytes", payload, source) for payload, source in inside),
         Parameter("cnp", cnp, cnp_source),
         *(Parameter(name, value, "RoCEv2 over Ethernet") for name, value in frames),
-        *(Parameter(name, getattr(switch, name), source_of(switch, name)) for name in of_switch),
+        *(Parameter(name, getattr(switch, name), source_of(switch, name)) for name in switch_keys),
         Parameter("marking", marking, source_of(switch, "marking")),
         Parameter("arithmetic", "exact", "picoseconds"),
     ]
@@ -214,7 +219,7 @@ def _line_rate_bps(plan: Plan, job: Job, placement: Placement) -> int:
 
 
 def _window(job: Job) -> Parameter:
-    """(kind, bytes) as the engine takes it."""
+    """The job's window as (kind, bytes), the engine's form."""
     congestion = job.congestion or DEFAULT_CONGESTION
     if job.window is None:
         if congestion.policy in _WINDOWED:

@@ -1,4 +1,4 @@
-"""What both engines do to rows on their way from `_hocket` to a sink."""
+"""Steps that both engines share when rows go from `_hocket` to a sink."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from hocket.results.sink import Sink
 
 
 def append_empty(sink: Sink, tables: "Mapping[str, Mapping[str, _hocket._Column]]") -> None:
-    """Adds `tables`, which have no rows, so that a run without such rows has the tables too."""
+    """Appends `tables`, which are empty, so that a run has every table even without rows for it."""
     for name, columns in tables.items():
         sink.append(name, columns)
 
@@ -15,7 +15,7 @@ def append_empty(sink: Sink, tables: "Mapping[str, Mapping[str, _hocket._Column]
 def renamed(
     columns: "Mapping[str, _hocket._Column]", shown: Mapping[str, str]
 ) -> "Mapping[str, _hocket._Column]":
-    """The columns with links named as in `shown`."""
+    """The columns with the engine's names of links replaced by those in `shown`."""
     if "link" not in columns:
         return columns
     names = columns["link"]["dictionary"] or ()

@@ -1,4 +1,4 @@
-"""Runs plans on either engine: a checked plan in, tables and a manifest out."""
+"""Runs plans on either engine and returns tables and a manifest."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from hocket.engines.flow import run_flows
 from hocket.engines.network import build_network
-from hocket.engines.packet import Sent
+from hocket.engines.packet import PacketSetup
 from hocket.engines.specs import job_specs, placement_of, run_spec
 from hocket.errors import InputError, SelfCheckError, check_choice, located
 from hocket.plan import Engine, Plan, PlanLike, as_plan
@@ -18,7 +18,9 @@ from hocket.results import Run, RunWriter, peak_rss_mb
 from hocket.results.sink import Memory, Sink
 
 Progress = Callable[[float, int, int | None], object]
-"""Called now and then with simulated seconds, iterations done, and iterations in total if known."""
+"""Progress callback, called from time to time with the simulated seconds, the number of iterations done, and
+their total if known.
+"""
 
 
 _Progress = Callable[[int, int, int | None], object]
@@ -35,16 +37,16 @@ def simulate(
     directory: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Run:
-    """Simulates `plan` on the engine that it names, or on `engine`.
+    """Simulates `plan`; `engine` overrides the plan's engine.
 
-    On a fabric, jobs run where `candidate` puts them, or where their own `placement` does. The same plan
-    gives the same tables. With a `directory` the tables are written there while the run goes on, so that they
-    need not fit into memory. Ctrl-C ends the run early: what was finished by then comes back, marked as
+    On a fabric, `candidate` places the jobs; without it, each job's own `placement` does. The same plan
+    always gives the same tables. With a `directory`, tables are written there during the run, so they need
+    not fit into memory. Ctrl-C ends the run early: the result has what was finished by then and is marked as
     interrupted.
 
     Raises `InputError` for a bad plan, an unknown engine or candidate, a job with several batch sizes, or a
-    run beyond the engine's limits; `SelfCheckError` where a run of the packet engine proves itself wrong:
-    what it recorded until then is in the directory, with the status `failed`.
+    run beyond the engine's limits; `SelfCheckError` if a self-check of the packet engine fails: the rows
+    recorded by then are in the directory, with the status `failed`.
 
     >>> run = simulate({
     ...     "link": {"capacity": "50 Gbps"},
@@ -65,7 +67,7 @@ def simulate(
 
 
 def ignored(plan: Plan, engine: Engine) -> list[dict[str, str]]:
-    """Keys that the plan gives and `engine` does not read, each with the reason.
+    """The keys set in the plan that `engine` ignores, each with the reason.
 
     Raises `InputError` for an unknown engine.
     """
@@ -84,7 +86,7 @@ def ignored(plan: Plan, engine: Engine) -> list[dict[str, str]]:
             add(plan, ("host",), "", packets)
         add(plan.run, ("skip_ahead", "record_flows"), "run.", packets)
     else:
-        why = "the packet engine takes samples; see sample_every"
+        why = "the packet engine records samples instead; set sample_every"
         add(plan.run, ("record_rates_until",), "run.", why)
     for number, job in enumerate(plan.jobs):
         where = f"jobs[{number}]."
@@ -93,24 +95,26 @@ def ignored(plan: Plan, engine: Engine) -> list[dict[str, str]]:
                 job,
                 ("share",),
                 where,
-                "only the flow engine reads it; on packets, congestion decides who gets what",
+                "only the flow engine reads it; on the packet engine, congestion decides each job's rate",
             )
             continue
         add(
             job,
             ("congestion",),
             where,
-            "only the packet engine reads it; on the flow engine, share says who gets what",
+            "only the packet engine reads it; on the flow engine, share decides each job's rate",
         )
         add(job, ("window",), where, packets)
         if job.path == "spray":
-            add(job, ("path",), where, "the flow engine puts a flow on one way")
+            add(job, ("path",), where, "the flow engine puts each flow on one path")
     return found
 
 
 def _by_rates(plan: Plan, candidate: str | None) -> _RunInto:
     if plan.changes:
-        raise InputError("changes: only the packet engine has links that change; run the plan on that one")
+        raise InputError(
+            "changes: only the packet engine supports links that change; run the plan on that one"
+        )
     network, placement = build_network(plan), placement_of(plan, candidate)
     jobs = job_specs(plan, network.crossings(plan, placement), placement, network)
 
@@ -124,18 +128,18 @@ def _by_rates(plan: Plan, candidate: str | None) -> _RunInto:
 
 def _by_packets(plan: Plan, candidate: str | None) -> _RunInto:
     placement = placement_of(plan, candidate)
-    sent = Sent(plan, placement)
-    # The packet engine finds the links by the flows.
-    jobs = job_specs(plan, [[] for _ in plan.jobs], placement, sent.network)
+    setup = PacketSetup(plan, placement)
+    # The packet engine derives the links that a job crosses from its flows.
+    jobs = job_specs(plan, [[] for _ in plan.jobs], placement, setup.network)
 
     def run_into(sink: Sink, progress: _Progress) -> Run:
         started = time.perf_counter()
 
         def manifest() -> dict[str, Any]:
-            return {**_manifest(plan, "packet", candidate), "parameters": sent.described()}
+            return {**_manifest(plan, "packet", candidate), "parameters": setup.described()}
 
         try:
-            outcome = sent.simulate(jobs, run_spec(plan), sink, progress)
+            outcome = setup.simulate(jobs, run_spec(plan), sink, progress)
         except SelfCheckError as error:
             run_s = time.perf_counter() - started
             failed = {"status": "failed", "failure": str(error), "run_s": run_s}

@@ -1,4 +1,4 @@
-"""Jobs, profiles and runs in the form in which `_hocket` takes them."""
+"""Converts jobs, profiles and run settings of a plan to the dictionaries that `_hocket` reads."""
 
 from collections.abc import Mapping, Sequence
 
@@ -46,7 +46,7 @@ def job_spec(
     pad_to_ps: int | None = None,
     readjust: bool | None = None,
 ) -> "_hocket._JobSpec":
-    """A periodic `job` as the engines take it; the keyword arguments replace what the plan says."""
+    """A periodic `job` in the engines' form; keyword arguments override the plan's values."""
     return {
         **_common_spec(job),
         "profile": plain(profile),
@@ -59,7 +59,7 @@ def job_spec(
 
 
 def training_job_spec(plan: Plan, number: int, training: "_hocket._TrainingSpec") -> "_hocket._JobSpec":
-    """Training job `number` of `plan` as the engines take it."""
+    """Training job `number` of `plan` in the engines' form."""
     job = plan.jobs[number]
     return {**_common_spec(job), "training": training, "iterations": plan.iterations_of(job)}
 
@@ -84,7 +84,7 @@ def _common_spec(job: Job) -> "_hocket._JobSpec":
 
 
 def plain(profile: WorkloadProfile) -> "_hocket._Profile":
-    """A profile as it crosses into `_hocket`."""
+    """A profile in the form that `_hocket` reads."""
     return {
         "period_ps": profile.period_ps,
         "phases": [
@@ -97,24 +97,26 @@ def plain(profile: WorkloadProfile) -> "_hocket._Profile":
 def only_profile(
     plan: Plan, number: int, placement: Mapping[str, Sequence[str]] | None = None
 ) -> WorkloadProfile:
-    """The profile of job `number` of `plan` where `placement` puts it, else where it is.
+    """The profile of job `number` of `plan`, placed by `placement` or else by the job itself.
 
-    Raises `InputError` if it has one for each of several batch sizes.
+    Raises `InputError` if the job has several batch sizes, each with its own profile.
     """
     profiles = plan.profiles_of(plan.jobs[number], placement)
     if len(profiles) > 1:
         raise InputError(
             f"jobs[{number}].batch_size: a run needs one batch size: got {len(profiles)}; "
-            "`hocket compat` chooses among several"
+            "use `hocket compat` to choose among them"
         )
     return profiles[0]
 
 
 def placement_of(plan: Plan, candidate: str | None) -> Mapping[str, Sequence[str]] | None:
-    """Where the candidate of this name puts the jobs; without one, `None`: where they say themselves.
+    """The placement of jobs by the candidate of this name.
 
-    Raises `InputError` for a name that the plan does not have, and without one if only candidates place
-    some job.
+    Without a name the result is `None`, and each job's own placement applies.
+
+    Raises `InputError` if the plan has no candidate of that name, and, without a name, if some job is placed
+    by candidates only.
     """
     names = ", ".join(repr(each.name) for each in plan.candidates) or "none"
     if candidate is None:
@@ -128,4 +130,4 @@ def placement_of(plan: Plan, candidate: str | None) -> Mapping[str, Sequence[str
     for each in plan.candidates:
         if each.name == candidate:
             return each.placement
-    raise InputError(f"candidates: there is no candidate {candidate!r}; known: {names}")
+    raise InputError(f"candidates: no candidate is called {candidate!r}; known: {names}")

@@ -1,4 +1,4 @@
-"""A training job as the engines take it: its workload, where its ranks are, how its collectives are done."""
+"""Training jobs in the engines' form: the workload, the hosts of ranks, the algorithms of collectives."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,7 +14,7 @@ _TELEMETRY = {"timely": "stamp_bytes", "hpcc": "hops_bytes", "hpcc-pint": "load_
 def training_spec(
     plan: Plan, number: int, placement: Mapping[str, Sequence[str]] | None, network: Network
 ) -> "_hocket._TrainingSpec":
-    """Job `number` of `plan`, which has `training`, on `network`.
+    """The engines' form of training job `number` of `plan` on `network`.
 
     Raises `InputError` as `workload_of` does.
     """
@@ -60,14 +60,14 @@ def _plain(operation: Operation) -> "_hocket._Operation":
 
 
 def _localities(plan: Plan, hosts: Sequence[str]) -> list[list[int]]:
-    """For servers, then for the switches that servers hang on: by rank, the number of its own."""
+    """Two lists by rank: the number of its server, and of the switch that the server is attached to."""
     assert plan.fabric is not None, "training jobs are placed on a fabric"
     topology = plan.fabric.topology
     switches: dict[str, str] = {}
     for cable in topology.cables:
         for host, other in (cable.ends, cable.ends[::-1]):
             if topology.nodes[host] == "host" and topology.nodes[other] == "switch":
-                # Of a server whose GPUs hang on several switches, as with rails, the first counts.
+                # In a rail-optimised fabric a server is attached to several switches: the first one counts.
                 switches.setdefault(plan.fabric.server_of(host), other)
     servers = [plan.fabric.server_of(host) for host in hosts]
     return [_numbered(servers), _numbered([switches.get(server, server) for server in servers])]

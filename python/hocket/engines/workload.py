@@ -1,4 +1,4 @@
-"""From `[jobs.training]` of a plan to the workload of the job's ranks, whichever way it is given."""
+"""Converts a plan's `[jobs.training]`, in any of its forms, to the workload of the job's ranks."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,12 +14,12 @@ from hocket.training.workload import Operation, Rank, Workload
 
 
 def workload_of(plan: Plan, number: int, placement: Mapping[str, Sequence[str]] | None = None) -> Workload:
-    """What the ranks of job `number` of `plan`, which has `training`, do in an iteration.
+    """One iteration of training job `number` of `plan`, as operations of its ranks.
 
-    There is a rank for each of its hosts, in their order: where `placement` puts it, else where it is anyway.
+    Ranks are the job's hosts in order, placed by `placement` or else by the job itself.
 
-    Raises `InputError` with the job's key for a model, a Chakra trace or a file that is unknown or wrong, and
-    for one that is not for so many GPUs.
+    Raises `InputError` with the job's key for an unknown model, a bad Chakra trace or workload file, and one
+    made for another number of GPUs.
     """
     job = plan.jobs[number]
     assert job.training is not None, "only jobs with training have a workload"
@@ -30,7 +30,9 @@ def workload_of(plan: Plan, number: int, placement: Mapping[str, Sequence[str]] 
     except InputError as error:
         raise InputError(f"{where}: job {job.name!r}: {error}") from None
     if len(found.ranks) != gpus:
-        raise InputError(f"{where}: job {job.name!r}: is for {len(found.ranks)} GPUs, and the job has {gpus}")
+        raise InputError(
+            f"{where}: job {job.name!r}: the workload is for {len(found.ranks)} GPUs, but the job has {gpus}"
+        )
     return found
 
 
@@ -68,7 +70,7 @@ def _workload(training: Training, gpus: int, directory: Path) -> Workload:
             microbatches=training.microbatches,
             schedule=training.schedule or "gpipe",
         )
-    return _alike(_program(training), gpus)
+    return _same_program(_program(training), gpus)
 
 
 def _program(training: Training) -> tuple[Operation, ...]:
@@ -79,13 +81,13 @@ def _program(training: Training) -> tuple[Operation, ...]:
     if training.operations is not None:
         places = {table.name: place for place, table in enumerate(training.operations)}
         return tuple(_operation(table, places) for table in training.operations)
-    assert training.collective is not None, "a checked job is given in one of six ways"
+    assert training.collective is not None, "a checked job has training in one of six forms"
     assert training.size_bytes is not None, "a checked collective has a size"
     return (Operation(training.collective, training.collective, bytes=training.size_bytes),)
 
 
-def _alike(program: tuple[Operation, ...], gpus: int) -> Workload:
-    """All GPUs run `program`, and all of them are its one group."""
+def _same_program(program: tuple[Operation, ...], gpus: int) -> Workload:
+    """The workload in which all GPUs run `program` and form one group."""
     return Workload((program,), (tuple(range(gpus)),), (Rank(0, (0,)),) * gpus)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
-from hocket.engines.packet import Sent
+from hocket.engines.packet import PacketSetup
 from hocket.errors import InputError
 from hocket.plan import Job, Plan, PlanLike, as_plan
 from hocket.plan.congestion import Congestion, Dcqcn
@@ -99,7 +99,7 @@ def nic_settings(
         _with_cnp_interval(
             plan, _settings_of(job, parameters, weights, partial(plan.profiles_of, job, placement))
         )
-        for job, parameters in zip(plan.jobs, Sent(plan, placement).congestion, strict=True)
+        for job, parameters in zip(plan.jobs, PacketSetup(plan, placement).congestion, strict=True)
     )
     _check_hosts(plan, placement, found)
     return found

@@ -1,4 +1,4 @@
-"""Fabrics of GPU clusters by their parameters, and the nodes and cables that they are made of."""
+"""Builds fabrics of GPU clusters from their parameters, as nodes and cables."""
 
 from hocket.fabrics.production import lingjun
 from hocket.fabrics.shapes import (

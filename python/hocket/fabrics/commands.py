@@ -1,4 +1,4 @@
-"""The command `hocket fabric`: what a plan's fabric consists of."""
+"""The command `hocket fabric`: shows the fabric of a plan."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,11 +10,13 @@ from hocket.errors import located
 
 def fabric_command(
     plan: Annotated[Path, options.file("A plan with a [fabric], as TOML or JSON")],
-    figure: Annotated[Path | None, options.figure("Draw it, and where jobs run, by candidate.")] = None,
+    figure: Annotated[
+        Path | None, options.figure("Draw the fabric with the placement of jobs, for each candidate.")
+    ] = None,
     as_json: options.AsJson = False,
     wide: options.Wide = False,
 ) -> None:
-    """Show the fabric of a plan: GPUs, tiers of switches, over-subscription, and where jobs run."""
+    """Show the fabric of a plan: GPUs, tiers of switches, over-subscription, and placement of jobs."""
     from hocket.fabrics import report
     from hocket.plan import as_plan
 

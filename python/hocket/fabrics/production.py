@@ -1,4 +1,4 @@
-"""The network of a production cluster, from a file that says which switches are above each server."""
+"""The network of a production cluster, from a file with the switches above each server."""
 
 import csv
 import re
@@ -11,7 +11,7 @@ from hocket.fabrics.topology import Cable, Topology, built
 from hocket.units import format_rate, shown
 
 MAX_SERVERS = 100_000
-"""The most lines of a file: a hundred times those of the one that is known."""
+"""The limit on servers in a file: about a hundred times those of the one published file."""
 
 _COLUMNS = ("ip", "DSW", "PSW", "ASW")
 _FASTEST_BPS = 10**15
@@ -24,12 +24,12 @@ def lingjun(
 ) -> Topology:
     """The tree in the CSV file at `path`: `ip, DSW, PSW, ASW` of each server (alibaba-lingjun-dataset-2023).
 
-    What the file names are groups of switches, and an ASW's name is used again below other PSWs, so `P10/S14`
-    is one node here, below `P10`, below `G6`. Servers are `s0`, … in the order of their switches, and of the
-    file below one. The file has no rates: each group has one link up, which carries what its links down do,
-    ÷ `oversubscription`, rounded down.
+    The names in the file are groups of switches, each of which is one node here. Different PSWs have ASWs of
+    the same name, so an ASW's node is called `P10/S14`; it is below `P10`, which is below `G6`. Servers are
+    `s0`, … in the order of their switches, then of the file. The file has no rates: each group has one uplink
+    with the sum of its downlinks' rates ÷ `oversubscription`, rounded down.
 
-    Raises `InputError`, naming line, column and value, if the file is not such a table.
+    Raises `InputError` with line, column and value if the file is not such a table.
     """
     places = sorted(_read(path), key=_in_order)
     nics: list[Cable] = []
@@ -41,7 +41,7 @@ def lingjun(
         psw_of[access] = psw
         if dsw_of.setdefault(psw, dsw) != dsw:
             raise InputError(
-                f"{path}: the PSW {shown(psw)} is below {shown(dsw_of[psw])} and below {shown(dsw)}"
+                f"{path}: the PSW {shown(psw)} is below two DSWs, {shown(dsw_of[psw])} and {shown(dsw)}"
             )
         below_bps[access] = below_bps.get(access, 0) + gpus_per_server * nic_bps
         server = f"s{number}"
@@ -53,7 +53,7 @@ def lingjun(
         rate_bps = max(int(below_bps[group] // Fraction(oversubscription)), 1)
         if rate_bps > _FASTEST_BPS:
             raise InputError(
-                f"{path}: the link from {group} to {above} carries {format_rate(rate_bps)}, "
+                f"{path}: the link from {group} to {above} would have {format_rate(rate_bps)}, "
                 f"above the limit of {format_rate(_FASTEST_BPS)}; lower nic or raise oversubscription"
             )
         below_bps[above] = below_bps.get(above, 0) + rate_bps
@@ -68,7 +68,7 @@ def _read(path: Path) -> list[_Place]:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path}: is not a CSV table: {error}") from None
+        raise InputError(f"{path}: not a CSV table: {error}") from None
 
 
 def _places(path: Path, lines: Iterable[list[str]]) -> Iterable[_Place]:
@@ -80,20 +80,22 @@ def _places(path: Path, lines: Iterable[list[str]]) -> Iterable[_Place]:
             missing = [column for column in _COLUMNS if column not in header]
             if missing:
                 raise InputError(
-                    f"{path}: line 1: has no column {missing[0]}; needed are {', '.join(_COLUMNS)}"
+                    f"{path}: line 1: has no column {missing[0]}; required are {', '.join(_COLUMNS)}"
                 )
             columns = [header.index(column) for column in _COLUMNS]
             continue
         if number > MAX_SERVERS + 1:
-            raise InputError(f"{path}: has more than {MAX_SERVERS:,} servers")
+            raise InputError(f"{path}: has too many servers; the limit is {MAX_SERVERS:,}")
         if len(line) != len(header):
-            raise InputError(f"{path}: line {number}: has {len(line)} columns, and the header {len(header)}")
+            raise InputError(
+                f"{path}: line {number}: has {len(line)} columns, but the header has {len(header)}"
+            )
         server, *switches = (line[column] for column in columns)
         for column, value in zip(_COLUMNS, (server, *switches), strict=True):
             if not (value.strip() and value.isprintable() and len(value) <= 100):
                 raise InputError(f"{path}: line {number}: {column}: must be a name: got {shown(value)}")
         if server in seen:
-            raise InputError(f"{path}: line {number}: {shown(server)} is in line {seen[server]} already")
+            raise InputError(f"{path}: line {number}: {shown(server)} is already in line {seen[server]}")
         seen[server] = number
         dsw, psw, asw = switches
         yield dsw, psw, asw
@@ -110,5 +112,5 @@ def _check_names(path: Path, tiers: Iterable[Iterable[str]]) -> None:
 
 
 def _in_order(place: _Place) -> list[list[tuple[int, str]]]:
-    """By DSW, PSW and ASW, and S2 before S10."""
+    """The sort key by DSW, PSW and ASW, with numbers in names as numbers: S2 comes before S10."""
     return [[(int(part) if part.isdecimal() else -1, part) for part in _DIGITS.split(name)] for name in place]

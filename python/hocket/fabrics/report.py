@@ -1,4 +1,4 @@
-"""What `hocket fabric` prints of a plan's fabric: its tiers, and where jobs run."""
+"""The output of `hocket fabric`: tiers of the fabric and placement of jobs."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -17,18 +17,18 @@ _MOST_PLACES = 6
 
 
 def placed(plan: Plan) -> tuple[Topology, dict[str, tuple[str, ...]]]:
-    """The fabric of `plan`, and the hosts of each job that has a place of its own.
+    """The fabric of `plan`, and the hosts of each job that is not placed by candidates only.
 
     Raises `InputError` for a plan whose jobs share one link.
     """
     if plan.fabric is None:
-        raise InputError("fabric: the plan has one [link] that all jobs share, and no [fabric]")
+        raise InputError("fabric: the plan has no [fabric], only one [link] that all jobs share")
     fixed = [job for job in plan.jobs if job.placement is not None or job.training is not None]
     return plan.fabric.topology, {job.name: plan.hosts_of(job) for job in fixed}
 
 
 def placed_by_candidate(plan: Plan) -> dict[str, dict[str, tuple[str, ...]]]:
-    """The hosts of each job under each candidate of `plan`, by name."""
+    """The hosts of each job for each candidate of `plan`, both by name."""
     return {
         each.name: {job.name: plan.hosts_of(job, each.placement) for job in plan.jobs}
         for each in plan.candidates
@@ -36,7 +36,7 @@ def placed_by_candidate(plan: Plan) -> dict[str, dict[str, tuple[str, ...]]]:
 
 
 def as_json(plan: Plan) -> dict[str, Any]:
-    """Servers, tiers and places; rates in bits per second."""
+    """The fabric and the hosts of jobs as JSON; rates are in bits per second."""
     topology, jobs = placed(plan)
     return {
         "gpus": len(topology.gpus),
@@ -63,9 +63,9 @@ def as_json(plan: Plan) -> dict[str, Any]:
 
 
 def print_fabric(title: str, plan: Plan) -> None:
-    """How many GPUs, what joins them tier by tier, and on which of them jobs run."""
+    """Prints the number of GPUs, the tiers of switches, and the GPUs of each job."""
     topology, jobs = placed(plan)
-    assert plan.fabric is not None, "it has been placed"
+    assert plan.fabric is not None, "`placed` requires a fabric"
     out.print(f"[bold]{escape(title)}[/bold]: {_servers(topology)}{_scale_up(plan.fabric)}")
     print_table(
         (
@@ -94,11 +94,11 @@ def print_fabric(title: str, plan: Plan) -> None:
         )
     unplaced = len(plan.jobs) - len(jobs)
     if unplaced:
-        out.print(f"{unplaced} more by candidate")
+        out.print(f"{unplaced} more jobs are placed by candidates")
 
 
 def places(topology: Topology, hosts: Sequence[str]) -> str:
-    """`hosts` in few words: a server for all its GPUs, the first and the last of several after another."""
+    """`hosts` as short text: a server instead of all its GPUs, and first … last for consecutive ones."""
     whole: list[str] = []
     at = 0
     while at < len(hosts):

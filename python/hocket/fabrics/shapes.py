@@ -1,7 +1,7 @@
-"""Shapes of fabrics: from how many of what to the cables between them.
+"""Builds regular fabrics: Clos, rails, fat trees, dumbbells and the testbed of NSDI'24.
 
-Servers are `s0`, `s1`, … in the order of their racks; with several GPUs each, the GPUs are `s0:0`, `s0:1`, ….
-Cables of hosts come first, then those between switches from the lowest tier up.
+Servers are `s0`, `s1`, … in the order of their racks. With several GPUs each, the GPUs are `s0:0`, `s0:1`, ….
+Cables of hosts come first, then those between switches, from the lowest tier up.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def clos(
     cables_per_spine: int,
     delay_ps: int,
 ) -> Topology:
-    """Racks of servers below `tor0`, …, each with cables to all of `spine0`, … (HOTI'22 Fig 2)."""
+    """Racks of servers below `tor0`, …; each ToR has cables to all of `spine0`, … (HOTI'22 Fig 2)."""
     nics: list[Cable] = []
     trunks: list[Cable] = []
     for rack in range(racks):
@@ -46,9 +46,9 @@ def rail_optimised(
     cables_per_spine: int,
     delay_ps: int,
 ) -> Topology:
-    """GPU i of every server of a unit at switch i of that unit, and all of these below `spine0`, ….
+    """GPU i of every server in a unit is attached to switch i of that unit, and all switches to `spine0`, ….
 
-    The switches are `rail0`, `rail1`, …: those of the second unit follow those of the first.
+    The switches are `rail0`, `rail1`, …, unit by unit.
     """
     nics: list[Cable] = []
     trunks: list[Cable] = []
@@ -65,11 +65,11 @@ def rail_optimised(
 def fat_tree(*, k: int, gpus_per_server: int, rate_bps: int, delay_ps: int) -> Topology:
     """The k-ary fat tree (Al-Fares et al., SIGCOMM'08 §3.1) of k³/4 hosts, for an even k.
 
-    Of k pods each has k/2 switches `edge…` with k/2 hosts each, and k/2 switches `agg…`; the j-th of a pod is
-    below cores j·k/2 to (j + 1)·k/2 − 1 of the k²/4 switches `core…`. Switches are numbered pod by pod.
+    Each of k pods has k/2 switches `edge…` with k/2 hosts each, and k/2 switches `agg…`. The j-th `agg…` of a
+    pod is below cores j·k/2 to (j + 1)·k/2 − 1 of the k²/4 switches `core…`. Switches are numbered by pod.
     """
     half = k // 2
-    # Servers stand below one edge switch: `gpus_per_server` divides k/2.
+    # All GPUs of a server are below one edge switch, so `gpus_per_server` divides k/2.
     per_edge = half // gpus_per_server
     nics: list[Cable] = []
     trunks: list[Cable] = []
@@ -87,7 +87,7 @@ def fat_tree(*, k: int, gpus_per_server: int, rate_bps: int, delay_ps: int) -> T
 def dumbbell(
     *, left: int, right: int, gpus_per_server: int, nic_bps: int, bottleneck_bps: int, delay_ps: int
 ) -> Topology:
-    """Servers at the switch `left`, further ones at the switch `right`, and one cable between the two."""
+    """Servers at the switches `left` and `right`, numbered in this order, and one cable between the two."""
     sides = (("left", range(left)), ("right", range(left, left + right)))
     nics = [
         Cable((gpu, switch), nic_bps, delay_ps)
@@ -100,8 +100,8 @@ def dumbbell(
 def cassini_testbed() -> Topology:
     """The testbed of NSDI'24 §5.1: 24 servers with one NIC of 50 Gbps, 13 switches, 48 links, 2:1.
 
-    The text prints these numbers and Fig 10 draws the rest, which we do not have. This is the one regular
-    tree that we find with all of them: six ToRs of four servers with two uplinks each (2:1); two pods of
+    The text gives these numbers; Fig 10, which we do not have, gives the rest. This is the only regular tree
+    we found with all of these numbers: six ToRs of four servers with two uplinks each (2:1); two pods of
     three ToRs and two aggregation switches (12 links); each of these four to each of three cores (12 links).
     """
     rate_bps, delay_ps = _CASSINI_RATE_BPS, CASSINI_DELAY_PS

@@ -1,4 +1,4 @@
-"""A fabric tier by tier: how many switches, what they have below and above, and the over-subscription."""
+"""Tiers of a fabric: switches, their links down and up, and over-subscription."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ _MOST_RATES = 2
 
 @dataclass(frozen=True)
 class Ports:
-    """The rates of a switch's cables, in bits per second in each direction, by where they lead."""
+    """The rates of a switch's cables down and up, in bits per second in each direction."""
 
     below: tuple[int, ...]
     """To hosts and to switches of a lower tier."""
@@ -21,19 +21,19 @@ class Ports:
     """To switches of a higher tier, and of the same."""
 
     def oversubscription(self) -> Fraction | None:
-        """What comes from below ÷ what fits above; `None` for a switch with nothing above it."""
+        """The capacity below ÷ that above; `None` for a switch with no cable up."""
         return Fraction(sum(self.below), sum(self.above)) if self.above else None
 
 
 @dataclass(frozen=True)
 class Tier:
-    """Switches equally far from hosts: tier 1 is next to them."""
+    """Switches at the same distance from hosts; tier 1 is next to them."""
 
     number: int
     switches: Mapping[str, Ports]
 
     def names(self) -> str:
-        """Its first and its last switch.
+        """The first and the last switch, as text.
 
         >>> Tier(1, {f"tor{n}": Ports((), ()) for n in range(8)}).names()
         'tor0 … tor7'
@@ -42,15 +42,15 @@ class Tier:
         return names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
 
     def below(self) -> str:
-        """What each switch has below it, such as `16 × 200 Gbps`."""
-        return _alike([ports.below for ports in self.switches.values()])
+        """The cables below each switch as text, such as `16 × 200 Gbps`."""
+        return _range_text([ports.below for ports in self.switches.values()])
 
     def above(self) -> str:
-        """What each switch has above it."""
-        return _alike([ports.above for ports in self.switches.values()])
+        """The cables above each switch as text."""
+        return _range_text([ports.above for ports in self.switches.values()])
 
     def oversubscription(self) -> str:
-        """Of its switches, such as `2:1`; from the least to the most where they differ.
+        """The over-subscription of the switches as text, such as `2:1`; a range if it differs.
 
         >>> ports = Ports(below=(50,) * 4, above=(50, 50))
         >>> Tier(1, {"tor0": ports, "tor1": Ports((50, 50), (50, 50))}).oversubscription()
@@ -62,7 +62,7 @@ class Tier:
 
 
 def tiers_of(topology: Topology) -> tuple[Tier, ...]:
-    """The tiers of the switches that hosts reach, from the hosts up."""
+    """The tiers of the switches that hosts can reach, from the hosts up."""
     tiers = topology.tiers
     below: dict[str, list[int]] = {switch: [] for switch in tiers}
     above: dict[str, list[int]] = {switch: [] for switch in tiers}
@@ -83,7 +83,7 @@ def tiers_of(topology: Topology) -> tuple[Tier, ...]:
 
 
 def rates_text(rates_bps: tuple[int, ...]) -> str:
-    """So many cables of each rate; of many rates, how many cables and what they carry in all.
+    """The number of cables of each rate; for more than two rates, the number of cables and their total.
 
     >>> rates_text((50 * 10**9, 100 * 10**9, 50 * 10**9))
     '2 × 50 Gbps + 100 Gbps'
@@ -97,8 +97,8 @@ def rates_text(rates_bps: tuple[int, ...]) -> str:
     return " + ".join(each)
 
 
-def _alike(each: list[tuple[int, ...]]) -> str:
-    """What all have, or the least and the most in all; empty if they have nothing."""
+def _range_text(each: list[tuple[int, ...]]) -> str:
+    """The cables that all have, or the range from least to most capacity; empty if there are none."""
     in_order = sorted(each, key=lambda rates: (sum(rates), rates))
     least, most = rates_text(in_order[0]), rates_text(in_order[-1])
     return most if least == most else f"{least or 'nothing'} to {most}"

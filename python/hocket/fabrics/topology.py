@@ -1,7 +1,7 @@
 """A fabric as nodes and cables: GPUs, switches, and the scale-up switches inside servers.
 
-A GPU is a host of the fabric. It is named after its server and its number there, `s0:3`, or after the server
-alone where that has one GPU.
+A GPU is a host of the fabric. Its name is that of its server and its number there, `s0:3`, or the server's
+name alone if the server has one GPU.
 """
 
 import re
@@ -27,7 +27,7 @@ class Cable(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Its name, or its ends joined by a hyphen, with `/2` and so on for further cables.
+        """The name, or else the ends joined by a hyphen, with `/2` and so on for further cables.
 
         >>> Cable(("tor0", "spine1"), 200 * 10**9, 500_000, copy=2).label
         'tor0-spine1/2'
@@ -39,15 +39,15 @@ class Cable(NamedTuple):
 
 
 class ScaleUpNetwork(NamedTuple):
-    """What joins the GPUs of a server: one switch, to which each has a link."""
+    """The network inside a server: one switch with a link to each GPU."""
 
     rate_bps: int
-    """Of each GPU's link, in each direction."""
+    """The rate of each GPU's link in each direction."""
     delay_ps: int
 
 
 def server_of(host: str) -> str:
-    """The server that a host is in: what stands before its GPU's number, or the host itself.
+    """The server of a host: the name before its GPU's number, or the host itself.
 
     >>> server_of("s0:3"), server_of("s0")
     ('s0', 's0')
@@ -73,12 +73,12 @@ class Topology:
 
     @cached_property
     def gpus(self) -> tuple[str, ...]:
-        """The hosts, server by server in the order in which servers come first, by number within each."""
+        """The hosts by server, in the order in which servers first occur, then by number."""
         return tuple(gpu for gpus in self.servers.values() for gpu in gpus)
 
     @cached_property
     def servers(self) -> Mapping[str, tuple[str, ...]]:
-        """The hosts in each server."""
+        """The hosts of each server, by number."""
         found: dict[str, list[tuple[int, str]]] = {}
         for node, kind in self.nodes.items():
             if kind == "host":
@@ -89,9 +89,9 @@ class Topology:
 
     @cached_property
     def nic_rates_bps(self) -> Mapping[str, int]:
-        """The rate of each host's slowest link to a switch, in the order of the cables.
+        """The rate of each host's slowest link outside its server, in the order of the cables.
 
-        A host that has none is not in it, nor are links within servers looked at.
+        Hosts without such a link are left out.
         """
         rates: dict[str, int] = {}
         for cable in self.cables:
@@ -104,7 +104,7 @@ class Topology:
 
     @cached_property
     def islands(self) -> Mapping[str, int]:
-        """For each node the number of the island it is on: nodes with a path between them share one."""
+        """For each node the number of its island; nodes with a path between them share one."""
         neighbours = self.neighbours
         island: dict[str, int] = {}
         for start in self.nodes:
@@ -128,9 +128,9 @@ class Topology:
 
     @cached_property
     def tiers(self) -> Mapping[str, int]:
-        """How far each switch of the fabric is from its nearest host: 1 for a ToR, 2 for what is above it.
+        """The distance of each switch from its nearest host: 1 for a ToR, 2 for the switches above it.
 
-        A switch that no host reaches is not in it.
+        Switches that no host reaches are left out.
         """
         distance = {node: 0 for node, kind in self.nodes.items() if kind == "host"}
         reached = deque(distance)
@@ -144,7 +144,7 @@ class Topology:
 
 
 def built(nics: Sequence[Cable], trunks: Sequence[Cable]) -> Topology:
-    """Hosts, which are the first ends of `nics`, at switches, and these joined by `trunks`."""
+    """The fabric of hosts, the first ends of `nics`, attached to switches that `trunks` join."""
     nodes: dict[str, NodeKind] = {cable.ends[0]: "host" for cable in nics}
     for cable in (*nics, *trunks):
         for end in cable.ends:
@@ -153,9 +153,9 @@ def built(nics: Sequence[Cable], trunks: Sequence[Cable]) -> Topology:
 
 
 def from_cables(cables: Iterable[Cable], hosts: Iterable[str] = ()) -> Topology:
-    """The fabric of `cables`, whose nodes are numbered in the order in which they are first an end.
+    """The fabric of `cables`; nodes are in the order in which they first occur.
 
-    A node with one cable is a host; a node with several a switch, unless it is one of `hosts`.
+    A node with one cable is a host; a node with several is a switch unless it is in `hosts`.
     """
     found = tuple(cables)
     degrees = Counter(end for cable in found for end in cable.ends)
@@ -167,7 +167,7 @@ def from_cables(cables: Iterable[Cable], hosts: Iterable[str] = ()) -> Topology:
 
 
 def with_scale_up(topology: Topology, network: ScaleUpNetwork) -> Topology:
-    """`topology` with a switch `NAME:nvswitch` in each server NAME of several hosts, each linked to it."""
+    """`topology` with a switch `NAME:nvswitch` in each server NAME of several hosts, linked to each."""
     nodes = dict(topology.nodes)
     cables = list(topology.cables)
     for server, gpus in topology.servers.items():

@@ -1,4 +1,4 @@
-"""Pictures of results: one module per figure, each a function from tables or values to a Figure."""
+"""Figures of results: each module has a function from tables or values to a matplotlib Figure."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def save(figure: Figure, path: str | Path) -> Path:
     path = check_format(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Text of an SVG stays text, which readers can select and search.
+        # Text in an SVG stays text, so readers can select and search it.
         with rc_context({"svg.fonttype": "none", "svg.hashsalt": "hocket"}):
             figure.savefig(path, metadata=_UNDATED.get(path.suffix.lower()))
     except OSError as error:
@@ -30,9 +30,9 @@ def save(figure: Figure, path: str | Path) -> Path:
 
 
 def check_format(path: str | Path) -> Path:
-    """`path`, if a figure can be written in the format of its suffix: to ask before the work is done.
+    """Returns `path` if its suffix is a supported format; call it before the work, not after.
 
-    Raises `InputError` if not.
+    Raises `InputError` otherwise.
     """
     path = Path(path)
     if path.suffix.lower() not in FORMATS:

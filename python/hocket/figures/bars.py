@@ -1,4 +1,4 @@
-"""Bars side by side and on top of each other: runs, policies or algorithms against what they took."""
+"""Grouped and stacked bars, for example of times by run, policy or algorithm."""
 
 import itertools
 import math
@@ -16,39 +16,38 @@ from hocket.figures.style import label, new_figure
 _WIDTH_IN = 4.8
 _BAR_IN = 0.2
 _MARGINS_IN = 0.8
-# Between groups, in bars.
+# The gap between groups, in bars.
 _ROOM = 1.0
-# The begin of a logarithmic axis of counts, so that 1 has a bar.
+# The start of a logarithmic axis of counts, so that a count of 1 has a visible bar.
 _LEAST_COUNT = 0.5
-# Beyond the longest bar, for its number, relative to it.
+# The room for numbers beyond the longest bar, as a share of its length.
 _ROOM_FOR_NUMBERS = 0.18
 
 
 @dataclass(frozen=True)
 class GroupedBars:
-    """A panel of bars in groups: in each of `groups` one bar per series, of `values[series][k]` in group `k`.
+    """A panel of grouped bars: group `k` of `groups` has one bar per series, `values[series][k]`.
 
-    None stands for what was not measured. A logarithmic axis is for counts; it begins below 1, and a count of
-    0 has no bar. Where there is but one group,
-    without a name, its bars have the names of their series instead.
+    `None` means not measured. A logarithmic axis is for counts; it begins below 1, so a count of 0 has no
+    bar. If there is only one group, without a name, its bars have the names of their series instead.
     """
 
     title: str
     quantity: str
-    """Names the axis, with its unit."""
+    """The label of the axis, with the unit."""
     groups: Sequence[str]
     values: Mapping[str, Sequence[float | None]]
     log: bool = False
 
     @property
     def names_its_bars(self) -> bool:
-        """Whether bars have the names of their series beside them and need no others."""
+        """Whether bars are labelled with their series, so that no legend is needed."""
         return list(self.groups) == [""]
 
 
 @dataclass(frozen=True)
 class StackedBars:
-    """A panel of bars in parts: the bar `k` of `bars` has the parts `values[part][k]`, in this order."""
+    """A panel of stacked bars: bar `k` of `bars` has the parts `values[part][k]`, in this order."""
 
     title: str
     quantity: str
@@ -106,7 +105,7 @@ def _draw_groups(axes: Axes, panel: GroupedBars, colours: Mapping[str, str]) -> 
     height = 1 / (len(panel.values) + _ROOM)
     middles = np.arange(len(panel.groups), dtype=float)
     ticks: list[float] = []
-    # Where there is one series, the title says which.
+    # A single series is named by the title.
     is_named = len(panel.values) > 1 and not panel.names_its_bars
     for place, (name, values) in enumerate(panel.values.items()):
         rows = middles + height * (place - (len(panel.values) - 1) / 2)
@@ -153,5 +152,5 @@ def _write(axes: Axes, x: float, y: float, text: str) -> None:
 
 
 def _number(value: float) -> str:
-    """Four digits of it: enough to tell bars apart that look alike."""
+    """The value with four digits, enough to distinguish bars that look alike."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

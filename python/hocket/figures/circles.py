@@ -1,7 +1,7 @@
-"""Jobs on their unified circle without shifts and with them, and the demand that exceeds the link.
+"""Jobs on their unified circle without and with time-shifts, and the demand that exceeds the link's capacity.
 
-Time runs as on a clock, clockwise from 12; HotNets'22 Fig 3 and NSDI'24 Fig 3, whose circles these are, count
-from the x-axis against the clock. Once around is the least common multiple of the periods.
+Time runs clockwise from 12 o'clock, unlike the circles of HotNets'22 Fig 3 and NSDI'24 Fig 3, which count
+counter-clockwise from the x-axis. The perimeter is the least common multiple of the periods.
 """
 
 from collections.abc import Mapping, Sequence
@@ -58,7 +58,7 @@ def demand(jobs: Sequence[CircleJob], *, shifted: bool) -> Demand:
 
 
 def compatibility_figure(result: Compatibility, title: str = "") -> Figure:
-    """The circles of `result` without shifts, and with those that were found; `title` names the plan.
+    """The circles of `result` without time-shifts and with those found; `title` is the plan's name.
 
     From inside to outside: one ring per job whose Up phases are as high as their rates, then the sum of all
     with the capacity as a dashed circle; what is above it is the excess that the score counts. An arrow along
@@ -67,7 +67,7 @@ def compatibility_figure(result: Compatibility, title: str = "") -> Figure:
     shared link with the lowest score. Raises `InputError` if jobs share no link.
     """
     if not result.links:
-        raise InputError("no link is shared: there is no circle to draw")
+        raise InputError("figure: no link is shared, so there is no circle to draw")
     if result.candidates:
         colours = {job.name: job_colour(index) for index, job in enumerate(result.jobs)}
         result = result.on_link(min(result.links, key=lambda link: link.score))
@@ -78,8 +78,8 @@ def compatibility_figure(result: Compatibility, title: str = "") -> Figure:
 def circles_figure(
     jobs: Sequence[CircleJob], capacity_bps: int, title: str, colours: Mapping[str, str] | None = None
 ) -> Figure:
-    """The circles of `jobs` on a link as `compatibility_figure` has them; `colours` are by job, those of the
-    first jobs of a plan if not given.
+    """The circles of `jobs` on a link, as in `compatibility_figure`; `colours` are by job and default to
+    those of the first jobs of a plan.
     """
     colours = colours or {job.name: job_colour(index) for index, job in enumerate(jobs)}
     perimeter_ps = jobs[0].profile.period_ps * jobs[0].rounds
@@ -103,19 +103,19 @@ def circles_figure(
         excess = f"mean excess {_mean_excess(each, capacity_bps):.1%} of the link"
         polar.set_title(f"{name}: {excess}", pad=24, fontsize="medium")
     figure.suptitle(title)
-    # An excess may show on one side only.
+    # One legend for both circles: an excess may be visible in only one of them.
     legend_below(figure, columns * len(panels))
     return figure
 
 
 def _named(job: CircleJob, *, shifted: bool) -> str:
-    """The job with its period and, if `shifted`, its time-shift, in ms."""
+    """The legend entry of a job: its period and, if `shifted`, its time-shift, in ms."""
     shift = f", shifted by {job.time_shift_ps / PS_PER_MS:.4g} ms" if shifted and job.time_shift_ps else ""
     return f"{short(job.name)}: {job.profile.period_ps / PS_PER_MS:.6g} ms{shift}"
 
 
 def _arcs(job: CircleJob, perimeter_ps: int, shift_ps: int) -> list[tuple[int, int, int]]:
-    """(begin, end, rate) of every Up phase on the circle; one across the zero angle is cut there."""
+    """(begin, end, rate) of every Up phase on the circle; a phase across the zero angle is cut in two."""
     arcs = []
     for turn in range(job.rounds):
         for phase in job.profile.phases:
@@ -128,8 +128,8 @@ def _arcs(job: CircleJob, perimeter_ps: int, shift_ps: int) -> list[tuple[int, i
 
 
 def _mean_excess(each: Demand, capacity_bps: int) -> float:
-    """What the demand form takes off a score of 1 (NSDI'24 Equation 2), as a share of the capacity; it and
-    the score, as both are printed, make 1.
+    """The mean excess demand as a share of the capacity (NSDI'24 Equation 2), rounded so that it and the
+    printed score add up to 1.
     """
     excess_bps = np.maximum(each.rates_bps.sum(axis=0) - capacity_bps, 0)
     steps_ps = np.diff(each.edges_ps)
@@ -177,7 +177,7 @@ def _draw(
 
 
 def _bases(each: Demand, capacity_bps: int) -> list[float]:
-    """The radius on which each job's ring stands, and that of their sum."""
+    """The base radius of each job's ring, and that of their sum."""
     bases = [_HOLE]
     for rates_bps in each.rates_bps:
         bases.append(bases[-1] + max(float(rates_bps.max(initial=0)) / capacity_bps, 0.2) + _RING_GAP)
@@ -185,7 +185,7 @@ def _bases(each: Demand, capacity_bps: int) -> list[float]:
 
 
 def _draw_ticks(axes: PolarAxes, rim: float, perimeter_ms: float) -> None:
-    """Round times around the rim, in ms, as on the face of a clock."""
+    """Draws round times in ms around the rim."""
     step_ms = round_step(perimeter_ms, _MOST_TICKS)
     for number in range(int(perimeter_ms / step_ms - 0.5) + 1):
         angle = 2 * pi * number * step_ms / perimeter_ms
@@ -212,7 +212,7 @@ def _draw_ticks(axes: PolarAxes, rim: float, perimeter_ms: float) -> None:
 def _draw_shifts(
     axes: PolarAxes, each: Demand, jobs: Sequence[CircleJob], capacity_bps: int, perimeter_ps: int
 ) -> None:
-    """An arrow inside each job's ring, from the start to its time-shift."""
+    """Draws an arrow inside each job's ring, from zero to its time-shift."""
     for base, job in zip(_bases(each, capacity_bps), jobs, strict=False):
         angle = 2 * pi * job.time_shift_ps / perimeter_ps
         if angle == 0:
@@ -232,10 +232,10 @@ def _fill(
     label: str,
     above: float = 0.0,
 ) -> None:
-    """Steps of `heights` on the circle at `base`; with `above`, only their part above that height."""
+    """Draws steps of `heights` on the circle at `base`; with `above`, only the part above that height."""
     perimeter_ps = float(edges_ps[-1])
     grid_ps = np.linspace(0, perimeter_ps, _POINTS_PER_TURN + 1)
-    # Each edge twice, once with the height before it and once with the one after.
+    # Each edge occurs twice, with the height before it and with the height after it.
     points_ps = np.sort(np.concatenate([edges_ps, edges_ps, grid_ps]))
     middles_ps = 0.5 * (points_ps[:-1] + points_ps[1:])
     steps = np.clip(np.searchsorted(edges_ps, middles_ps, side="right") - 1, 0, heights.size - 1)
@@ -245,7 +245,7 @@ def _fill(
     # Where the height stays, a span ends at the point where the next begins.
     moves = np.append(True, (np.diff(angles) != 0) | (np.diff(radii) != 0))
     angles, radii, foot = angles[moves], radii[moves], base + above
-    # Without `where`, the outline would also run around where nothing is sent.
+    # Without `where`, the outline would also be drawn where nothing is sent.
     axes.fill_between(angles, foot, radii, where=radii > foot, color=colour, linewidth=0, label=label)
 
 

@@ -1,5 +1,5 @@
-"""Runs of a cluster under several schedulers, in the manner of NSDI'24 Figures 11 to 14, 16 and 19; the
-circle of a link that jobs share there, and a window of a run packet by packet.
+"""Runs of a cluster under several schedulers, like NSDI'24 Figures 11 to 14, 16 and 19; the circle of a link
+that jobs share, and the replay of a window of a run.
 """
 
 import math
@@ -34,13 +34,12 @@ _LABELS: Mapping[Quantity, str] = {
     "iteration": "iteration time (ms)",
     "marks": "ECN marks per iteration",
 }
-# As many names of schedulers as fit below a panel, beside each other.
+# The number of scheduler names that fit side by side below a panel.
 _NAMES_BELOW_PANEL = 3
 
 
 def schedulers_figure(runs: Mapping[str, pl.DataFrame], title: str = "") -> Figure:
-    """How much longer than ideal iterations take under each scheduler: the mean of each minute, and the share
-    of iterations up to each slowdown.
+    """The slowdown of iterations under each scheduler: the mean of each minute, and the distribution.
 
     `runs` are tables of iterations by scheduler. Raises `InputError` if there is no iteration.
     """
@@ -49,7 +48,7 @@ def schedulers_figure(runs: Mapping[str, pl.DataFrame], title: str = "") -> Figu
         figure.suptitle(title)
     tables = {run: _with_value(run, table, "slowdown") for run, table in runs.items() if table.height}
     if not tables:
-        raise InputError("a figure: no run has an iteration of any job")
+        raise InputError("figure: no run has an iteration of any job")
     over_time, distribution = figure.subplots(1, 2)
     _draw_over_time(over_time, tables, styles(runs), "slowdown", 60.0, "mean of each minute")
     _draw_distribution(distribution, tables, styles(runs), "slowdown", "all iterations")
@@ -80,7 +79,7 @@ def over_time_figure(
 def distribution_figure(
     runs: Mapping[str, pl.DataFrame], quantity: Quantity, models: Sequence[str] = (), title: str = ""
 ) -> Figure:
-    """The share of iterations up to each value, of each run by its name; otherwise as `over_time_figure`."""
+    """The cumulative distribution of iterations by value, by run; arguments as in `over_time_figure`."""
     figure, panels = _panels(runs, quantity, models, title)
     for axes, tables, name in panels:
         _draw_distribution(axes, tables, styles(runs), quantity, name)
@@ -133,7 +132,7 @@ def _draw_distribution(
             linewidth=1.8,
         )
     label(axes, _LABELS[quantity], "share of iterations", title)
-    # Jitter makes an iteration shorter than ideal too.
+    # With jitter, an iteration may also be shorter than the ideal one.
     least = min(rows["value"].to_numpy().min() for rows in tables.values())
     axes.set_xlim(left=min(1.0, least) if quantity == "slowdown" else 0)
     axes.set_ylim(0, 1.02)
@@ -141,8 +140,8 @@ def _draw_distribution(
 
 
 def replay_figure(replay: Replay, use: LinkUse, title: str = "") -> Figure:
-    """Who uses a link when in a replay, above its iterations; `use` is that of `replay.link_use()`."""
-    # An iteration that was under way at the start is shorter than it was.
+    """Link use in a replay, above its iteration times; `use` is from `replay.link_use()`."""
+    # Of an iteration under way at the start, the replay has only the rest: it would look too short.
     tables = {**replay.run.tables, "iterations": whole_iterations(replay.run)}
     return run_figure(Run(tables, replay.run.manifest), {"replay": use}, title)
 
@@ -154,7 +153,7 @@ def link_circle_figure(
     link: str | None = None,
     title: str = "",
 ) -> Figure:
-    """The circle of a link under a decision, without shifts and with the best that were found; `title` names
+    """The circle of a link under a decision, without time-shifts and with the best ones found; `title` names
     the run.
 
     `why` is that of `hocket.schedulers.cassini.Chosen`, `profiles` are those of one flow of each job, and
@@ -166,7 +165,7 @@ def link_circle_figure(
     if link is None:
         drawable = [row for row in shared if circles.keys() >= set(row["jobs"])]
         if not drawable:
-            raise InputError("a figure: under this decision no link is shared by jobs that fit on a circle")
+            raise InputError("figure: under this decision no link is shared by jobs that fit on a circle")
         row = min(drawable, key=lambda row: float(row["after"]))
     else:
         row = next((row for row in shared if row["link"] == link), None)
@@ -188,19 +187,19 @@ def _circle_jobs(
     circles: Mapping[str, Mapping[str, int]],
     profiles: Mapping[str, WorkloadProfile],
 ) -> list[CircleJob]:
-    """The jobs of a link on its circle, which is a part of that of their component."""
+    """The jobs of a link on its circle, whose perimeter divides that of their component."""
     places = [circles[name] for name in row["jobs"]]
     perimeter_ps = math.lcm(*(place["period_ps"] for place in places))
-    asked = [_times(profiles[name], flows) for name, flows in zip(row["jobs"], row["flows"], strict=True)]
-    on_it = on_circle(asked, [place["period_ps"] for place in places])
+    demands = [_times(profiles[name], flows) for name, flows in zip(row["jobs"], row["flows"], strict=True)]
+    on_it = on_circle(demands, [place["period_ps"] for place in places])
     return [
         CircleJob(name, given, profile, perimeter_ps // profile.period_ps, place["shift_ps"], batch_size=None)
-        for name, given, profile, place in zip(row["jobs"], asked, on_it, places, strict=True)
+        for name, given, profile, place in zip(row["jobs"], demands, on_it, places, strict=True)
     ]
 
 
 def _times(profile: WorkloadProfile, flows: int) -> WorkloadProfile:
-    """What so many flows ask for together."""
+    """The demand of `flows` flows together."""
     phases = (replace(phase, rate_bps=phase.rate_bps * flows) for phase in profile.phases)
     return replace(profile, phases=tuple(phases))
 
@@ -222,17 +221,17 @@ def _panels(
         }
         shown = {run: rows for run, rows in of_model.items() if rows.height}
         if not shown:
-            raise InputError(f"a figure: no run has an iteration of {model or 'any job'}")
+            raise InputError(f"figure: no run has an iteration of {model or 'any job'}")
         panels.append((figure.add_subplot(1, len(names), place + 1), shown, model))
     return figure, panels
 
 
 def _with_value(run: str, iterations: pl.DataFrame, quantity: Quantity) -> pl.DataFrame:
-    """Rows of iterations with the quantity of one of them as `value`."""
+    """The rows of iterations, with the quantity in a column `value`."""
     if quantity == "slowdown":
         return iterations.with_columns(value=pl.col("iteration_s") / pl.col("ideal_s"))
     if quantity == "iteration":
         return iterations.with_columns(value=1e3 * pl.col("iteration_s"))
     if iterations["marks"].null_count():
-        raise InputError(f"marks: run {run!r} did not count them")
+        raise InputError(f"marks: run {run!r} did not record them")
     return iterations.with_columns(value=pl.col("marks") / pl.col("count"))

@@ -1,7 +1,7 @@
-"""A fabric as a picture: servers with their GPUs, switches above them tier by tier, and where jobs run.
+"""A picture of a fabric: servers with their GPUs, tiers of switches above them, and the placement of jobs.
 
-Servers stand side by side or, where they have no room for that, below each other in their racks. Only racks
-without a job are left out then; lines between two tiers are drawn all, or none, and described.
+Servers are side by side or, if there is no room, stacked in their racks; then only racks without a job are
+left out. Lines between two tiers are either all drawn or replaced by a description.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,43 +29,43 @@ from hocket.figures.palette import (
 from hocket.figures.style import legend_below, new_figure
 from hocket.units import format_duration, format_rate
 
-# Lengths are in units of which a server of one GPU takes about one.
+# Lengths are in units; a server with one GPU is about one unit wide.
 _GPU = 0.42
 _FEWEST_ABREAST = 4
 _WIDEST = 40.0
-"""Of servers side by side: wider pages cannot be read."""
+"""The limit for servers side by side: wider pages are unreadable."""
 _WIDEST_OF_RACKS = 76.0
-"""Of racks side by side; where more have a job, they stand below each other too."""
+"""The limit for racks side by side; if more racks have a job, they are in several rows."""
 _WITH_FREE_RACKS = 52.0
-"""Up to which racks without a job are drawn, unless all racks have room."""
+"""The width up to which racks without a job are drawn if not all racks have room."""
 _SMALL_GPU = 0.24
 _SMALL_ROW = 0.36
 _SMALL_CHARACTER = 0.22
 _MOST_ROWS = 32
-"""Servers below each other in a rack; of more, others stand beside them."""
+"""The limit on servers in a column of a rack; further servers are in more columns."""
 _SWITCH = 1.24
 _LEAST_SWITCH = 0.3
 """Room for a switch; in a tier with less, switches are drawn as one bar."""
 _LOWEST_TIER = 2.2
 _TIERS_ACROSS = 13
-"""A page is so many times as wide as a tier is high, so that lines between two tiers are not too flat."""
+"""The largest ratio of page width to tier height, so that lines between tiers are not too flat."""
 _GAP = 1.1
 _BETWEEN_RACKS = 0.5
 _LEFT, _RIGHT = 3.4, 4.4
-"""Room beside the drawing for what is said about lines and tiers."""
+"""Room beside the drawing for the descriptions of lines and tiers."""
 _WIDEST_IN, _SCALE_IN = 17.0, 0.5
 _READABLE_SCALE_IN = 0.2
-"""Of a unit: below, servers in racks have no names."""
+"""The scale below which servers in racks have no names."""
 _SWITCH_IN = 0.14
-"""The least height of a switch: that of its name."""
+"""The minimum height of a switch, which fits its name."""
 _CHARACTER_IN = 0.058
-"""Of a name of a server or switch, about."""
+"""The approximate width of a character in names of servers and switches."""
 _THICKEST = ((48, 3.0), (130, 1.6), (10**9, 0.8))
-"""Of so many lines between two tiers at most, the width of the thickest in points."""
+"""The width of the thickest line in points, by the maximum number of lines between two tiers."""
 _MOST_LINES = 600
-"""Between two tiers; more are a grey area, and described instead."""
+"""The limit on lines between two tiers; more become a grey area with a description."""
 _MOST_LABELLED = 12
-"""Of so many lines between two tiers, each has its rate beside it."""
+"""Up to this number of lines between two tiers, each is labelled with its rate."""
 _MOST_IN_LEGEND = 14
 _LONGEST_NAME = 9
 _MOST_CANDIDATES = 8
@@ -80,7 +80,7 @@ Jobs: TypeAlias = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True)
 class _Box:
-    """A server: its middle, its top, how many GPUs stand abreast, and where its lines end."""
+    """A server: its middle, its top, the number of GPUs side by side, and the end of its lines."""
 
     x: float
     top: float
@@ -91,7 +91,7 @@ class _Box:
 
 @dataclass
 class _Page:
-    """Where things are drawn."""
+    """The positions of everything in the drawing."""
 
     servers: dict[str, _Box] = field(default_factory=dict)
     racks: list[tuple[float, float, float, float, Sequence[str]]] = field(default_factory=list)
@@ -108,12 +108,12 @@ class _Page:
     """Whether servers of racks have names."""
 
     def height(self, tier: int) -> float:
-        """Of the switches of a tier."""
+        """The height at which the switches of a tier are drawn."""
         return tier * max(_LOWEST_TIER, self.width / _TIERS_ACROSS)
 
     @property
     def across(self) -> float:
-        """The width with what is said at both sides."""
+        """The width with the descriptions on both sides."""
         return self.width + _LEFT + _RIGHT
 
     @property
@@ -123,22 +123,22 @@ class _Page:
 
 
 def fabric_figure(topology: Topology, jobs: Jobs, title: str = "") -> Figure:
-    """The fabric with each job of `jobs` on its hosts, in a colour of its own.
+    """The fabric with each job of `jobs` on its hosts, in its own colour.
 
-    A line stands for all cables between two switches or a server and a switch; the thicker, the more they
-    carry. Every server with a job is drawn, however many there are.
+    A line represents all cables between two switches, or a server and a switch; its width shows their
+    capacity. Every server with a job is drawn, however many there are.
     """
     return _figure(topology, {"": jobs}, title)
 
 
 def candidates_figure(topology: Topology, candidates: Mapping[str, Jobs], title: str = "") -> Figure:
-    """The fabric once for each of `candidates` by name, as `fabric_figure` has it; a job keeps its colour.
+    """The fabric once for each of `candidates` by name, as in `fabric_figure`; a job keeps its colour.
 
-    All candidates give all jobs in the same order. Of more than eight, the first eight. Raises `InputError`
+    All candidates must have all jobs in the same order. Only the first eight are drawn. Raises `InputError`
     without any.
     """
     if not candidates:
-        raise InputError("a figure: the plan has no candidates to draw")
+        raise InputError("figure: the plan has no candidates to draw")
     shown = dict(list(candidates.items())[:_MOST_CANDIDATES])
     if len(shown) < len(candidates):
         title = f"{title}: {len(shown)} of {len(candidates)} candidates".removeprefix(": ")
@@ -340,9 +340,9 @@ def _mean(values: Iterable[float]) -> float:
 
 
 def _draw_lines(axes: Axes, page: _Page, topology: Topology) -> None:
-    """What joins servers and switches, all cables between two as one line.
+    """Draws the lines between servers and switches, one for all cables between two of them.
 
-    Above the lowest tier, all lines between two tiers or none of them.
+    Above the lowest tier, either all lines between two tiers are drawn or none.
     """
     tier_of = {switch: tier.number for tier in tiers_of(topology) for switch in tier.switches}
     found: dict[tuple[int, int], dict[tuple[str, str], list[int]]] = {}
@@ -410,7 +410,7 @@ def _label_each(axes: Axes, page: _Page, lines: Mapping[tuple[str, str], Sequenc
     for number, ((low, high), rates) in enumerate(lines.items()):
         (x0, y0), (x1, y1) = _at(page, low), _at(page, high)
         level = y0 == y1
-        # Neighbours' labels at two heights, so that they do not meet.
+        # Labels of neighbours are at two heights, so that they do not overlap.
         part = 0.5 if level else 0.36 + 0.16 * (number % 2)
         arc = 0.0 if not level or _next_to_each_other(page, (x0, y0), (x1, y1)) else 0.15 * (x1 - x0)
         axes.text(
@@ -515,7 +515,7 @@ def _draw_server(axes: Axes, corner: tuple[float, float], width: float, height: 
 
 
 def _number_gpu(axes: Axes, stripe: tuple[float, float, float, float], number: int, scale_in: float) -> None:
-    """The number of the job, where colours do not tell jobs apart."""
+    """Draws the number of the job, for when colours do not distinguish jobs."""
     left, low, width, height = stripe
     points = min(5.0, 72 * scale_in * min(width / len(str(number + 1)) * 1.6, height))
     axes.text(
@@ -570,7 +570,7 @@ def _draw_switch(axes: Axes, page: _Page, middle: tuple[float, float], width: fl
 
 
 def _described(tier: Tier, hidden: int, *, named: bool) -> str:
-    """What stands beside a tier."""
+    """The description beside a tier."""
     count = len(tier.switches)
     lines = [f"{count:,} switch{'es' if count > 1 else ''}"]
     if not named:

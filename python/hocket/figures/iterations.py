@@ -1,4 +1,4 @@
-"""The iterations of a run: how long each takes over time, and when jobs communicate at the end of the run."""
+"""The iterations of a run: their times, and when jobs communicate at the end of the run."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hocket.figures.palette import JOB_COLOURS, job_colour
 from hocket.figures.style import label, new_figure, short
 from hocket.results import Run
 
-# As many as have a colour of their own.
+# Each job shown has a colour of its own.
 _MOST_JOBS = len(JOB_COLOURS)
 _MOST_POINTS = 400
-# Single points are seen among so few.
+# Up to this number of iterations, each one has a marker.
 _FEW_POINTS = 60
 _ITERATIONS_SHOWN = 5
 _NAMES_BELOW = 4
@@ -25,11 +25,11 @@ _MS_PER_S = 1e3
 
 
 def iterations_figure(run: Run, title: str = "") -> Figure:
-    """Iteration times (ms) of the first jobs over the time of the run (s); below, where the run recorded
-    phases, when each job communicates in the last iterations (ms).
+    """Iteration times (ms) of the first jobs over the time of the run (s); below, if the run recorded phases,
+    when each job communicates in the last iterations (ms).
 
-    Lines that lie on each other are as wide as shows them all. Raises `InputError` if no iteration was
-    finished.
+    Lines that coincide have different widths, so that all are visible. Raises `InputError` if no iteration
+    was finished.
     """
     table = run.tables.get("iterations")
     if table is None or table.is_empty():
@@ -54,8 +54,8 @@ def iterations_figure(run: Run, title: str = "") -> Figure:
 
 
 def shown_jobs(run: Run) -> tuple[dict[str, str], int]:
-    """The first jobs of `run` that finished an iteration, as many as have a colour of their own, with that
-    which each has by its place in the run; and how many jobs finished one.
+    """The first jobs of `run` that finished an iteration, up to the number of colours, with the colour of
+    each by its position in the run; and the number of all jobs that finished one.
     """
     finished = set(run.tables["iterations"]["job"].unique())
     colours = {
@@ -66,7 +66,7 @@ def shown_jobs(run: Run) -> tuple[dict[str, str], int]:
 
 def draw_times(axes: Axes, table: pl.DataFrame, shown: Mapping[str, str], jobs: int) -> None:
     """The iteration times in `table`: a line in its colour for each of the jobs `shown`, of `jobs` in all."""
-    # Wider below, so that lines that lie on each other all show.
+    # Lower lines are wider, so that lines that coincide are all visible.
     step = min(1.2, 5.0 / len(shown))
     for index, (job, colour) in enumerate(shown.items()):
         width = 1.2 + step * (len(shown) - 1 - index)
@@ -82,14 +82,14 @@ def draw_times(axes: Axes, table: pl.DataFrame, shown: Mapping[str, str], jobs: 
             label=job,
         )
     axes.set_xlim(left=0)
-    # From 0 on, and with room below the legend.
+    # The axis starts at 0 and leaves room for the legend above.
     axes.set_ylim(0, 1.12 * axes.get_ylim()[1])
     some = f", {len(shown)} of {jobs} jobs" if len(shown) < jobs else ""
     label(axes, "time in the run (s)", "iteration (ms)", f"iteration times{some}")
 
 
 def _draw_phases(axes: Axes, table: pl.DataFrame, phases: pl.DataFrame, shown: Mapping[str, str]) -> None:
-    """A lane for each job, with its Up phases as bars."""
+    """Draws a lane for each job, with its Up phases as bars."""
     recorded = table.filter(pl.col("job").is_in(list(shown)))
     longest_s = recorded.group_by("job").agg(pl.col("iteration_s").mean())["iteration_s"].max()
     assert isinstance(longest_s, float), "a job has finished an iteration"

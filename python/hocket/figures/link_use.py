@@ -1,4 +1,4 @@
-"""Who uses a link when: the rates of jobs over time as stacked areas, below the link's capacity."""
+"""Link use: the rates of jobs over time as stacked areas, with the link's capacity."""
 
 from matplotlib.axes import Axes
 
@@ -10,7 +10,7 @@ from hocket.units import format_rate
 
 
 def draw_use(axes: Axes, use: LinkUse, title: str, highest_bps: int | None = None) -> None:
-    """`use`, with the capacity as a dashed line; the axis has room for one of `highest_bps`, if given."""
+    """Draws `use`, with the capacity as a dashed line; the axis reaches up to `highest_bps`, if given."""
     highest_bps = highest_bps or use.capacity_bps
     panel = TimelinePanel(title, use.jobs, use.rates, use.begin_s, use.end_s)
     draw_areas(axes, panel, use.capacity_bps, highest_bps)
@@ -29,5 +29,5 @@ def draw_use(axes: Axes, use: LinkUse, title: str, highest_bps: int | None = Non
 
 
 def which_link(use: LinkUse) -> str:
-    """The link of `use` for a title; empty where there is but one."""
+    """The link of `use` for a title; empty if the plan has only one."""
     return "" if use.link == "link" else f"on {use.link}"

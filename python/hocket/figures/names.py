@@ -1,4 +1,4 @@
-"""The names of series where they are drawn: beside lines, in areas and in bars, or else in a legend."""
+"""Labels series directly: beside lines, in areas and in bars, or else in a legend."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -21,17 +21,17 @@ from hocket.figures.style import legend_below, series, short
 
 Bools = npt.NDArray[np.bool_]
 
-# All in pixels of the figure, whose resolution every figure shares.
+# In pixels; all figures have the same resolution.
 _GAP = 3.0
-"""Between a name and what it must not touch."""
+"""The gap between a name and anything that it must not touch."""
 _NEARER = 8.0
-"""Around the name of a line, without another line: whose name it is must be seen."""
+"""The distance of a line's name from other lines, so that it is clear whose name it is."""
 _PLACES_ALONG = 60
-"""Of a line, at which its name is tried."""
+"""The number of points of a line at which its name is tried."""
 _AROUND = ((0, 1), (0, -1), (1, 0), (-1, 0), (1, -1), (1, 1), (-1, 1), (-1, -1))
-"""Where a name may be beside a place of a line: to the right and above, best first."""
+"""Directions of a name from a point of its line as (right, up), best first."""
 _PLACES_WITHIN = (120, 24)
-"""Of an area's panel, across and up."""
+"""The grid of positions tried in the panel of an area, across and up."""
 _POINTS_PER_INCH = 72
 _FONT_SIZE = "x-small"
 
@@ -45,17 +45,17 @@ class _Place(NamedTuple):
 
 
 class _Stroke(NamedTuple):
-    """A line as it is drawn, in pixels, and how far it reaches beyond its path."""
+    """A line in pixels, with the distance that its stroke extends beyond its path."""
 
     path: Path
     reach: float
 
 
 def name_series(figure: Figure, columns: int) -> None:
-    """Names what the panels of `figure` show directly: beside a line, within an area, or in a bar.
+    """Labels the series of `figure` directly: beside a line, within an area, or in a bar.
 
-    A name touches no line, text or border, and stands in each panel that has room for it. If there is a
-    series without room in any panel, a legend of `columns` below the panels names all of them instead.
+    A name touches no line, text or border, and is written in each panel with room for it. If some series has
+    room in no panel, a legend of `columns` below the panels names all series instead.
     """
     every = series(figure)
     if not every:
@@ -63,7 +63,7 @@ def name_series(figure: Figure, columns: int) -> None:
     shown = {name: short(name) for name in every}
     if len(set(shown.values())) < len(shown):
         shown = {name: name for name in every}
-    # Lays the figure out: only then is known where things are.
+    # Positions are known only after layout.
     figure.draw_without_rendering()
     written: dict[str, list[Text]] = {name: [] for name in every}
     for axes in figure.axes:
@@ -81,9 +81,9 @@ def name_series(figure: Figure, columns: int) -> None:
 
 
 def _name(axes: Axes, handle: Artist, name: str, taken: Sequence[Bbox]) -> Text | None:
-    """`name` where it has room, if it has."""
+    """Writes `name` at the best position with room, if there is one."""
     text = axes.text(0, 0, name, fontsize=_FONT_SIZE, ha="center", va="center", zorder=7)
-    # The layout is made, and the name fits into it.
+    # The name fits into the existing layout and must not change it.
     text.set_in_layout(False)
     extent = text.get_window_extent()
     places, colour = _places(axes, handle, extent.width, extent.height, taken)
@@ -101,7 +101,7 @@ def _name(axes: Axes, handle: Artist, name: str, taken: Sequence[Bbox]) -> Text 
 def _places(
     axes: Axes, handle: Artist, width: float, height: float, taken: Sequence[Bbox]
 ) -> tuple[Iterator[_Place], str]:
-    """Where a name of this size has room, best first, and its colour."""
+    """The positions with room for a name of this size, best first, and its colour."""
     match handle:
         case Line2D():
             return _beside(axes, handle, width, height, taken), text_like(_colour(handle))
@@ -115,7 +115,7 @@ def _places(
 
 
 def _beside(axes: Axes, line: Line2D, width: float, height: float, taken: Sequence[Bbox]) -> Iterator[_Place]:
-    """After the end of a line, or else as near to its end as it can be."""
+    """Positions after the end of a line, or else as near to its end as possible."""
     own = _stroke(line)
     kin = [_stroke(each) for each in axes.lines if each is line or _is_of(each, line)]
     others = [_stroke(each) for each in axes.lines if not (each is line or _is_of(each, line))]
@@ -140,7 +140,7 @@ def _beside(axes: Axes, line: Line2D, width: float, height: float, taken: Sequen
 def _within(
     axes: Axes, area: PolyCollection, width: float, height: float, taken: Sequence[Bbox]
 ) -> Iterator[_Place]:
-    """The middle of the first stretch of an area in which a name has room, lying or else upright."""
+    """The middle of the first part of an area with room for a name, horizontal or else vertical."""
     lines = [_stroke(line) for line in axes.lines]
     (outline,) = (area.get_transform().transform_path(path) for path in area.get_paths())
     for upwards in (False, True):
@@ -164,7 +164,7 @@ def _within(
 
 
 def _in_bar(bars: BarContainer, width: float, height: float, taken: Sequence[Bbox]) -> Iterator[_Place]:
-    """The middle of each bar that is longer than a name."""
+    """The middle of each bar that is longer than the name."""
     for bar in bars.patches:
         extent = bar.get_window_extent()
         place = _Place((extent.x0 + extent.x1) / 2, (extent.y0 + extent.y1) / 2)
@@ -174,7 +174,7 @@ def _in_bar(bars: BarContainer, width: float, height: float, taken: Sequence[Bbo
 
 
 def _is_of(other: Line2D, line: Line2D) -> bool:
-    """Whether a line without a name goes with `line`: it has the same colour."""
+    """Whether a line without a name belongs to `line`, which then has the same colour."""
     return str(other.get_label()).startswith("_") and _colour(other) == _colour(line)
 
 

@@ -1,4 +1,4 @@
-"""What ranks do in an iteration, operation by operation: how compute and communication overlap."""
+"""The operations of ranks in an iteration, which show how compute and communication overlap."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from hocket.results.lanes import Lanes
 
 _WIDTH_IN = 10.0
 _LANE_IN = 0.2
-# Of the width of the axes that a letter takes, about: a name is written where it fits into its bar.
+# The approximate width of a letter as a share of the axes: a name is written if it fits into its bar.
 _LETTER = 0.009
 
 
@@ -31,7 +31,7 @@ class _Bar:
 def operations_figure(
     run: Run, job: str, iteration: int = 0, ranks: Sequence[int] | None = None, title: str = ""
 ) -> Figure:
-    """The operations of `ranks` of `job`, the first four if none are given, in one iteration.
+    """The operations of `ranks` of `job`, by default the first four, in one iteration.
 
     A rank has a lane for its compute, in grey, and below it as many as its communication needs, coloured by
     kind. Time (ms) is from the start of the iteration. Raises `InputError` if the run recorded no operations
@@ -60,7 +60,7 @@ def operations_figure(
         axes.set_ylim(depth - 0.5, -0.5)
         axes.set_yticks([])
         label(axes, "time (ms)" if axes is panels[-1] else "", f"rank {rank}")
-    # Bars have the names of operations in them: kinds stand below.
+    # Bars are labelled with the names of operations, so the legend below names their kinds.
     legend_below(figure, len(colours))
     return figure
 
@@ -71,7 +71,7 @@ def _operations(run: Run, job: str, iteration: int) -> pl.DataFrame:
     if of is None or of.is_empty():
         raise InputError(
             f"job {job!r}: no operations of iteration {iteration} were recorded; "
-            "run.record_operations says of how many iterations they are"
+            "set run.record_operations to the number of iterations to record"
         )
     return of.sort("rank", "start_s", "end_s", "operation")
 

@@ -1,4 +1,4 @@
-"""The evidence for a job's profile as a figure: a stretch of the readings, and all iterations folded."""
+"""The evidence for a job's profile: part of the readings, and all iterations folded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hocket.figures.timeline_evidence import timeline_evidence_figure
 from hocket.profiling import JobProfile
 from hocket.profiling.job import CounterEvidence, TimelineEvidence
 
-# Enough to see iterations differ, few enough to see their phases.
+# Enough to show differences between iterations, and few enough to show their phases.
 _PERIODS_SHOWN = 5
 
 
@@ -20,7 +20,7 @@ def evidence_figure(profile: JobProfile) -> Figure:
     """Rates (Gbps) over five iterations with the phases found in them, above the folded iteration (ms); of a
     profiler trace, what `hocket.figures.timeline_evidence` draws.
 
-    Source: the profile's own evidence arrays; nothing is computed anew.
+    The data are the profile's own evidence arrays; nothing is recomputed.
     """
     if isinstance(profile.evidence, TimelineEvidence):
         return timeline_evidence_figure(profile, profile.evidence)

@@ -1,4 +1,4 @@
-"""A run at a glance: who uses the link when, without shifts and with them, and how long iterations take."""
+"""A run at a glance: link use without and with time-shifts, and iteration times."""
 
 from collections.abc import Mapping
 
@@ -15,9 +15,8 @@ _PANEL_IN = (5.0, 2.3)
 
 
 def run_figure(run: Run, uses: Mapping[str, LinkUse], title: str = "") -> Figure:
-    """Above, the use of the link by job over some iterations, a panel for each of `uses` (as
-    `hocket.engines.link_use.link_use` finds them) beside the other; below, the iteration times of the run, if
-    it has any.
+    """Link use by job over some iterations, with a panel for each of `uses` (from
+    `hocket.engines.link_use.link_use`) side by side; below, the iteration times of the run, if it has any.
     """
     iterations = run.tables["iterations"]
     rows = 1 if iterations.is_empty() else 2

@@ -1,6 +1,6 @@
-"""Runs side by side: where iterations spend their time, what collectives take, and how often PFC acts.
+"""Comparison of runs: parts of iteration times, collectives, and PAUSE frames.
 
-In the manner of HOTI'22 Figures 10, 8 and 9.
+The panels follow HOTI'22 Figures 10, 8 and 9.
 """
 
 import polars as pl
@@ -11,22 +11,22 @@ from hocket.errors import InputError
 from hocket.figures.bars import GroupedBars, Panel, StackedBars, bars_figure
 from hocket.units import format_bytes
 
-# Beyond so many bars in a group, a panel no longer fits a page.
+# With more groups of collectives, the panel no longer fits a page.
 _MOST_COLLECTIVES = 6
-# A nanosecond: less is what rounding leaves.
+# A nanosecond: smaller differences are from rounding.
 _LEAST_WAIT_MS = 1e-6
 
 
 def runs_figure(comparison: Comparison, title: str = "") -> Figure:
-    """A panel for each job's mean iteration (ms), one for the collectives (ms), and for runs of the packet
-    engine one each for PAUSE frames and, where no run has jobs, flow completion times (ms).
+    """A panel for each job's mean iteration (ms) and one for the collectives (ms); for runs of the packet
+    engine also PAUSE frames and, if no run has jobs, flow completion times (ms).
 
-    Of more than six collectives those are shown that take the most time. Raises `InputError` if the runs have
-    none of these.
+    Of more than six collectives, the six that take the most time are shown. Raises `InputError` if the runs
+    have none of these.
     """
     panels = [*_iterations(comparison), *_collectives(comparison), *_network(comparison)]
     if not panels:
-        raise InputError("a figure: the runs have no jobs, collectives or flows to draw")
+        raise InputError("figure: the runs have no jobs, collectives or flows to draw")
     return bars_figure(panels, title)
 
 
@@ -47,13 +47,13 @@ def _iterations(comparison: Comparison) -> list[Panel]:
 
 
 def _waiting(rows: pl.DataFrame) -> dict[str, list[float | None]]:
-    """What is left of iterations: in a cluster they include the wait for their slot."""
+    """The rest of iteration times: in a cluster, iterations include the wait for their slot."""
     rest = 1e3 * (rows["mean_iteration_s"] - rows["compute_s"] - rows["communication_s"])
     return {"waiting for its slot": rest.to_list()} if (rest > _LEAST_WAIT_MS).any() else {}
 
 
 def _communication(training: bool) -> str:
-    """A job that is a profile of Up phases communicates in them, whether it computes meanwhile or not."""
+    """The name of communication: a job of Up phases may compute meanwhile, so it is not called exposed."""
     return "exposed communication" if training else "communication"
 
 

@@ -1,4 +1,4 @@
-"""What all figures have in common: sizes, bare axes, and round ticks."""
+"""The common style of figures: sizes, axes, legends, and round ticks."""
 
 import math
 from collections.abc import Mapping
@@ -15,11 +15,11 @@ PS_PER_MS = 10**9
 BPS_PER_GBPS = 10**9
 _BPS_PER_MBPS = 10**6
 
-# Steps that people count in: no tick is at 34.25.
+# Round steps, so that no tick is at 34.25.
 _ROUND_STEPS = (1.0, 2.0, 5.0, 10.0)
 _LONGEST_NAME = 24
 _MOST_IN_LEGEND = 21
-# Around each axes, and between them and the title.
+# The padding around axes, and between axes and title.
 _PAD_IN = 0.08
 
 
@@ -30,7 +30,7 @@ def new_figure(width_in: float, height_in: float) -> Figure:
 
 
 def label(axes: Axes, x: str, y: str, title: str = "") -> None:
-    """Names the axes, units included, with round ticks, and takes away the frame that carries no data."""
+    """Labels the axes, with units, sets round ticks and removes the frame on the top and the right."""
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     if title:
@@ -43,7 +43,7 @@ def label(axes: Axes, x: str, y: str, title: str = "") -> None:
 
 
 def legend_above(axes: Axes) -> None:
-    """A legend in one row above the axes, on the right, where it covers neither data nor the title."""
+    """Adds a legend in one row above the axes, on the right, where it covers neither data nor the title."""
     axes.legend(
         loc="lower right",
         bbox_to_anchor=(1.0, 1.0),
@@ -57,7 +57,7 @@ def legend_above(axes: Axes) -> None:
 
 
 def series(figure: Figure) -> dict[str, Artist]:
-    """What the panels of `figure` show by its name; what several of them show is there once."""
+    """The series in the panels of `figure`, by name; series of several panels occur once."""
     found: dict[str, Artist] = {}
     for axes in figure.axes:
         for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -66,9 +66,9 @@ def series(figure: Figure) -> dict[str, Artist]:
 
 
 def legend_below(figure: Figure, columns: int, entries: Mapping[str, Artist] | None = None) -> None:
-    """One legend below all panels: of `entries` by their texts, or of what the panels show if not given.
+    """Adds one legend below all panels, of `entries` by text, or of the panels' series by default.
 
-    Of more than fit, the first ones are there, and how many more there are.
+    If there are too many, the legend has the first ones and the number of the others.
     """
     every = dict(series(figure) if entries is None else entries)
     shown = dict(list(every.items())[:_MOST_IN_LEGEND])
@@ -87,7 +87,7 @@ def legend_below(figure: Figure, columns: int, entries: Mapping[str, Artist] | N
 
 
 def short(name: str, longest: int = _LONGEST_NAME) -> str:
-    """`name`, without its end if it is longer than so many characters.
+    """`name`, cut to `longest` characters with an ellipsis.
 
     >>> short("vgg"), short("a" * 30, 5)
     ('vgg', 'aaaa…')
@@ -112,5 +112,5 @@ def round_step(length: float, most: int) -> float:
     """
     exponent = math.floor(math.log10(length / most))
     steps = (float(f"{step:g}e{exponent}") for step in _ROUND_STEPS)
-    # What floating point adds to a quotient is no part.
+    # The tolerance is for rounding errors of the quotient.
     return next(step for step in steps if length / step <= most * (1 + 1e-9))

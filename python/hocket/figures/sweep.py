@@ -1,4 +1,4 @@
-"""A sweep at a glance: how long iterations take by the value of a key, and who uses the link when."""
+"""A sweep at a glance: iteration times by the value of a key, and link use."""
 
 import math
 from collections.abc import Mapping
@@ -20,25 +20,25 @@ _ABREAST = 3
 _SEED = "seed"
 _ROOM_ABOVE = 1.12
 _APART = 1.01
-"""From the mean on, times which a percentile is seen beside it."""
+"""A percentile below this multiple of the mean cannot be distinguished from it."""
 _PANEL_IN = (4.4, 2.9)
 _USE_IN = 2.3
 _LINE_IN = 0.2
-"""Of a title."""
+"""The height of a line of a title."""
 
 
 def sweep_figure(sweep: Sweep, title: str = "", uses: Mapping[str, LinkUse] | None = None) -> Figure:
-    """The mean iteration of each job (ms) by the values of the first axis, its 99th percentile dashed, in a
-    panel for each combination of the others: the first six. Below, the use of a link by job over some
-    iterations, a panel for each of `uses` (as `hocket.sweeps.link_use.uses_of_combinations` finds them, none
-    if not given), all on one scale.
+    """The mean iteration time of each job (ms) by the values of the first axis, with its 99th percentile
+    dashed, in a panel for each of the first six combinations of the other axes. Below, link use by job over
+    some iterations, a panel for each of `uses` (from `hocket.sweeps.link_use.uses_of_combinations`), all on
+    one scale.
 
     Means are over seeds. Raises `InputError` if no run is complete.
     """
     axes = [axis for axis in sweep.axes if axis != _SEED]
     means = sweep.over_seeds()
     if means.is_empty():
-        raise InputError("a figure: no run of the sweep is complete")
+        raise InputError("figure: no run of the sweep is complete")
     first, others = (axes[0] if axes else "engine"), axes[1:]
     parts = means.partition_by(others, maintain_order=True) if others else [means]
     if len(parts) > _MOST_PANELS:
@@ -69,13 +69,13 @@ def sweep_figure(sweep: Sweep, title: str = "", uses: Mapping[str, LinkUse] | No
 
 
 def _abreast(count: int) -> int:
-    """How many of `count` panels stand side by side, so that rows are about equally long."""
+    """The number of `count` panels side by side, so that rows are about equally long."""
     rows = max(1, -(-count // _ABREAST))
     return max(1, -(-count // rows))
 
 
 def _draw_uses(panels: list[Axes], uses: Mapping[str, LinkUse]) -> None:
-    """Each of `uses` in one of `panels`, which all have the longest time and the largest capacity of any."""
+    """Draws each of `uses` in one of `panels`, with common scales of time and rate."""
     longest_s = max(use.end_s - use.begin_s for use in uses.values())
     most_bps = max(use.capacity_bps for use in uses.values())
     for panel, (settings, use) in zip(panels, uses.items(), strict=True):
@@ -90,7 +90,7 @@ def _draw_means(axes: Axes, part: pl.DataFrame, key: str, jobs: list[str]) -> No
     for number, job in enumerate(jobs):
         rows = part.filter(pl.col("job") == job)
         places = rows[key].to_list() if numeric else [values.index(value) for value in rows[key].to_list()]
-        # Jobs that take equally long stay visible: the first ones are wider.
+        # The first lines are wider, so that jobs with equal times stay visible.
         width = 1.4 + min(1.2, 5.0 / len(jobs)) * (len(jobs) - 1 - number)
         for quantity, line, thickness in (("mean", "-", width), ("p99", "--", 1.0)):
             times_ms = [

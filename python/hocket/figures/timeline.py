@@ -1,4 +1,4 @@
-"""What jobs put on a link over time, as areas on top of each other."""
+"""The rates of jobs on a link over time, as stacked areas."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from hocket.figures.palette import LINE_COLOUR, job_colour
 from hocket.figures.style import label, new_figure, rate_unit
 from hocket.results import Run
 
-# At most so many panels abreast, so that each is wide enough to read.
+# The limit on panels side by side, so that each is wide enough to read.
 _MOST_COLUMNS = 2
 
 
 @dataclass(frozen=True)
 class TimelinePanel:
-    """A stretch of one run: its `rates` table (`job, start_s, rate_bps`) from `begin_s` to `end_s`."""
+    """Part of one run: its `rates` table (`job, start_s, rate_bps`) from `begin_s` to `end_s`."""
 
     title: str
     jobs: tuple[str, ...]
@@ -31,7 +31,7 @@ class TimelinePanel:
 
 
 def panel_of(run: Run, title: str, begin_s: float, end_s: float) -> TimelinePanel:
-    """A stretch of `run`, which recorded its rates up to `end_s`, with its jobs in the plan's order."""
+    """Part of `run`, which recorded its rates up to `end_s`, with its jobs in the plan's order."""
     return TimelinePanel(title, tuple(run.tables["jobs"]["job"]), run.tables["rates"], begin_s, end_s)
 
 
@@ -79,8 +79,8 @@ def rates_over(
 
 
 def draw_areas(axes: Axes, panel: TimelinePanel, capacity_bps: int, highest_bps: int | None = None) -> None:
-    """One panel of it, without names; of the jobs that send something. The axis has room for a capacity of
-    `highest_bps`, that of the link if not given.
+    """Draws one panel, without names, of the jobs that send something. The axis reaches up to a capacity of
+    `highest_bps`, by default that of the link.
     """
     unit_bps, unit = rate_unit(highest_bps or capacity_bps)
     edges_s, steps = rates_over(panel.rates, panel.jobs, panel.begin_s, panel.end_s)

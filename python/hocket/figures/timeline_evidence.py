@@ -1,5 +1,5 @@
-"""The evidence for a profile from a profiler trace: what ran when, one iteration with its phases, and what is
-exposed.
+"""The evidence for a profile from a profiler trace: operations over time, one iteration with its phases, and
+exposed communication.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hocket.figures.style import label, legend_above, new_figure
 from hocket.profiling.counters import FloatArray
 from hocket.profiling.job import JobProfile, TimelineEvidence
 
-# Enough to see iterations differ, few enough to see their operations.
+# Enough to show differences between iterations, and few enough to show their operations.
 _ITERATIONS_SHOWN = 4
 # Of them, side by side: kernels are a hundred times shorter, and bars of a visible width would show most of
 # the time as busy.
@@ -33,7 +33,7 @@ def timeline_evidence_figure(profile: JobProfile, evidence: TimelineEvidence) ->
     """Communication and computation over some iterations (ms), the operations of one with the phases' rates
     (Gbps), and how its time divides (ms).
 
-    Source: the profile's own evidence; nothing is computed anew.
+    The data are the profile's own evidence; nothing is recomputed.
     """
     figure = new_figure(8.0, 6.4)
     stretch, iteration, shares = figure.subplots(3, 1, height_ratios=(2, 3, 1))
@@ -78,7 +78,7 @@ def _draw_stretch(axes: Axes, profile: JobProfile, evidence: TimelineEvidence) -
 
 
 def _draw_iteration(axes: Axes, profile: JobProfile, evidence: TimelineEvidence) -> None:
-    """The operations of an iteration at their usual places, below the phases."""
+    """Draws the operations of an iteration at their usual times, below the phases."""
     known = not any(math.isnan(phase.rate_bps) for phase in profile.phases)
     heights = [phase.rate_bps * 1e-9 if known else 1.0 for phase in profile.phases]
     top = max(heights, default=1.0)
@@ -89,7 +89,7 @@ def _draw_iteration(axes: Axes, profile: JobProfile, evidence: TimelineEvidence)
     _draw_intervals(axes, evidence.fold_s, (-0.15 * top, 0.1 * top), COMMUNICATION_COLOUR, "operations")
     axes.set_xlim(0, profile.period_s * _MS_PER_S)
     axes.set_ylim(-0.2 * top, 1.08 * top)
-    # Below 0 are operations, and no rates.
+    # Below 0 the axis has operations instead of rates.
     axes.set_yticks([tick for tick in axes.get_yticks() if 0 <= tick <= 1.08 * top] if known else [])
     label(
         axes,

@@ -1,4 +1,4 @@
-"""A trace before anything runs: the GPUs that its jobs ask for over time, and when jobs come."""
+"""A trace before it runs: the GPUs that its jobs request over time, and arrivals of jobs."""
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ Floats = npt.NDArray[np.float64]
 
 _WIDTH_IN, _DEMAND_IN, _ARRIVALS_IN, _JOB_IN = 9.0, 3.0, 2.0, 0.18
 _MOST_BARS = 40
-"""Jobs with a bar each; of more, how many arrive."""
+"""The limit on jobs with a bar each; for more, the number of arrivals is drawn."""
 _MOST_SPANS = 400
 """Of time, in each of which the mean is drawn: finer than a picture."""
 _MOST_INTERVALS = 60
@@ -25,8 +25,8 @@ _ROOM_ABOVE = 1.12
 
 
 def trace_figure(trace: Trace) -> Figure:
-    """The GPUs that jobs ask for over time (h or min) by model, the largest lowest, with those of the cluster
-    as a dashed line; below, each job by its name or, of more than 40, how many arrive.
+    """The GPUs that jobs request over time (h or min) by model, the largest at the bottom, with those of the
+    cluster as a dashed line; below, each job by name or, for more than 40, the number of arrivals.
 
     Jobs run as in `hocket.cluster.description`: alone on an idle network, from their arrival on.
     """
@@ -71,7 +71,7 @@ def _grouped(jobs: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, str]]:
 
 
 def _draw_demand(axes: Axes, jobs: pl.DataFrame, colours: dict[str, str], end_s: float, unit_s: int) -> None:
-    """The GPUs of all jobs of each group on top of each other."""
+    """Draws the GPUs of all jobs of each group as stacked areas."""
     starts_s, ends_s = jobs["arrival_s"].to_numpy(), (jobs["arrival_s"] + jobs["run_time_s"]).to_numpy()
     edges_s = np.unique(np.clip(np.concatenate([[0.0, end_s], starts_s, ends_s]), 0.0, end_s))
     if edges_s.size > _MOST_SPANS:
@@ -103,7 +103,7 @@ def _means(edges_s: Floats, starts_s: Floats, ends_s: Floats, gpus: Floats) -> F
 
 
 def _draw_capacity(axes: Axes, gpus: int) -> None:
-    """How many GPUs there are, within the panel however few jobs ask for."""
+    """Draws the number of GPUs, inside the panel even if jobs request far fewer."""
     axes.set_ylim(0, max(axes.get_ylim()[1], _ROOM_ABOVE * gpus))
     axes.axhline(gpus, color=LINE_COLOUR, linestyle="--", linewidth=1.0)
     axes.annotate(
@@ -119,7 +119,7 @@ def _draw_capacity(axes: Axes, gpus: int) -> None:
 
 
 def _draw_jobs(axes: Axes, jobs: pl.DataFrame, colours: dict[str, str], unit_s: int) -> None:
-    """A bar for each job, the first above."""
+    """Draws a bar for each job, the first at the top."""
     axes.barh(
         range(jobs.height),
         jobs["run_time_s"].to_numpy() / unit_s,
@@ -135,7 +135,7 @@ def _draw_jobs(axes: Axes, jobs: pl.DataFrame, colours: dict[str, str], unit_s: 
 def _draw_arrivals(
     axes: Axes, jobs: pl.DataFrame, colours: dict[str, str], edges: Floats, unit_s: int
 ) -> None:
-    """How many jobs of each group arrive between each two edges, on top of each other."""
+    """Draws the arrivals of each group between consecutive edges, as stacked bars."""
     base = np.zeros(edges.size - 1)
     for group, colour in colours.items():
         arrivals = jobs.filter(group=group)["arrival_s"].to_numpy() / unit_s

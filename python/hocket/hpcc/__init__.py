@@ -1,8 +1,8 @@
-"""Studies written for the HPCC simulator and its descendants: their inputs read, their outputs written.
+"""Runs studies written for the HPCC simulator and its descendants, and writes their output files.
 
-`load_study` reads a `config.txt` with the topology and the flows that it names; `run_study` runs it on the
-packet engine, with the simulator's arithmetic (`REFERENCE`) or without (`EXACT`); `write_completions` and
-`write_pauses` write what such a simulator would have left behind.
+`load_study` reads a `config.txt` with the topology and the flows that it names. `run_study` runs it on the
+packet engine, with the simulator's arithmetic (`REFERENCE`) or without (`EXACT`). `write_completions` and
+`write_pauses` write the output files of such a simulator.
 """
 
 from hocket.hpcc.config import Config, Ignored

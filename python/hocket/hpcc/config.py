@@ -1,8 +1,8 @@
 """The settings of a study: every key of `config.txt` with its meaning, its unit and its limits.
 
-Three sources say what a key means: the documentation and the defaults of the HPCC simulator
-(`simulation/mix/config_doc.txt`), and what its descendants in ASTRA-sim and SimAI add. A key that this reader
-does not know is an error; one that has no effect here is listed with the reason.
+The meaning of keys is from the documentation and the defaults of the HPCC simulator
+(`simulation/mix/config_doc.txt`), and from its descendants in ASTRA-sim and SimAI. An unknown key is an
+error; a key that has no effect here is listed with the reason.
 """
 
 from collections import Counter
@@ -33,14 +33,14 @@ MAX_PAYLOAD_BYTES = 65_459
 number), 2 (priority group) and 42 (HPCC's telemetry)."""
 
 BUFFER_UNIT_BYTES = 2**20
-"""BUFFER_SIZE counts these."""
+"""The unit of BUFFER_SIZE."""
 
 THRESHOLD_UNIT_BYTES = 1000
-"""KMIN_MAP and KMAX_MAP count these."""
+"""The unit of KMIN_MAP and KMAX_MAP."""
 
 LINK_DOWN_ORIGIN_PS = 2 * SECOND_PS
-"""When the clock of LINK_DOWN starts: the simulators add its microseconds to two seconds, where their
-examples start to send."""
+"""The origin of LINK_DOWN's time: the simulators add its microseconds to two seconds, at which the flows of
+their examples start."""
 
 # A terabyte of buffer, and thresholds of up to four.
 _MAX_BUFFER_UNITS = 2**20
@@ -93,12 +93,12 @@ _ONLY: Mapping[str, tuple[int, str]] = {
     "NIC_DEQUEUE_MODE": (0, "NICs serve their flows packet by packet in turn"),
     "NVLS_ENABLE": (0, "switches do not reduce"),
 }
-"""Keys of which one value is what is modelled here, and what that is."""
+"""Keys with a single supported value, and the reason."""
 
-_OWN_TABLES = "a monitor of the simulator's own; what it records is in the tables of the run"
+_OWN_TABLES = "a monitor of the simulator; the tables of the run have its records"
 _TRACE = "packet-level traces in the simulator's own format are not written"
 _INERT: Mapping[str, str] = {
-    "USE_DYNAMIC_PFC_THRESHOLD": "the simulators never read it; PFC thresholds are always dynamic",
+    "USE_DYNAMIC_PFC_THRESHOLD": "the simulators ignore it; PFC thresholds are always dynamic",
     "PAUSE_TIME": "a pause lasts until it is revoked, whatever its time",
     "L2_CHUNK_SIZE": "with L2_BACK_TO_ZERO 0 and an ACK per packet nothing is counted in chunks",
     "ENABLE_TRACE": _TRACE,
@@ -135,7 +135,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class PfcOnly:
-    """No congestion control: each flow sends at line rate, as far as its window and PFC let it."""
+    """No congestion control: each flow sends at line rate unless its window or PFC stops it."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class Dctcp:
 
 @dataclass(frozen=True)
 class Timely:
-    """CC_MODE 7. Its other constants are no keys of these files."""
+    """CC_MODE 7. No keys set its other constants."""
 
     additive_increase_bps: int
     hyper_increase_bps: int
@@ -206,10 +206,10 @@ CongestionControl: TypeAlias = PfcOnly | Dcqcn | Dctcp | Timely | Hpcc | HpccPin
 
 @dataclass(frozen=True)
 class Marking:
-    """ECN on ports of one rate, by the bytes left in the queue.
+    """ECN on ports of one rate, depending on the bytes left in the queue.
 
-    No packet is marked up to `kmin_bytes`, each above `kmax_bytes`; in between the probability grows
-    to `pmax`.
+    No packet is marked up to `kmin_bytes`, and every packet above `kmax_bytes`; in between the probability
+    grows to `pmax`.
     """
 
     rate_bps: int
@@ -220,10 +220,10 @@ class Marking:
 
 @dataclass(frozen=True)
 class Window:
-    """A limit to the bytes in flight: base round-trip time × bottleneck rate.
+    """A limit on the bytes in flight: base round-trip time × bottleneck rate.
 
-    `global_rtt` takes the largest base round-trip time of the network for all flows; `follows_rate` shrinks
-    the window with the flow's rate.
+    With `global_rtt`, all flows use the largest base round-trip time of the network; with `follows_rate`, the
+    window shrinks with the flow's rate.
     """
 
     global_rtt: bool
@@ -241,7 +241,7 @@ class LinkDown:
 
 @dataclass(frozen=True)
 class QueueMonitor:
-    """A file of queue lengths, looked at every `interval_ps` from `start_ps` to `end_ps`."""
+    """A file of queue lengths, sampled every `interval_ps` from `start_ps` to `end_ps`."""
 
     file: PurePosixPath
     start_ps: int
@@ -250,7 +250,7 @@ class QueueMonitor:
 
 
 class Ignored(NamedTuple):
-    """A setting that has no effect, and why."""
+    """A setting that has no effect, with the reason."""
 
     key: str
     value: str
@@ -258,7 +258,7 @@ class Ignored(NamedTuple):
 
 
 class Default(NamedTuple):
-    """A setting that the file leaves out, and the value that the HPCC simulator then takes."""
+    """A setting that the file leaves out, with the HPCC simulator's default."""
 
     key: str
     value: str
@@ -266,12 +266,12 @@ class Default(NamedTuple):
 
 @dataclass(frozen=True)
 class Config:
-    """The settings, checked as far as one file can be.
+    """The settings, checked as far as this is possible without the other files.
 
-    `topology_file` and `flow_file` are as written; `fct_file` and `pfc_file` are names below a directory of
-    the run's own. `ecn` says whether switches mark; `marking`, empty where they do not, ascends by rate.
-    With `ack_ignores_pause` ACKs leave a host while their priority is paused; without, they wait. `stop_ps`
-    is at most `hocket.units.LARGEST`, which stands for never.
+    `topology_file` and `flow_file` are as written; `fct_file` and `pfc_file` are relative to the directory of
+    the run. `ecn` is true if switches mark; `marking` ascends by rate and is empty without `ecn`. With
+    `ack_ignores_pause`, hosts send ACKs while their priority is paused; otherwise ACKs wait. `stop_ps` is at
+    most `hocket.units.LARGEST`, which stands for never.
     """
 
     path: Path
@@ -296,8 +296,8 @@ class Config:
 def read_config(path: Path) -> Config:
     """The settings in `path`: lines of a key and its values.
 
-    What is left out has the default of the HPCC simulator, where that is a usable value. Raises `InputError`
-    with every mistake that is found.
+    Settings that are left out have the HPCC simulator's default if it is usable. Raises `InputError` with
+    every mistake found.
     """
     keys = _Keys(path)
     settings = _settings(keys)
@@ -306,9 +306,9 @@ def read_config(path: Path) -> Config:
 
 
 class _Keys:
-    """The lines of one file by key, and what was made of them.
+    """The lines of one file by key; its methods parse and check the values.
 
-    Each reading method returns a stand-in for a value that is wrong; `mistakes` then refuses the file.
+    For a wrong value, each method records a mistake and returns a stand-in; `mistakes` then refuses the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -338,11 +338,11 @@ class _Keys:
         return self.given[key][1] if key in self.given else []
 
     def take(self, key: str, read: Callable[[str], _T], default: str | None, stand_in: _T) -> _T:
-        """The one value of `key`, or what the simulator takes without it."""
+        """The single value of `key`, or the simulator's default."""
         words = self.words(key)
         if key not in self.given:
             if default is None:
-                self.mistakes.add(0, f"{key} is missing, and the simulator has no usable default for it")
+                self.mistakes.add(0, f"{key} is missing; the simulator has no usable default for it")
                 return stand_in
             self.defaults.append(Default(key, default))
             return read(default)
@@ -387,8 +387,8 @@ class _Keys:
         return self.take(key, _printable, default, "")
 
     def output(self, key: str, default: str | None = None) -> PurePosixPath:
-        """The name of a file to write, made one below the directory of a run: of an absolute path, or one
-        that leads upwards, the last part."""
+        """The name of an output file, relative to the directory of the run. Of an absolute path, or one with
+        `..`, only the last part is kept."""
 
         def read(word: str) -> PurePosixPath:
             name = PurePosixPath(_printable(word))
@@ -421,7 +421,7 @@ class _Keys:
         return found
 
     def ignored(self, control: str) -> tuple[Ignored, ...]:
-        """The settings that were not taken, in the order of the file."""
+        """The settings without effect, in the order of the file."""
         found = []
         for key, (_, words) in self.given.items():
             if key in self.without_effect:
@@ -430,7 +430,7 @@ class _Keys:
                 continue
             elif key in _CONTROLS_THAT_READ:
                 readers = " and ".join(_CONTROLS_THAT_READ[key])
-                why = f"belongs to {readers}, and CC_MODE chooses {control}"
+                why = f"only for {readers}, but CC_MODE chooses {control}"
             elif key in _WINDOW:
                 why = "with HAS_WIN 0 there is no window"
             elif key in _MARKING:
@@ -507,19 +507,19 @@ def _only_what_is_modelled(keys: _Keys, control: str) -> None:
         if control not in _CONTROLS_THAT_READ.get(key, (control,)):
             continue
         if key in keys.given:
-            asked = keys.take(key, real, None, Fraction(value))
-            if asked != value:
+            given = keys.take(key, real, None, Fraction(value))
+            if given != value:
                 keys.refuse(key, f"{keys.words(key)[0]} is not supported, only {value}: {what}")
-            keys.without_effect[key] = f"the only value that is supported: {what}"
+            keys.without_effect[key] = f"the only supported value: {what}"
         elif key == "MULTI_RATE":
-            keys.refuse(key, f"is missing, and the simulator's default, 1, is not supported, only 0: {what}")
+            keys.refuse(key, f"is missing, but the simulator's default, 1, is not supported, only 0: {what}")
     if "PAUSE_TIME" in keys.given and keys.take("PAUSE_TIME", real, None, Fraction(1)) <= 0:
         keys.refuse("PAUSE_TIME", f"must be above 0: got {shown(keys.words('PAUSE_TIME')[0])}")
     keys.without_effect["PAUSE_TIME"] = _INERT["PAUSE_TIME"]
 
 
 def _acknowledgement_per_packet(keys: _Keys, payload: int) -> None:
-    """Refuses all but an ACK per packet: the interval is in bytes, counted anew from each packet."""
+    """Refuses any interval but an ACK per packet; it is in bytes, and each packet restarts the count."""
 
     def read(word: str) -> int:
         interval = whole(word, 0, _MAX_COUNT)
@@ -591,15 +591,13 @@ def _log_base(word: str) -> float:
 def _window(keys: _Keys, control: str) -> Window | None:
     if not keys.flag("HAS_WIN", "1"):
         if control == "hpcc":
-            keys.refuse(
-                "HAS_WIN", "0 leaves HPCC without the window by which it divides the queue; 1 is needed"
-            )
+            keys.refuse("HAS_WIN", "must be 1 for HPCC, which divides the queue by the window: got 0")
         return None
     return Window(global_rtt=keys.flag("GLOBAL_T", "1"), follows_rate=keys.flag("VAR_WIN", "0"))
 
 
 def _marking(keys: _Keys) -> tuple[Marking, ...]:
-    """The thresholds of the rates that all three maps have."""
+    """The thresholds of the rates that are in all three maps."""
 
     def threshold(word: str) -> int:
         return whole(word, 0, _MAX_THRESHOLD_UNITS) * THRESHOLD_UNIT_BYTES
@@ -640,7 +638,7 @@ def _link_down(keys: _Keys, stop_ps: int) -> LinkDown | None:
         return None
     if time >= stop_ps:
         keys.without_effect["LINK_DOWN"] = (
-            f"it comes 2 s + {after_us} us after the start, and the run stops before: SIMULATOR_STOP_TIME"
+            f"its time, 2 s + {after_us} us after the start, is after the end of the run: SIMULATOR_STOP_TIME"
         )
         return None
     return LinkDown(time, a, b)
@@ -679,4 +677,4 @@ def _different_outputs(
     times = Counter(file for _, file in files)
     for index, (key, file) in enumerate(files):
         if times[file] > 1 and file in [other for _, other in files[:index]]:
-            keys.refuse(key, f"{shown(str(file))} is the name of another output too")
+            keys.refuse(key, f"{shown(str(file))} is also the name of another output")

@@ -1,7 +1,7 @@
-"""The flows of a study as columns: who sends how many bytes to whom, from when on, in which priority.
+"""The flows of a study as columns: source, destination, priority, port, bytes and start.
 
-Reading is column by column: studies have tens of thousands of flows. Only a file with a mistake is gone
-through row by row.
+Files are parsed column by column, since studies have tens of thousands of flows; only a file with a mistake
+is parsed row by row, to name the lines.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from hocket.words import (
 )
 
 MAX_FLOWS = 10_000_000
-"""The most flows of a study."""
+"""The limit on the flows of a study."""
 
 FIRST_SOURCE_PORT = 10_000
 """The UDP source port of the first flow from one host to another; the next one has the next port."""
@@ -32,7 +32,7 @@ _FLOW = "a flow is 'src dst priority dport bytes start_s'"
 _FIELDS = ("src", "dst", "priority", "dport", "bytes")
 # Priority 0 is the queue of PFC frames, which is never paused.
 _LOWEST = (0, 0, 1, 0, 1)
-# Numbers of up to 18 digits fit in 64 bits; longer ones are looked at one by one.
+# Numbers of up to 18 digits fit in 64 bits; longer ones take the exact path.
 _SAFE_DIGITS = 18
 
 
@@ -40,8 +40,8 @@ _SAFE_DIGITS = 18
 class Flows:
     """Checked flows in the order of the file, one entry per flow in each column.
 
-    `priority` is from 1 to 7, `bytes` above 0, `start_ps` not negative. `unread_lines` counts what follows
-    the last announced flow.
+    `priority` is from 1 to 7, `bytes` above 0, `start_ps` not negative. `unread_lines` counts the lines
+    after the last announced flow.
     """
 
     path: Path
@@ -77,7 +77,7 @@ def read_flows(path: Path, topology: Topology) -> Flows:
 
     Starts are rounded to the nearest picosecond. They may come in any order. Lines after the last announced
     flow are not read, since the simulators' own examples explain the format there. Raises `InputError` with
-    every mistake that is found, those that only the `topology` shows among them.
+    every mistake found, including flows that do not fit the `topology`.
     """
     lines = read_words(path)
     count = _count(path, lines)
@@ -92,7 +92,7 @@ def read_flows(path: Path, topology: Topology) -> Flows:
         for number, words in rows:
             _explain(number, words, mistakes)
         mistakes.check()
-        # Only numbers of more digits than the fast way takes, such as leading zeros, get here.
+        # Only valid numbers with too many digits for the fast path, such as leading zeros, get here.
         columns = _exact_columns(words_by_row)
     src, dst, priority, dport, size, start_ps = columns
     flows = Flows(path, src, dst, priority, dport, size, start_ps, unread_lines=len(rest) - count)
@@ -118,7 +118,7 @@ def _count(path: Path, lines: Sequence[tuple[int, list[str]]]) -> int:
 
 
 def _columns(rows: Sequence[list[str]]) -> list[IntArray] | None:
-    """The six columns, or None if any row is not six plain numbers in range."""
+    """The six columns; `None` unless every row is six plain numbers in range."""
     if set(map(len, rows)) != {len(_FIELDS) + 1}:
         return None
     *counts, starts = zip(*rows, strict=True)
@@ -134,7 +134,7 @@ def _columns(rows: Sequence[list[str]]) -> list[IntArray] | None:
     if columns[2].max() > 7 or columns[3].max() >= 2**16:
         return None
     try:
-        # Flows start together more often than not.
+        # Most flows share their start with others, so each distinct start is parsed once.
         start_ps = {word: _start_ps(word) for word in set(starts)}
     except InputError:
         return None
@@ -143,10 +143,10 @@ def _columns(rows: Sequence[list[str]]) -> list[IntArray] | None:
 
 
 def _start_ps(word: str) -> int:
-    """`bounded_time_ps` of seconds, without fractions where the digits need only be moved."""
+    """Same as `bounded_time_ps` of seconds, but faster for short decimal numbers: without fractions."""
     seconds, _, decimals = word.partition(".")
     digits = seconds + decimals
-    # Below a million seconds nothing is too long for the clock.
+    # A time below a million seconds cannot exceed the clock.
     if 0 < len(seconds) <= 6 and len(decimals) <= 12 and digits.isascii() and digits.isdecimal():
         return int(seconds + decimals.ljust(12, "0"))
     return bounded_time_ps(word, SECOND_PS)
@@ -160,7 +160,7 @@ def _exact_columns(rows: Sequence[list[str]]) -> list[IntArray]:
 
 
 def _explain(number: int, words: list[str], mistakes: Mistakes) -> None:
-    """Adds what is wrong with one flow by itself."""
+    """Adds the mistakes in the line of one flow."""
     if len(words) != len(_FIELDS) + 1:
         mistakes.add(number, f"has {len(words)} values; {_FLOW}")
         return
@@ -178,7 +178,7 @@ def _explain(number: int, words: list[str], mistakes: Mistakes) -> None:
 
 
 def _check(flows: Flows, topology: Topology, numbers: Sequence[int]) -> None:
-    """Raises `InputError` for flows that have no place in `topology`."""
+    """Raises `InputError` for flows that do not fit `topology`."""
     mistakes = Mistakes(flows.path)
     outside = np.zeros(len(flows), dtype=np.bool_)
     for name, nodes in (("src", flows.src), ("dst", flows.dst)):

@@ -1,7 +1,6 @@
-"""The files that studies of this family leave behind, in the simulators' own columns, order and rounding.
+"""Writes the output files of this family of simulators, with their columns, order and rounding.
 
-Scripts that read those files read these. Times are whole nanoseconds there and picoseconds here; they are
-rounded to the nearest.
+Scripts for the simulators' files read these too. Times are rounded from picoseconds to whole nanoseconds.
 """
 
 from functools import cache
@@ -17,8 +16,8 @@ from hocket.units import LARGEST
 from hocket.words import NANOSECOND_PS
 
 HEADER_BYTES = 48
-"""What a packet adds to its payload in the standalone time: Ethernet 14, IPv4 20, UDP 8, sequence number 4,
-priority group 2. The simulators use it whatever headers they send."""
+"""The header bytes of a packet in the standalone time: Ethernet 14, IPv4 20, UDP 8, sequence number 4,
+priority group 2. The simulators use this value regardless of the headers that they send."""
 
 _FIRST_ADDRESS = 0x0B000001
 _Hop: TypeAlias = tuple[int, int, int]
@@ -38,7 +37,7 @@ def standalone_ns(study: Study) -> IntArray:
 
     Twice the delays of the path, plus one payload's time on each link, plus the flow's bytes with a header
     per packet at the path's lowest rate; every part is rounded down. Of equally short paths the first in
-    the order of the topology file counts. What is too long for 63 bits is cut to them.
+    the order of the topology file counts. Times are limited to 63 bits.
     """
     flows, payload = study.flows, study.config.payload_bytes
     paths = _Paths(study.topology, payload)
@@ -78,13 +77,11 @@ def write_completions(path: Path, study: Study, completions: pl.DataFrame) -> No
 
 
 def write_pauses(path: Path, topology: Topology, pauses: pl.DataFrame) -> None:
-    """Writes one line per PFC frame received: its values separated by spaces.
+    """Writes one line per PFC frame received, with values separated by spaces: the time, the node, 0 for a
+    host or 1 for a switch, the interface, and 1 for a pause or 0 for its end.
 
-    They are the time, the node, 0 for a host or 1 for a switch, the interface, and 1 for a pause or 0 for
-    its end.
-
-    `pauses` has the columns `time_ps`, when the frame is received, `node`, the receiver, `interface`,
-    the receiver's as `Topology.interfaces` numbers it, and `is_pause`. Lines are written in the order of its
+    `pauses` has the columns `time_ps` (of reception), `node` (the receiver), `interface` (of the receiver, as
+    numbered by `Topology.interfaces`) and `is_pause`. Lines are written in the order of its
     rows.
     """
     node = pauses["node"].to_numpy()
@@ -153,8 +150,8 @@ class _Paths:
         return hops + 1, rtt_ns + self._rtt_ns[link], min(rate_bps, self._rate_bps[link])
 
     def _search(self, start: int) -> dict[int, _Hop]:
-        """Breadth-first from switch `start`: per switch that is reached, hops, round-trip time and lowest
-        rate."""
+        """Searches breadth-first from switch `start`: hops, round-trip time and lowest rate for each switch
+        reached."""
         reached: dict[int, _Hop] = {start: (0, 0, max(self._rate_bps))}
         queue = [start]
         for node in queue:

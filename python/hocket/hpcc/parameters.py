@@ -1,6 +1,6 @@
-"""What a study says, and what it leaves to its simulator, as parameters of the packet engine.
+"""Converts the settings of a study, and the constants of its simulator, to parameters of the packet engine.
 
-Each value comes with its source: a key of `config.txt`, the simulator's default for a key, or why else.
+Each value has its source: a key of `config.txt`, the simulator's default for a key, or another reason.
 """
 
 from dataclasses import dataclass
@@ -22,11 +22,11 @@ Headroom = Literal["three-delays", "computed"]
 
 @dataclass(frozen=True)
 class Fidelity:
-    """Where the simulator's arithmetic decides, and where ours.
+    """Whether a run imitates the simulator or is exact, for each of three aspects.
 
     `arithmetic`: times rounded to nanoseconds and NICs that wake up late, or picoseconds and NICs that do
     not. `frames`: the simulator's header bytes, or those of RoCEv2 on Ethernet. `headroom`: three delays of a
-    link, or what IEEE 802.1Qbb asks for. Raises `InputError` for any other.
+    link, or the value required by IEEE 802.1Qbb. Raises `InputError` for any other value.
     """
 
     name: str
@@ -41,10 +41,10 @@ class Fidelity:
 
 
 REFERENCE = Fidelity("reference", "reference", "reference", "three-delays")
-"""As HPCC-style simulators compute."""
+"""The arithmetic of HPCC-style simulators."""
 
 EXACT = Fidelity("exact", "exact", "rocev2", "computed")
-"""Exact times, and frames as they are on a wire."""
+"""Exact times, and frames with their real sizes."""
 
 
 Parameters: TypeAlias = list[Parameter]
@@ -67,7 +67,7 @@ _FRAMES = {
 
 
 def model_parameters(config: Config, fidelity: Fidelity) -> Parameters:
-    """How hosts and switches work."""
+    """The parameters of hosts and switches."""
     source = _Source(config)
     chosen = f"fidelity {fidelity.name}"
     marking = [Marking(each.rate_bps, each.kmin_bytes, each.kmax_bytes, each.pmax) for each in config.marking]
@@ -85,7 +85,7 @@ def model_parameters(config: Config, fidelity: Fidelity) -> Parameters:
         Parameter("nack_interval_ps", 500 * MICROSECOND_PS, _SIMULATOR),
         Parameter("cnp", None, f"acknowledgements carry the marks: {_SIMULATOR}"),
         Parameter("pause_holds_acks", not config.ack_ignores_pause, source("ACK_HIGH_PRIO")),
-        # The simulator has none: what is lost at the end of a flow is lost for good.
+        # The simulator has no such timeout: packets lost at the end of a flow are never sent again.
         Parameter("retransmit_timeout_ps", 4000 * MICROSECOND_PS, "matters where a link fails"),
         Parameter("buffer_bytes", config.buffer_bytes, source("BUFFER_SIZE")),
         Parameter("reserve_bytes", RESERVE_BYTES, _SIMULATOR),
@@ -103,9 +103,9 @@ def model_parameters(config: Config, fidelity: Fidelity) -> Parameters:
 
 
 def policy_parameters(config: Config) -> Parameters:
-    """What governs all flows: the name of the congestion control, then its parameters.
+    """The congestion control of all flows: its name, then its parameters.
 
-    Raises `InputError` for what the reader knows and the engine does not have.
+    Raises `InputError` for a valid setting that the engine does not support.
     """
     source = _Source(config)
     control = config.congestion_control
@@ -141,12 +141,11 @@ def policy_parameters(config: Config) -> Parameters:
 
 
 def window_parameters(config: Config) -> Parameters:
-    """How much of a flow may be under way, and whether all flows take the longest round-trip time of the
-    network for theirs."""
+    """The limit on bytes in flight, and whether all flows use the longest round-trip time of the network."""
     source = _Source(config)
     window = config.window
     if window is None:
-        # HPCC over PINT takes the network's longest whatever the keys say; nothing else looks without window.
+        # HPCC over PINT always uses the network's longest; without a window nothing else reads this value.
         return [
             Parameter("window", "unlimited", source("HAS_WIN")),
             Parameter("longest_rtt_for_all", True, _SIMULATOR),
@@ -159,7 +158,7 @@ def window_parameters(config: Config) -> Parameters:
 
 
 class _Source:
-    """Says of keys whether the file has them."""
+    """The source of a value: its keys, marked where the file leaves them to the simulator's default."""
 
     def __init__(self, config: Config) -> None:
         self._missing = {each.key for each in config.defaults}
@@ -168,7 +167,7 @@ class _Source:
         return ", ".join(f"{key} (the simulator's default)" if key in self._missing else key for key in keys)
 
 
-# What no key of `config.txt` sets.
+# Parameters that no key of `config.txt` sets.
 _FIXED_DCQCN = {
     "byte_counter": (None, _SIMULATOR),
     "initial_alpha": (1.0, _PAPER),

@@ -1,4 +1,4 @@
-"""A run of an HPCC-style study as text."""
+"""Prints the run of an HPCC-style study."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from hocket.results import Run
 
 
 def print_study(title: str, study: Study, run: Run, directory: Path) -> None:
-    """How flows fared, what had no effect, and where files and tables are."""
+    """Prints completion times, keys without effect, and the files and tables written."""
     manifest, counts, flows = run.manifest, run.manifest["counts"], run.tables["flows"]
     done = (
         f"{flows.height:,}"

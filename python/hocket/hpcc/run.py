@@ -1,6 +1,4 @@
-"""Runs a study on the packet engine: the files that its simulator would have left behind, and our tables and
-manifest beside them.
-"""
+"""Runs a study on the packet engine and writes its simulator's output files, with our tables and manifest."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -33,7 +31,7 @@ from hocket.units import LARGEST
 from hocket.words import NANOSECOND_PS
 
 Progress = Callable[[float, int, int], object]
-"""Called now and then with simulated seconds, flows completed, and flows in all."""
+"""Progress callback, called from time to time with simulated seconds, flows completed, and flows in total."""
 
 
 def run_study(
@@ -44,15 +42,15 @@ def run_study(
     fidelity: Fidelity = REFERENCE,
     progress: Progress | None = None,
 ) -> Run:
-    """Runs `study` and writes into `directory`: completion times and PFC frames under the names that the
-    settings give them, one Parquet file per table, and the manifest.
+    """Runs `study` and writes to `directory` the completion times and PFC frames, under the names in the
+    settings, one Parquet file per table, and the manifest.
 
-    Tables are written while the run goes on. Ctrl-C ends the run early and keeps what was recorded; the
-    manifest's `status` is then `interrupted`, and `stopped` where SIMULATOR_STOP_TIME came before the end of
-    all flows. The same study, fidelity and seed give the same tables.
+    Tables are written during the run. Ctrl-C ends the run early and keeps the recorded rows; the manifest's
+    `status` is then `interrupted`, or `stopped` if SIMULATOR_STOP_TIME ended the run before all flows were
+    complete. The same study, fidelity and seed always give the same tables.
 
-    Raises `InputError` for what the engine cannot run, and `SelfCheckError` where the run proves itself
-    wrong: what was recorded until then is kept too, with the status `failed`.
+    Raises `InputError` for a study that the engine cannot run, and `SelfCheckError` if a self-check of the
+    run fails: the rows recorded by then are kept, with the status `failed`.
     """
     config = study.config
     _check_names(study)
@@ -74,7 +72,7 @@ def run_study(
 
 
 def peak_queue_bytes(study: Study, run: Run) -> int:
-    """The longest queue of any port of a switch; 0 where nothing was sent."""
+    """The longest queue of any switch port; 0 if nothing was sent."""
     ports = run.tables["ports"]
     sender = ports["link"].str.split("->").list.first().cast(pl.Int64)
     of_switches = ports.filter(sender.is_in(study.switch_ids))
@@ -82,7 +80,7 @@ def peak_queue_bytes(study: Study, run: Run) -> int:
 
 
 class _Recorder:
-    """Passes rows on to the run's files; of the sampled queues, those until the monitor's end."""
+    """Passes rows on to the run's files; rows of sampled queues only up to the monitor's end."""
 
     def __init__(self, writer: RunWriter, monitor: QueueMonitor | None) -> None:
         self._writer = writer
@@ -99,7 +97,7 @@ class _Recorder:
         self._writer.append(name, columns)
 
     def add_empty(self) -> None:
-        """Adds the tables of which no rows came."""
+        """Adds the tables that got no rows."""
         for name, columns in self._missing.items():
             self._writer.append_frame(name, frame(columns))
 
@@ -119,7 +117,7 @@ def _simulate(
     recorder: _Recorder,
     progress: Progress | None,
 ) -> tuple["_hocket._PacketsRan | None", str | None]:
-    """What the run counted, or which of its own checks it failed."""
+    """The counts of the run, or the message of the self-check that failed."""
     chosen = values(parameters)
     with located(study.config.path):
         try:
@@ -141,7 +139,7 @@ def _simulate(
 
 
 def _check_names(study: Study) -> None:
-    """Refuses names of outputs that are those of our own files."""
+    """Refuses output names that are names of Hocket's own files."""
     config = study.config
     for key, name in (("FCT_OUTPUT_FILE", config.fct_file), ("PFC_OUTPUT_FILE", config.pfc_file)):
         if name == PurePosixPath(MANIFEST) or name.suffix == ".parquet":
@@ -149,7 +147,7 @@ def _check_names(study: Study) -> None:
 
 
 def _fabric(topology: Topology) -> _hocket.Fabric:
-    """Nodes are named by their numbers, so that links read `8->0`."""
+    """The fabric, with nodes named by their numbers, so that links are named `8->0`."""
     nodes: list[tuple[str, _hocket._NodeKind]] = [
         (str(node), "switch" if is_switch else "host")
         for node, is_switch in enumerate(topology.is_switch.tolist())
@@ -168,7 +166,7 @@ def _flow_columns(study: Study) -> "_hocket._FlowColumns":
     return {
         "from_node": _buffer(flows.src),
         "to_node": _buffer(flows.dst),
-        # What the simulators hash: the ports as one word, turned around on the way back.
+        # The simulators hash the ports as one word, with source and destination swapped on the reverse path.
         "label_forth": _buffer(flows.sport | flows.dport << 16),
         "label_back": _buffer(flows.dport | flows.sport << 16),
         "priority": _buffer(flows.priority),
@@ -201,7 +199,7 @@ def _options(study: Study, longest_rtt_for_all: bool, seed: int) -> "_hocket._Pa
         "sample_every_ps": None if monitor is None else monitor.interval_ps,
         "hash": "murmur3",
         "longest_rtt_for_all": longest_rtt_for_all,
-        # The monitor is one of queues.
+        # The monitor records queues only.
         "record_rates": False,
         "record_utilisation": False,
     }
@@ -250,7 +248,7 @@ def _outcome(ran: "_hocket._PacketsRan | None", failure: str | None, policy: str
     return {
         "status": ran["status"],
         "simulated_s": ran["ended_ps"] / 1e12,
-        # Of the engine alone: without the writing of tables.
+        # The engine alone, without writing tables.
         "run_s": ran["run_s"],
         "packet_hops": counters.pop("packet_hops"),
         "events": counters.pop("events"),
@@ -259,7 +257,7 @@ def _outcome(ran: "_hocket._PacketsRan | None", failure: str | None, policy: str
 
 
 def _write_outputs(study: Study, run: Run, directory: Path) -> None:
-    """The files of the study's own simulator."""
+    """Writes the output files of the study's simulator."""
     config = study.config
     completions = run.tables["flows"].select("flow", fct_ps=in_ps("end_s") - in_ps("start_s"))
     node, interface = _ends(study.topology)
@@ -280,7 +278,7 @@ def _write_outputs(study: Study, run: Run, directory: Path) -> None:
 
 
 def _ends(topology: Topology) -> tuple[dict[str, int], dict[str, int]]:
-    """By name of a directed link, the node that sends on it, and the number of its interface there."""
+    """The sending node of each directed link, by name, and the number of its interface there."""
     nodes = np.column_stack((topology.a, topology.b)).ravel().tolist()
     interfaces = np.column_stack(topology.interfaces).ravel().tolist()
     names = [name for name, _ in _fabric(topology).links()]

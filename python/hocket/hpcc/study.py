@@ -1,4 +1,4 @@
-"""A study: settings, network and flows, and what only all three together can get wrong."""
+"""A study: settings, network and flows, and the checks that need all three."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from hocket.units import format_rate, shown
 from hocket.words import SECOND_PS, Mistakes, read_words
 
 RESERVE_BYTES = 4096
-"""What a switch sets aside per port before it shares its buffer."""
+"""Bytes that a switch reserves for each port before it shares its buffer."""
 
 HEADROOM_DELAYS = 3
 """A port's headroom is its rate × this many times its link's delay."""
@@ -23,7 +23,7 @@ _KEY = re.compile(r"[A-Z][A-Z0-9_]*")
 
 @dataclass(frozen=True)
 class Study:
-    """Everything that a run needs, checked.
+    """The checked inputs of a run.
 
     `ignored` lists the settings and lines without effect, each with the reason.
     """
@@ -40,8 +40,8 @@ class Study:
 
 
 def is_study(path: str | Path) -> bool:
-    """Whether `path` looks like the settings of a study rather than a plan: its name does not end in `.toml`
-    or `.json`, and its first line begins with a key in capital letters.
+    """Whether `path` is the settings of a study rather than a plan: its name does not end in `.toml` or
+    `.json`, and its first line begins with a key in capital letters.
 
     >>> is_study("plan.toml")
     False
@@ -109,7 +109,7 @@ def _unmarked_rates(config: Config, topology: Topology) -> Iterator[str]:
 
 
 def _small_buffers(config: Config, topology: Topology) -> Iterator[str]:
-    """Switches whose buffer has no room for a packet once headroom and reserve are set aside."""
+    """Switches whose buffer has no room for a packet besides headroom and reserve."""
     rates, delays = topology.rate_bps.tolist(), topology.delay_ps.tolist()
     for switch in topology.switch_ids:
         links = [link for _, link in topology.neighbours[switch]]

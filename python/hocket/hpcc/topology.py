@@ -1,6 +1,6 @@
-"""The network of a study: nodes by number, which of them are switches, and links in the order of the file.
+"""The network of a study: numbered nodes, switches among them, and links in the order of the file.
 
-Knows nothing of flows; how packets are routed is left to the engine.
+The engine routes packets.
 """
 
 from collections import Counter
@@ -27,10 +27,10 @@ from hocket.words import (
 IntArray: TypeAlias = NDArray[np.int64]
 
 MAX_NODES = 65_536
-"""The most nodes: the address of a node holds its number in 16 bits."""
+"""The limit on nodes: a node's address has 16 bits for its number."""
 
 MAX_LINKS = 1_000_000
-"""The most links, both directions of a cable counting as one."""
+"""The limit on links; both directions of a cable count as one."""
 
 _HEADER = "the first line is 'nodes switches links'"
 _LINK = "a link is 'node node rate delay error_rate'"
@@ -43,7 +43,7 @@ class Topology:
 
     Nodes are numbered from 0 to `node_count` - 1; those in `switch_ids`, in the order of the file, are
     switches, all others hosts. Link i joins `a[i]` and `b[i]` in both directions at `rate_bps[i]` (above 0)
-    with a propagation delay of `delay_ps[i]`. `unread_lines` counts what follows the last announced link.
+    with a propagation delay of `delay_ps[i]`. `unread_lines` counts the lines after the last announced link.
     """
 
     path: Path
@@ -89,7 +89,7 @@ class Topology:
         return tuple(map(tuple, found))
 
     def connected(self, src: int, dst: int) -> bool:
-        """Whether packets get from host `src` to host `dst`: over one link, or through switches only."""
+        """Whether packets can reach host `dst` from host `src`, over one link or through switches only."""
         near_src, near_dst = self._reach[src], self._reach[dst]
         return not near_src.isdisjoint(near_dst) or any(peer == dst for peer, _ in self.neighbours[src])
 
@@ -120,7 +120,7 @@ def read_topology(path: Path) -> Topology:
     """The network in `path`: `nodes switches links`, then the switches' numbers, then one link per line.
 
     Lines after the last announced link are not read, since the simulators' own examples explain the format
-    there. Raises `InputError` with every mistake that is found.
+    there. Raises `InputError` with every mistake found.
     """
     lines = read_words(path)
     mistakes = Mistakes(path)
@@ -142,7 +142,7 @@ def _header(line: tuple[int, list[str]], mistakes: Mistakes) -> tuple[int, int, 
     if len(words) == 6:
         mistakes.add(
             number,
-            f"has 6 values, as topologies of SimAI have, whose NVSwitches are not supported; {_HEADER}",
+            f"has 6 values, as in topologies of SimAI, whose NVSwitches are not supported; {_HEADER}",
         )
     elif len(words) != 3:
         mistakes.add(number, f"has {len(words)} values; {_HEADER}")
@@ -214,7 +214,7 @@ def _link(
     try:
         if real(words[4]) != 0:
             mistakes.add(
-                number, f"error_rate: {shown(words[4])} is not supported; 0 is: no frame is corrupted"
+                number, f"error_rate: {shown(words[4])} is not supported, only 0: no frame is corrupted"
             )
     except InputError as error:
         mistakes.add(number, f"error_rate: {error}")

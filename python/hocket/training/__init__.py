@@ -1,6 +1,6 @@
-"""Training jobs as they really are: operations that depend on each other, repeated every iteration.
+"""Training jobs as operations that depend on each other and are repeated every iteration.
 
-`workload` is what the engines take. It comes from models of the `catalogue`, from `layers`, from Chakra
-traces (`chakra`) and from workload files of SimAI and AICB (`simai`); `jobs` finds out which for a job of a
-plan, and `spec` adds where its ranks are and how its collectives are done.
+`workload` is the form that the engines read. It is made from models of the `catalogue`, from `layers`, from
+Chakra traces (`chakra`) and from workload files of SimAI and AICB (`simai`). `hocket.engines.workload`
+chooses among these for a job of a plan, and `hocket.engines.training` adds hosts and collective algorithms.
 """

@@ -1,6 +1,6 @@
-"""Models by name, and the workload of a job that trains one of them.
+"""The catalogue of models by name, and the workload of a job that trains one of them.
 
-The 13 models of NSDI'24 Table 3 as published; those of them that the papers measured, with compute times
+It has the 13 models of NSDI'24 Table 3 as published; again those that the papers measured, with compute times
 from these measurements; the GPTs of NSDI'24 Fig 1; and the DLRM of HOTI'22.
 """
 
@@ -34,7 +34,7 @@ _BITS_PER_BYTE = 8
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A model of the catalogue, and what it is trained with where nothing else is said.
+    """A model of the catalogue with its defaults for training.
 
     `measured` is the name in `hocket.workloads` of the job whose iterations set the compute times.
     """
@@ -48,7 +48,7 @@ class Entry:
 
 
 def _published() -> list[Entry]:
-    """The models of NSDI'24 Table 3, at its smallest batch size."""
+    """The models of NSDI'24 Table 3, at the smallest batch size given there."""
     models: list[tuple[Model | Dlrm, str]] = [
         (vision.VGG11, "VGG11"),
         (vision.VGG16, "VGG16"),
@@ -68,10 +68,10 @@ def _published() -> list[Entry]:
 
 
 def _measured() -> list[Entry]:
-    """The models whose iterations `hocket.workloads` has from the papers' tables, as long as it says.
+    """The models whose iteration times `hocket.workloads` took from the papers' tables.
 
-    Those that it scaled from others, VGG11, CamemBERT and XLM, are no measurements, and its DLRM
-    exchanges more than published tables would explain.
+    VGG11, CamemBERT and XLM are left out, since their times there are scaled from other models; so is its
+    DLRM, which exchanges more than published tables explain.
     """
     models = [
         vision.VGG16,
@@ -87,7 +87,7 @@ def _measured() -> list[Entry]:
     ]
 
 
-# NSDI'24 Fig 1 prints no batch sizes: those at which `hocket.workloads` shows these jobs. In Fig 1(d) the
+# NSDI'24 Fig 1 prints no batch sizes, so these are the ones `hocket.workloads` uses for it. In Fig 1(d) the
 # all-reduce is a phase of its own, apart from backpropagation (§2.1), so gradients do not overlap with it.
 _FIGURE_1 = [
     Entry(language.GPT1_FIGURE_1A.name, language.GPT1_FIGURE_1A, 32),
@@ -141,13 +141,13 @@ def workload(
     """One iteration of training the model `name` on `gpus` GPUs.
 
     `batch_size` is that of a replica: of each GPU in data parallelism, of the `tensor` × `pipeline` GPUs that
-    share a model otherwise; `microbatches` divide it. `gpu` is `"V100"`, `"A100"` or `"H100"`. Where they are
-    `None`, they are what the paper trained with, or the smallest batch of NSDI'24 Table 3 on A100s. Without
-    `parallel`, all GPUs are data parallel. `loading_ps` is a wait for input at the start of an iteration.
+    share a model otherwise; it is divided into `microbatches`. `gpu` is `"V100"`, `"A100"` or `"H100"`. The
+    defaults of both are the paper's, or else the smallest batch of NSDI'24 Table 3 on A100s. By default all
+    GPUs are data parallel. `loading_ps` is a wait for input at the start of an iteration.
 
-    Raises `InputError` for an unknown name or GPU, sizes that do not divide, a model that cannot be split
-    that way, and, where compute times are measured ones, for another GPU, a wait for input, and batch sizes
-    outside the papers'.
+    Raises `InputError` for an unknown name or GPU, sizes that do not divide, and a model that cannot be split
+    that way; for models with measured times also for another GPU, a wait for input, and batch sizes outside
+    the papers' range.
 
     >>> parallel = Parallel(tensor=4, pipeline=2)
     >>> found = workload("GPT-3", gpus=16, batch_size=16, parallel=parallel, microbatches=4)
@@ -173,9 +173,9 @@ def workload(
 
 
 def catalogue_frame() -> pl.DataFrame:
-    """The catalogue as a table: one row per entry, with what a GPU computes and exchanges in one iteration.
+    """The catalogue as a table: one row per entry, with a GPU's compute time and traffic in one iteration.
 
-    All are data parallel on two GPUs, DLRM with its tables split, at the entry's own batch size.
+    All are data parallel on two GPUs (a DLRM with its tables split), at the entry's own batch size.
 
     >>> catalogue_frame().filter(pl.col("model") == "DLRM (HOTI'22)")["all_to_all_bytes"].item()
     8388608
@@ -206,18 +206,18 @@ def _find_gpu(name: str) -> Gpu:
 def _as_measured(entry: Entry, model: Model, measured: str, recipe: Recipe) -> Workload:
     """The workload with all compute times scaled by one factor.
 
-    On two A100s with an idle network the iteration is then as long as `hocket.workloads` says.
+    The factor makes an iteration on two A100s with an idle network as long as `hocket.workloads` gives it.
     """
     if recipe.gpu is not A100:
         raise InputError(f"gpu: {entry.name} was measured on A100, not on {recipe.gpu.name}")
     if recipe.parallel.tensor != 1 or recipe.parallel.pipeline != 1:
         raise InputError(f"parallel: {entry.name} was measured data parallel, without tensor or pipeline")
     if recipe.loading_ps:
-        raise InputError(f"loading: the iterations of {entry.name} were measured with their wait for input")
+        raise InputError(f"loading: the measured iterations of {entry.name} include their wait for input")
     CATALOGUE[measured].check_batch_size(recipe.batch_size)
     pair = replace(recipe, gpus=REFERENCE_WORKERS.value, parallel=DATA_PARALLEL)
     (reference,) = parallelise(model, pair).programs
-    # Nothing is left to compute while the last gradients travel; all others overlap with the backward pass.
+    # Only the last gradients are exposed: all others overlap with the backward pass.
     last = [operation.bytes for operation in reference if operation.kind == "all-reduce"][-1]
     sent_bits = last * ring_all_reduce_share(REFERENCE_WORKERS.value) * _BITS_PER_BYTE
     exposed_ps = sent_bits * _PS_PER_S / LINE_RATE_BPS.value

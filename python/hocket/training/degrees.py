@@ -1,4 +1,4 @@
-"""How GPUs are divided among data, tensor and pipeline parallelism: who stands where and talks to whom."""
+"""How GPUs are divided by data, tensor and pipeline parallelism: numbering of ranks, and communicators."""
 
 from dataclasses import dataclass, fields
 
@@ -9,9 +9,9 @@ from hocket.units import shown
 
 @dataclass(frozen=True, slots=True)
 class Parallel:
-    """How many replicas there are, and into how many parts each layer and the chain of layers are cut.
+    """Degrees of parallelism: number of replicas, parts of each layer, and stages of the chain of layers.
 
-    `data=None` means as many replicas as there are GPUs for.
+    `data=None` means as many replicas as the GPUs allow.
     """
 
     data: int | None = None
@@ -21,7 +21,7 @@ class Parallel:
 
 @dataclass(frozen=True, slots=True)
 class Degrees:
-    """A `Parallel` whose replicas are counted.
+    """Degrees of parallelism with the number of replicas known.
 
     Ranks are numbered as Megatron-LM does: tensor fastest, then data, then pipeline.
     """
@@ -36,7 +36,7 @@ class Degrees:
 
 
 def divide(gpus: int, parallel: Parallel) -> Degrees:
-    """`parallel` on `gpus` GPUs.
+    """The degrees of `parallel` on `gpus` GPUs.
 
     Raises `InputError` if a degree is below 1 or their product is not `gpus`.
 
@@ -61,9 +61,9 @@ def divide(gpus: int, parallel: Parallel) -> Degrees:
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """The places of a rank's communicators in its list; `None` for a group of one, which has none.
+    """The index of each communicator in a rank's list; `None` for a group of one rank, which needs none.
 
-    `embedding` links the first and the last stage, where both hold the token embedding; only they have it.
+    `embedding` joins the first and the last stage, which both hold the token embedding; only they have it.
     """
 
     tensor: int | None
@@ -79,15 +79,14 @@ def slots(degrees: Degrees, *, tied: bool) -> Slots:
 
 
 def layout(degrees: Degrees, places: Slots) -> tuple[tuple[tuple[int, ...], ...], tuple[Rank, ...]]:
-    """All groups, one kind after the other as `Slots` has them, and all ranks in order.
+    """All groups, kind by kind in the order of `Slots`, and all ranks in order.
 
-    A rank's program is that of its stage.
-
-    A pipeline's group is in the order of its stages, so that a peer's place is its stage.
+    A rank's program is that of its stage. A pipeline's group is in the order of its stages, so that the index
+    of a peer is its stage.
     """
     tensor, data, stages = range(degrees.tensor), range(degrees.data), range(degrees.pipeline)
     rank = degrees.rank
-    # By what tells the groups of a kind apart, as a rank finds them again below.
+    # The order of groups within a kind must match the index `own` that ranks compute below.
     kinds: list[list[tuple[int, ...]]] = [
         [tuple(rank(t, d, s) for t in tensor) for s in stages for d in data],
         [tuple(rank(t, d, s) for d in data) for s in stages for t in tensor],

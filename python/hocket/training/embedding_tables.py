@@ -1,6 +1,6 @@
-"""DLRM on many GPUs: embedding tables split over all of them, MLPs data parallel.
+"""DLRM on many GPUs: embedding tables are split over all of them, and the MLPs are data parallel.
 
-How the authors of DLRM train it (Naumov et al., arXiv 1906.00091, §4) and HOTI'22 §II-C simulates it.
+This is how its authors train it (Naumov et al., arXiv 1906.00091, §4) and how HOTI'22 §II-C simulates it.
 """
 
 from collections.abc import Sequence
@@ -18,23 +18,23 @@ from hocket.training.workload import Operation, Rank, Workload
 from hocket.units import shown
 
 _TABLES, _GRADIENTS = 0, 1
-"""Places of a rank's communicators. All-to-alls and all-reduces have one each, so that neither waits for the
-other to be posted; both are among all ranks."""
+"""Indices of a rank's communicators. All-to-alls and all-reduces have one each, so that neither waits for the
+other to be posted; both have all ranks."""
 
-# SGD, as the reference implementation trains: reads weight and gradient, writes the weight.
+# The reference implementation trains with SGD, which reads weight and gradient and writes the weight.
 _SGD_VALUES = 3
 
 
 def split_tables(model: Dlrm, recipe: Recipe) -> Workload:
-    """One iteration of `model` on `recipe.gpus` GPUs, each with `recipe.batch_size` samples of its own: one
-    program for all ranks.
+    """One iteration of `model` on `recipe.gpus` GPUs, each with `recipe.batch_size` samples of its own. All
+    ranks share one program.
 
-    Tables are spread evenly, down to columns where there are fewer tables than GPUs, so that every GPU looks
-    up as much: the sum of `pooling` rows for its share of tables and the samples of all. An all-to-all brings
-    the sums to the GPU of the sample while the bottom MLP computes; the interaction waits for both. Backward,
-    the gradients of the sums go back the same way while the bottom MLP goes backward, and are added to the
-    rows. MLPs exchange gradients as in data parallelism. What looked-up indices weigh is left out (HOTI'22
-    counts the vectors only).
+    Tables are spread evenly, by columns if there are fewer tables than GPUs, so that every GPU looks up the
+    same amount: for its share of the tables, the sum of `pooling` rows for each sample of all GPUs. An
+    all-to-all brings the sums to the GPU of the sample while the bottom MLP computes; the interaction waits
+    for both. In the backward pass the gradients of the sums return in an all-to-all while the bottom MLP
+    computes its gradients, and are added to the rows. MLPs exchange gradients as in data parallelism. The
+    bytes of looked-up indices are left out (HOTI'22 counts only the vectors).
 
     Raises `InputError` if sizes are below 1, or tensor, pipeline or microbatches are more than 1.
     """
@@ -49,10 +49,12 @@ def split_tables(model: Dlrm, recipe: Recipe) -> Workload:
     ):
         if value != 1:
             raise InputError(
-                f"{name} = {shown(value)}: {model.name} splits its tables over all GPUs and no more"
+                f"{name} = {shown(value)}: must be 1, as {model.name} only splits its tables over all GPUs"
             )
     if parallel.data not in (None, recipe.gpus):
-        raise InputError(f"parallel: data = {shown(parallel.data)}: {model.name} has all {recipe.gpus} GPUs")
+        raise InputError(
+            f"parallel: data = {shown(parallel.data)}: must be {recipe.gpus}, all GPUs, for {model.name}"
+        )
     everyone = tuple(range(recipe.gpus))
     groups, communicators = ((everyone, everyone), (_TABLES, _GRADIENTS)) if recipe.gpus > 1 else ((), ())
     ranks = tuple(Rank(0, communicators) for _ in everyone)
@@ -63,7 +65,7 @@ def _program(model: Dlrm, recipe: Recipe) -> tuple[Operation, ...]:
     gpu, samples = recipe.gpu, recipe.batch_size
     bottom = _mlp(model, "bottom", model.bottom, recipe)
     top = _mlp(model, "top", model.top, recipe)
-    # The first layer of all needs no gradient of its inputs.
+    # The model's first layer needs no gradient of its inputs.
     bottom[0] = replace(bottom[0], input_gradient_ps=0)
     vectors = samples * model.tables * model.dimension * model.value_bytes
     exchanged = vectors if recipe.gpus > 1 else 0
@@ -82,7 +84,7 @@ def _program(model: Dlrm, recipe: Recipe) -> tuple[Operation, ...]:
     done = program.compute("interaction backward", 2 * interaction_ps, done)
     sums = program.collective("embedding backward all-to-all", "all-to-all", exchanged, _TABLES, done)
     done = backward_pass(program, bottom, done, gradients)
-    # Every row that was looked up is read, and written with its sum's gradient added.
+    # Each row that was looked up is read, and written back with the gradient of its sum added.
     added = program.compute("embedding update", gpu.memory_ps(vectors * (2 * model.pooling + 1)), sums)
     program.compute("update", _update_ps(model, gpu), done + added + gradients.finish())
     return program.operations
@@ -94,7 +96,7 @@ def _mlp(model: Dlrm, name: str, widths: Sequence[int], recipe: Recipe) -> list[
     for index, (inputs, outputs) in enumerate(pairwise(widths), 1):
         size = layer_parameters(model, inputs, outputs) * model.value_bytes
         product_ps = gpu.product_ps(2 * inputs * outputs * samples, size, model.value_bytes)
-        # The activation function reads and writes the outputs; backward, twice as much is touched.
+        # The activation function reads and writes the outputs; the backward pass moves twice as much.
         activation_ps = gpu.memory_ps(2 * outputs * samples * model.value_bytes)
         exchange = Exchange("all-reduce", size, _GRADIENTS) if recipe.gpus > 1 else None
         layers.append(
@@ -110,7 +112,7 @@ def _mlp(model: Dlrm, name: str, widths: Sequence[int], recipe: Recipe) -> list[
 
 
 def _interaction_ps(model: Dlrm, gpu: Gpu, samples: int) -> int:
-    """Reads all vectors and writes what the top MLP takes, beside the products if there are any."""
+    """The time to read all vectors and write the top MLP's input, and of the products if there are any."""
     values = (model.tables + 1) * model.dimension + model.interaction_values
     moved_ps = gpu.memory_ps(Fraction(values * samples * model.value_bytes))
     return moved_ps + gpu.product_ps(model.interaction_flops * samples, 0, model.value_bytes)

@@ -1,4 +1,4 @@
-"""GPUs and their times: matrix products at a share of the peak, all else at the speed of memory."""
+"""Compute times of GPUs: matrix products run at a share of the peak, all else at the speed of memory."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -7,11 +7,11 @@ from typing import Literal
 PS_PER_S = 10**12
 
 PRODUCT_EFFICIENCY = Fraction(2, 5)
-"""What large models reach of the peak of tensor cores: 30 to 50% (Narayanan et al., SC'21, Table 1: 44 to 52%
-with all overheads; `hocket.workloads.strategies.EFFECTIVE_FLOPS` takes the same 40%)."""
+"""The share of tensor cores' peak that large models reach: 30 to 50% (Narayanan et al., SC'21, Table 1: 44 to
+52% with all overheads; `hocket.workloads.strategies.EFFECTIVE_FLOPS` takes the same 40%)."""
 
 MEMORY_EFFICIENCY = Fraction(5, 6)
-"""What a copy reaches of the peak of memory: 750 of 900 GB/s on a V100 (Jia et al., arXiv 1804.06826)."""
+"""The share of memory bandwidth of a copy: 750 of 900 GB/s on a V100 (Jia et al., arXiv 1804.06826)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Gpu:
     """Peaks of one GPU from its data sheet, without sparsity.
 
     `mixed_flops` and `single_flops` are the floating point operations per second of matrix products on 16 and
-    32 bit data (TF32 where tensor cores have it), `memory_bytes_per_s` those of its memory.
+    32 bit data (TF32 where tensor cores support it), `memory_bytes_per_s` the bandwidth of its memory.
     """
 
     name: str
@@ -31,8 +31,9 @@ class Gpu:
     def product_ps(
         self, flops: Fraction | int, weight_bytes: Fraction | int, value_bytes: Literal[2, 4]
     ) -> int:
-        """How long a matrix product of `flops` takes, to the nearest ps: no shorter than reading its weights,
-        and nothing where there is no product."""
+        """The time of a matrix product of `flops`, rounded to a picosecond: at least the time to read its
+        weights; 0 if there is no product.
+        """
         if flops == 0:
             return 0
         peak = self.mixed_flops if value_bytes == 2 else self.single_flops
@@ -40,7 +41,7 @@ class Gpu:
         return round(max(computing, self._memory(weight_bytes)))
 
     def memory_ps(self, size: Fraction | int) -> int:
-        """How long kernels take that read and write `size` bytes of memory, to the nearest ps."""
+        """The time of kernels that read and write `size` bytes of memory, rounded to a picosecond."""
         return round(self._memory(size))
 
     def _memory(self, size: Fraction | int) -> Fraction:

@@ -1,6 +1,6 @@
 """A training loop over layers: forward, then backward with gradients exchanged while earlier layers compute.
 
-How long layers compute and what they exchange is given here; `parallel` derives it from a model.
+Compute times and exchanges of layers are inputs here; `parallel` derives them from a model.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from hocket.training.workload import CollectiveKind, Operation
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A collective of `bytes` within the group that a rank has at place `communicator` of its list."""
+    """A collective of `bytes` within the group at index `communicator` of a rank's list."""
 
     kind: CollectiveKind
     bytes: int
@@ -21,10 +21,10 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Compute times of one layer in picoseconds, and what is exchanged after each.
+    """Compute times of one layer in picoseconds, and the exchange after each.
 
     The exchange after the forward pass and that of input gradients block the next layer; that of weight
-    gradients overlaps with what follows, and the iteration waits for it at its end.
+    gradients overlaps with what follows, and only the end of the iteration waits for it.
     """
 
     name: str
@@ -39,12 +39,12 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """Weight gradients are all-reduced together: a bucket is sent once it holds `bytes` or more.
+    """Sizes of the buckets in which weight gradients are all-reduced: a bucket is sent once it has `bytes`.
 
-    The first holds `first_bytes`, so that the network starts early. A layer's gradients are never split, so a
-    bucket may be larger than its limit. The defaults are those of PyTorch's DistributedDataParallel
-    (`bucket_cap_mb=25` MiB, `_DEFAULT_FIRST_BUCKET_BYTES` 1 MiB; Li et al., VLDB'20, §4.2.2), which fills
-    buckets in the order in which gradients become ready.
+    The first is sent once it has `first_bytes`, so that the network starts early. A layer's gradients are
+    never split, so a bucket may be larger than its limit. The defaults are those of PyTorch's
+    DistributedDataParallel (`bucket_cap_mb=25` MiB, `_DEFAULT_FIRST_BUCKET_BYTES` 1 MiB; Li et al.,
+    VLDB'20, §4.2.2), which fills buckets in the order in which gradients become ready.
     """
 
     first_bytes: int = 2**20
@@ -59,13 +59,13 @@ def training_loop(layers: Sequence[Layer], *, buckets: Buckets | None = None) ->
     - Backward, from the last to the first: the gradient of a layer's inputs, whose exchange blocks the layer
       before it; meanwhile the gradient of its weights, whose exchange overlaps with all that follows. With
       `buckets`, weight gradients that are all-reduced in one group share all-reduces.
-    - Once all is computed and exchanged, one update, as long as those of all layers together.
+    - After all computes and exchanges, one update, as long as the updates of all layers together.
 
-    These are the loops of ASTRA-sim's workload layer (Rashidi et al., ISPASS'20), with two differences:
-    there the next iteration's forward pass waits for the gradients of each layer when it gets to it, here, as
-    with an optimiser step in PyTorch, the iteration ends when all are there; and there a purely
-    data parallel loop computes the gradient of weights first and that of inputs second, here the order is
-    that of its hybrid loop for all, so that an exchange of input gradients has something to overlap with.
+    These are the loops of ASTRA-sim's workload layer (Rashidi et al., ISPASS'20), with two differences.
+    There, the next iteration's forward pass waits for a layer's gradients when it reaches that layer; here,
+    as with an optimiser step in PyTorch, the iteration ends when all gradients are exchanged. There, a purely
+    data parallel loop computes the gradient of weights before that of inputs; here every loop has the order
+    of its hybrid loop, so that an exchange of input gradients has something to overlap with.
 
     >>> fc = Layer("fc", 10, 10, 10, weight_gradient_exchange=Exchange("all-reduce", 400))
     >>> for operation in training_loop([fc]):
@@ -100,9 +100,9 @@ def backward_pass(
 ) -> Done:
     """Adds the backward pass of `layers`, from the last to the first.
 
-    Weight gradients go to `gradients`; without it they are only accumulated, as those of all microbatches but
-    the last. What is returned is done when all is computed and the first layer's input gradients are
-    exchanged: weight gradients of later layers come earlier in the program and are ready earlier.
+    Weight gradients are added to `gradients`; without it they are only accumulated, as in all microbatches
+    but the last. The operations returned are done when everything is computed and the first layer's input
+    gradients are exchanged: weight gradients of later layers precede them in the program.
     """
     weights: Done = START
     for layer in reversed(layers):
@@ -129,7 +129,7 @@ class GradientExchange:
         self._closed = 0
 
     def add(self, layer: Layer, computed: Done) -> None:
-        """The gradients of `layer`, there once `computed`; layers come in the order of the backward pass."""
+        """Adds the gradients of `layer`, ready after `computed`; layers come in backward order."""
         exchange = layer.weight_gradient_exchange
         if exchange is None or exchange.bytes == 0:
             self._done += computed
@@ -139,7 +139,7 @@ class GradientExchange:
             self._fill(exchange, computed, self._buckets)
 
     def finish(self) -> Done:
-        """Sends what is left in buckets; what to wait for until all gradients are exchanged."""
+        """Sends what is left in buckets; returns the operations after which all gradients are exchanged."""
         for communicator in sorted(self._open):
             self._close(communicator)
         return tuple(self._done)

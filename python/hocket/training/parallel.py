@@ -1,7 +1,6 @@
-"""From a model, GPUs and degrees of parallelism to a workload: data, tensor and pipeline together.
+"""Converts a model to a workload with data, tensor and pipeline parallelism.
 
-Tensor parallelism and pipelines are those of Megatron-LM. Embedding tables split over all GPUs are for
-`embedding_tables`.
+Tensor parallelism and pipelines follow Megatron-LM. `embedding_tables` splits embedding tables over all GPUs.
 """
 
 from collections.abc import Sequence
@@ -25,11 +24,11 @@ ONE_BUCKET = Buckets(2**63, 2**63)
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a model is trained: on what, with how many samples, split in which ways.
+    """How a model is trained: on which GPUs, with which batch, split by which parallelism.
 
-    `batch_size` is what each replica trains on in an iteration, in `microbatches` equal parts; without tensor
+    `batch_size` is the samples of a replica in an iteration, in `microbatches` equal parts; without tensor
     and pipeline parallelism a replica is one GPU. `loading_ps` is how long the first stage waits for input at
-    the start of an iteration. Weight gradients are all-reduced in `buckets`, or layer by layer without.
+    the start of an iteration. Weight gradients are all-reduced in `buckets`, or layer by layer if `None`.
     """
 
     gpus: int
@@ -43,21 +42,22 @@ class Recipe:
 
 
 def parallelise(model: Model, recipe: Recipe) -> Workload:
-    """One iteration of `model` as `recipe` says: a program for each pipeline stage, ranks with tensor
-    parallelism fastest, then data, then pipeline.
+    """One iteration of `model` trained by `recipe`, with a program for each pipeline stage.
+
+    Ranks are numbered with tensor parallelism fastest, then data, then pipeline.
 
     - Tensor parallelism (Shoeybi et al., arXiv 1909.08053, §3): each rank has 1/t of each block; activations
       are all-reduced after attention and after the MLP, forward, and their gradients backward, where the
       exchange overlaps with the gradient of weights. The vocabulary is split too, which adds one all-reduce
       after the embedding and one of the output layer's input gradients. Layer norms, inputs of blocks and
-      position embeddings are not split. Of the cross entropy only three values per token are exchanged: left
-      out.
+      position embeddings are not split. The cross entropy exchanges only three values per token, which are
+      left out.
     - Pipeline: blocks are divided evenly, the embedding goes with the first and the output layer with the
       last stage; other models are cut where the slowest stage is fastest. Stages send whole activations, also
       with tensor parallelism (Megatron-LM without its scatter and gather).
     - Data: each stage's gradients are all-reduced among replicas, overlapping with the last backward pass.
 
-    Activations are kept, not computed again.
+    Activations are kept, not recomputed.
 
     Raises `InputError` naming what is wrong if sizes do not divide, or the model cannot be split that way.
     """
@@ -129,14 +129,14 @@ def _stages(model: Model, recipe: Recipe, degrees: Degrees, places: Slots) -> li
 
 
 def _boundary(model: Model, layer: int, samples: int, places: Slots) -> Boundary:
-    """What is sent to the stage that starts with `layer`."""
+    """The boundary before the stage that starts with `layer`."""
     assert places.pipeline is not None, "a boundary lies between two stages"
     size = model.layers[layer - 1].output_values * samples * model.value_bytes
     return Boundary(size, places.pipeline)
 
 
 def _stage_ends(model: Model, gpu: Gpu, samples: int, stages: int) -> list[int]:
-    """For each stage, the number of layers up to its end."""
+    """For each stage, the number of the model's layers up to its end."""
     if model.blocks is None:
         timed = [
             _timed(model, layer, gpu, samples, 1, first=position == 0)
@@ -151,7 +151,7 @@ def _stage_ends(model: Model, gpu: Gpu, samples: int, stages: int) -> list[int]:
 
 
 def _even_ends(costs: Sequence[int], parts: int) -> list[int]:
-    """Where to cut `costs` into `parts` runs, none empty, so that the largest run is least.
+    """The ends of `parts` non-empty runs of `costs` whose largest sum is as small as possible.
 
     >>> _even_ends([4, 1, 1, 3], 2)
     [1, 4]
@@ -159,8 +159,7 @@ def _even_ends(costs: Sequence[int], parts: int) -> list[int]:
     before = [0]
     for cost in costs:
         before.append(before[-1] + cost)
-    # best[end] is the largest run, and its cuts, of the layers up to `end` in so many parts as there were
-    # rounds.
+    # best[end] is the best division of the costs up to `end` into `part` runs: its largest sum and its cuts.
     best: list[tuple[int, list[int]]] = [(before[end], [end]) for end in range(len(costs) + 1)]
     for part in range(2, parts + 1):
         best = [
@@ -195,7 +194,7 @@ def _layers(
 
 
 def _timed(model: Model, layer: ModelLayer, gpu: Gpu, samples: int, tensor: int, *, first: bool) -> Layer:
-    """How long `layer` computes; the `first` one needs no gradient of its inputs."""
+    """`layer` with its compute times; the `first` one needs no gradient of its inputs."""
     product_ps = gpu.product_ps(
         Fraction(layer.forward_flops * samples, tensor),
         Fraction(layer.parameters * model.value_bytes, tensor),
@@ -224,7 +223,7 @@ def _tensor_exchanges(timed: Layer, model: Model, position: int, samples: int, s
 
 
 def _split(count: int, whole: int, tensor: int) -> int:
-    """What one of `tensor` GPUs has of `count`, of which `whole` are not split; rounded up.
+    """The share of `count` on each of `tensor` GPUs, rounded up; `whole` of them are not split.
 
     >>> _split(10, 4, 4)
     6
@@ -233,5 +232,5 @@ def _split(count: int, whole: int, tensor: int) -> int:
 
 
 def _tied_parameters(blocks: Block, tensor: int) -> int:
-    """What one of `tensor` GPUs has of the token embedding that the output layer shares."""
+    """The share of the tied token embedding on each of `tensor` GPUs."""
     return _split(blocks.tied_parameters, 0, tensor)

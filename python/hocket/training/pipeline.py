@@ -1,4 +1,4 @@
-"""What a stage of a pipeline does in an iteration: in which order, and when it sends to its neighbours.
+"""The program of a pipeline stage: the order of its passes, and its sends and receives.
 
 A single stage is a job without a pipeline; its microbatches are then steps of gradient accumulation.
 """
@@ -19,11 +19,11 @@ Pass: TypeAlias = Literal["forward", "backward"]
 
 
 def passes(schedule: Schedule, stage: int, stages: int, microbatches: int) -> list[tuple[Pass, int]]:
-    """The order in which `stage` of `stages` passes its microbatches, each a number from 0.
+    """The forward and backward passes of `stage` of `stages` in order, each with its microbatch from 0.
 
     - `gpipe` (Huang et al., NeurIPS'19, Fig 2c): all forward, then all backward, the last one first.
-    - `1f1b` (PipeDream-Flush; Narayanan et al., SC'21, Fig 4): a stage goes forward as often as there are
-      stages after it, then alternates one forward and one backward, then goes backward with the rest.
+    - `1f1b` (PipeDream-Flush; Narayanan et al., SC'21, Fig 4): a stage runs one forward pass for each stage
+      after it, then alternates one forward and one backward pass, then runs the remaining backward passes.
 
     Raises `InputError` for an unknown schedule.
 
@@ -45,9 +45,9 @@ def passes(schedule: Schedule, stage: int, stages: int, microbatches: int) -> li
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """What a microbatch sends from a stage to the next: `bytes` of activations, and backward their gradients.
+    """The messages between two stages for each microbatch: `bytes` of activations, and as many of gradients.
 
-    `communicator` is the place of the pipeline's group, whose members are in the order of the stages.
+    `communicator` is the index of the pipeline's group, whose members are in the order of the stages.
     """
 
     bytes: int
@@ -60,7 +60,7 @@ class Stage:
 
     `before` and `after` are its boundaries, `None` at the ends of the pipeline. `loading_ps` is a wait for
     input at the start of an iteration. `embedding_bytes` of gradients are all-reduced with the stage that
-    shares the token embedding, in the group at place `embedding_communicator`.
+    shares the token embedding, in the group at index `embedding_communicator`.
     """
 
     number: int
@@ -78,10 +78,10 @@ def stage_program(
 ) -> tuple[Operation, ...]:
     """One iteration of `stage`.
 
-    Passes run in the order of the `schedule`. Before a pass the stage waits for what its neighbour sends, and
-    posts that recv when the pass before is done; sends overlap with what follows. Weight gradients are
-    exchanged as the last backward pass produces them, after them those of the shared embedding, and the
-    iteration ends with an update (Megatron-LM's `finalize_model_grads` and optimiser step).
+    Passes run in the order of the `schedule`. Before a pass the stage waits for its neighbour's message,
+    whose recv it posts when the pass before is done; sends overlap with what follows. Weight gradients are
+    exchanged as the last backward pass produces them, then those of the shared embedding, and the iteration
+    ends with an update (Megatron-LM's `finalize_model_grads` and optimiser step).
     """
     program = Program()
     gradients = GradientExchange(program, buckets)
@@ -157,5 +157,5 @@ def _backward(
 
 
 def _suffix(microbatch: int, microbatches: int) -> str:
-    """What tells the operations of microbatches apart, where there are several."""
+    """The suffix of operation names that distinguishes microbatches if there are several."""
     return f" #{microbatch}" if microbatches > 1 else ""

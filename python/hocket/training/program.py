@@ -1,6 +1,6 @@
-"""Programs in the making: operations in order, each added with what it waits for.
+"""A builder of programs: operations in order, each with the operations that it waits for.
 
-What the operations of a training iteration are is for `layers`, `pipeline` and `recommendation`.
+`layers`, `pipeline` and `embedding_tables` decide which operations a training iteration has.
 """
 
 from typing import TypeAlias
@@ -8,14 +8,14 @@ from typing import TypeAlias
 from hocket.training.workload import CollectiveKind, Operation
 
 Done: TypeAlias = tuple[int, ...]
-"""Positions of operations in a program: once all of them are done, what comes next may start."""
+"""Positions of operations in a program, after all of which the next one may start."""
 
 START: Done = ()
 """Nothing to wait for but the start of the iteration."""
 
 
 class Program:
-    """A program that grows. Each method adds one operation and returns what its successors wait for.
+    """A program under construction. Each method adds an operation and returns what successors must wait for.
 
     An operation that does nothing, a compute of 0 ps or a collective of 0 bytes, is left out: its successors
     wait for what it would have waited for.
@@ -26,17 +26,17 @@ class Program:
 
     @property
     def operations(self) -> tuple[Operation, ...]:
-        """What has been added, in order."""
+        """All operations so far, in order."""
         return tuple(self._operations)
 
     def compute(self, name: str, duration_ps: int, after: Done) -> Done:
-        """A compute of `duration_ps`."""
+        """Adds a compute of `duration_ps`."""
         if duration_ps == 0:
             return after
         return self._add(Operation(name, "compute", _positions(after), duration_ps=duration_ps))
 
     def collective(self, name: str, kind: CollectiveKind, size: int, communicator: int, after: Done) -> Done:
-        """A collective of `size` bytes, counted as nccl-tests does, within the group of `communicator`."""
+        """Adds a collective of `size` bytes, as nccl-tests counts them, in the group of `communicator`."""
         if size == 0:
             return after
         return self._add(
@@ -44,7 +44,7 @@ class Program:
         )
 
     def send(self, name: str, size: int, communicator: int, peer: int, tag: int, after: Done) -> Done:
-        """`size` bytes to the member at place `peer` of the group of `communicator`."""
+        """Adds a send of `size` bytes to the member at index `peer` of the group of `communicator`."""
         return self._add(
             Operation(
                 name, "send", _positions(after), bytes=size, communicator=communicator, peer=peer, tag=tag
@@ -52,7 +52,7 @@ class Program:
         )
 
     def recv(self, name: str, size: int, communicator: int, peer: int, tag: int, after: Done) -> Done:
-        """`size` bytes from the member at place `peer` of the group of `communicator`."""
+        """Adds a receive of `size` bytes from the member at index `peer` of the group of `communicator`."""
         return self._add(
             Operation(
                 name, "recv", _positions(after), bytes=size, communicator=communicator, peer=peer, tag=tag

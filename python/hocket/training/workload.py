@@ -1,6 +1,6 @@
-"""What the ranks of a training job do in one iteration: operations and what they wait for.
+"""The workload of a training job: the operations of its ranks in one iteration, and their dependencies.
 
-Plain data on its way to the engines, which check it: `hocket_scenario::workload` says what it must be.
+These classes are plain data. The engines validate them; `hocket_scenario::workload` documents the rules.
 """
 
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ OperationKind = Literal[
 class Operation:
     """One operation of a program.
 
-    It starts when those at the positions `after`, all before it in the program, are done. A compute lasts
-    `duration_ps`. All others move `bytes` (of a collective as nccl-tests counts them) within the group that
-    the rank has at place `communicator` of its list; a send goes to, and a recv comes from, the member at
-    place `peer` of that group, and they match by `tag` in the order of the programs.
+    It starts when the operations at the positions `after`, all before it in the program, are done. A compute
+    lasts `duration_ps`. All other kinds move `bytes` (those of a collective as nccl-tests counts them) within
+    the group at index `communicator` of the rank's list. A send goes to, and a recv comes from, the member at
+    index `peer` of that group; they match by `tag` in the order of the programs.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """One GPU: the number of the program that it runs, and the numbers of the groups that it is in."""
+    """One GPU: the number of its program, and the numbers of the groups that it belongs to."""
 
     program: int
     communicators: tuple[int, ...]
@@ -42,9 +42,9 @@ class Rank:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Programs, the groups of ranks that communicate, and who runs what.
+    """Programs, groups of ranks that communicate, and the ranks that run the programs.
 
-    Ranks that do the same share a program: they differ in the groups that their communicators are.
+    Ranks with the same operations share a program; they differ in the groups behind their communicators.
     """
 
     programs: tuple[tuple[Operation, ...], ...]

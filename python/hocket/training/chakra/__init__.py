@@ -1,7 +1,7 @@
 """Chakra execution traces (MLCommons), one `.et` file for each rank, as the workload of a training job.
 
-`read_chakra` is all that is used from outside. Reading is `nodes` (with the messages of `schema`); who
-communicates with whom `communicators`; what a rank does `programs`; whether ranks fit together `agreement`.
+`read_chakra` is the public function. `nodes` reads files with the messages of `schema`, `communicators` finds
+the groups of ranks, `programs` the operations of each rank, and `agreement` checks that ranks are consistent.
 """
 
 import re
@@ -23,9 +23,9 @@ from hocket.training.workload import Operation, Rank, Workload
 __all__ = ["GROUPS_FILE", "Roofline", "read_chakra"]
 
 GROUPS_FILE = "comm_group.json"
-"""The name under which generators put the communicators beside the traces."""
+"""The name of the file of communicators that generators write beside the traces."""
 
-# How what PyTorch itself writes comes, alone or packed.
+# Suffixes of PyTorch's own execution traces, plain or compressed.
 _OTHER_SUFFIXES = (".json", ".gz", ".tgz", ".zip")
 
 _NAME = re.compile(r"(?P<name>.*)\.(?P<rank>0|[1-9][0-9]{0,8})\.et", re.DOTALL)
@@ -38,18 +38,19 @@ def read_chakra(
     roofline: Roofline | None = None,
     dimensions: Sequence[int] | None = None,
 ) -> Workload:
-    """The workload in the traces of `source`: a directory with files `NAME.RANK.et`, what their paths begin
-    with up to the rank, one file, or several. There must be a file for each rank from 0.
+    """The workload of the traces in `source`: a directory with files `NAME.RANK.et`, the part of their paths
+    before the rank, one file, or several. There must be a file for each rank from 0.
 
-    `groups` is ASTRA-sim's file of communicators, for traces that name them; without it, `comm_group.json` in
-    the directory is taken, and what PyTorch wrote into the traces comes before both. `roofline` gives the
-    time of computes without a duration. `dimensions` says how many ranks each dimension of the topology has,
-    for traces whose collectives involve only some.
+    `groups` is ASTRA-sim's file of communicators, for traces that name them; its default is `comm_group.json`
+    in the directory. Process groups that PyTorch wrote into the traces override both. `roofline` gives the
+    time of computes without a duration. `dimensions` is the number of ranks along each dimension of the
+    topology, for traces whose collectives involve only some dimensions.
 
-    A node that the trace gives to the CPU takes no time, unless the trace has no compute but on the CPU. A
-    collective of no bytes or of a single rank takes none either. Raises `InputError` with file, node and
-    reason: for files that are missing or damaged, dependencies that are missing or go round, and ranks that
-    do not fit together.
+    Computes on the CPU take no time, unless all computes of the trace are on the CPU. A collective of no
+    bytes or of a single rank takes none either.
+
+    Raises `InputError` with file, node and reason for files that are missing or damaged, dependencies that
+    are missing or form a cycle, and ranks that are inconsistent.
     """
     files = _files(source)
     if groups is None and (beside := files[0].parent / GROUPS_FILE).is_file():
@@ -69,7 +70,7 @@ def read_chakra(
         used.append(program.groups)
     agreement.check()
     if not any(programs):
-        raise InputError(f"{files[0].parent}: no node of the traces takes any time on a GPU or communicates")
+        raise InputError(f"{files[0].parent}: no node of the traces computes on a GPU or communicates")
     return Workload(
         programs=tuple(programs),
         groups=tuple(communicators.groups),
@@ -81,9 +82,7 @@ def read_chakra(
 
 
 def _with_all(used: list[list[int]], groups: Sequence[tuple[int, ...]]) -> list[list[int]]:
-    """By rank: the groups that its program uses in the order of its communicators, then all others that it is
-    in.
-    """
+    """For each rank, the groups that its program uses, in the order of its communicators, then its others."""
     communicators = [dict.fromkeys(its_groups) for its_groups in used]
     for group, members in enumerate(groups):
         for rank in members:
@@ -92,30 +91,28 @@ def _with_all(used: list[list[int]], groups: Sequence[tuple[int, ...]]) -> list[
 
 
 def _files(source: str | Path | Sequence[str | Path]) -> list[Path]:
-    """The file of each rank, in their order. Raises `InputError` where one is missing or there are two."""
+    """The files in the order of ranks. Raises `InputError` if a rank has no file or two."""
     if isinstance(source, str | Path):
         where, found = f"{source}", _found(Path(source))
     else:
         where, found = "traces", [path for each in source for path in _found(Path(each))]
     if not found:
-        raise InputError(f"{where}: none is given")
+        raise InputError(f"{where}: none are given; name a directory or at least one file")
     ranks: dict[int, Path] = {}
     names = set()
     for path in found:
         match = _NAME.fullmatch(path.name)
         if match is None:
             hint = f"; {CONVERTED}" if path.suffix in _OTHER_SUFFIXES else ""
-            raise InputError(f"{path}: must be named such as NAME.RANK.et, with the number of the rank{hint}")
+            raise InputError(f"{path}: must be named NAME.RANK.et, where RANK is a number{hint}")
         rank = int(match["rank"])
         if rank in ranks:
-            raise InputError(f"{path}: is rank {rank}, as is {ranks[rank]}")
+            raise InputError(f"{path}: is a second file of rank {rank}; the first is {ranks[rank]}")
         ranks[rank] = path
         names.add(match["name"])
     if len(names) > 1:
         some = " and ".join(sorted(names)[:2])
-        raise InputError(
-            f"{where}: has traces of several jobs, {some}; say which, such as {sorted(names)[0]}"
-        )
+        raise InputError(f"{where}: has traces of several jobs, {some}; name one, such as {sorted(names)[0]}")
     missing = next((rank for rank in range(len(ranks)) if rank not in ranks), None)
     if missing is not None:
         raise InputError(f"{where}: the file of rank {missing} is missing; the highest rank is {max(ranks)}")
@@ -123,7 +120,7 @@ def _files(source: str | Path | Sequence[str | Path]) -> list[Path]:
 
 
 def _found(source: Path) -> list[Path]:
-    """The files of a directory, those whose paths begin with `source` up to the rank, or `source` itself."""
+    """The files of a directory, those whose paths before the rank are `source`, or `source` itself."""
     try:
         is_folder = source.is_dir()
         if not is_folder and (source.suffix == ".et" or source.is_file()):
@@ -137,5 +134,5 @@ def _found(source: Path) -> list[Path]:
         raise InputError(f"{source}: cannot be read: {error}") from None
     if not files:
         hint = f"; {CONVERTED}" if others or source.suffix in _OTHER_SUFFIXES else ""
-        raise InputError(f"{source}: no trace; the file of rank 0 of a job is named such as NAME.0.et{hint}")
+        raise InputError(f"{source}: has no trace; the file of rank 0 must be named NAME.0.et{hint}")
     return files

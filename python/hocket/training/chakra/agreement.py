@@ -1,4 +1,4 @@
-"""What ranks of Chakra traces must agree about: the order of collectives, sends with their receives."""
+"""Checks that ranks of Chakra traces agree on the order of collectives, and on sends and receives."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from hocket.units import shown
 
 @dataclass(frozen=True, slots=True)
 class _Posted:
-    """An operation that needs others, and the node that it is from."""
+    """An operation that other ranks take part in, and the node that it comes from."""
 
     operation: Operation
     node: Node
@@ -22,11 +22,11 @@ class _Posted:
 
 
 class Agreement:
-    """Compares ranks, one after another, and refuses what does not fit together."""
+    """Compares ranks one after another and refuses inconsistent ones."""
 
     def __init__(self, communicators: Communicators) -> None:
         self._communicators = communicators
-        # By group: the first rank that uses it and what it posts; all ranks that use it.
+        # For each group, the first rank that uses it with its operations, and all ranks that use it.
         self._first: dict[int, tuple[int, list[_Posted]]] = {}
         self._users: dict[int, set[int]] = {}
         # By sender, receiver and tag.
@@ -34,9 +34,7 @@ class Agreement:
         self._receives: dict[tuple[int, int, int], list[_Posted]] = {}
 
     def add(self, rank: int, program: RankProgram) -> None:
-        """Takes the program of a rank in; `InputError` where its collectives differ from those of a rank
-        before.
-        """
+        """Adds a rank's program. Raises `InputError` if its collectives differ from an earlier rank's."""
         collectives: dict[int, list[_Posted]] = {}
         for operation, node in zip(program.operations, program.nodes, strict=True):
             posted = _Posted(operation, node)
@@ -55,8 +53,8 @@ class Agreement:
             self._compare(group, rank, posts, first_rank, first)
 
     def check(self) -> None:
-        """After all ranks: `InputError` for a member of a group that does not take part, and for a send or a
-        receive without its other half.
+        """Call after all ranks were added. Raises `InputError` if a member of a group takes no part in its
+        collectives, or if a send has no receive or a receive no send.
         """
         for group, (_, posts) in self._first.items():
             members = self._communicators.groups[group]
@@ -96,15 +94,15 @@ class Agreement:
         other_half: str,
     ) -> None:
         source, destination, tag = ends
-        way = f"from rank {source} to rank {destination} with tag {tag}"
+        path = f"from rank {source} to rank {destination} with tag {tag}"
         if len(posts) > len(others):
             raise posts[len(others)].node.error(
-                f"{half} {len(others) + 1} {way} has no {other_half}; there are {len(others)}"
+                f"{half} {len(others) + 1} {path} has no {other_half}; there are {len(others)}"
             )
         for number, (ours, theirs) in enumerate(zip(posts, others, strict=False), start=1):
             if ours.operation.bytes != theirs.operation.bytes:
                 raise ours.node.error(
-                    f"{half} {number} {way} has {ours.operation.bytes} bytes; its {other_half}, "
+                    f"{half} {number} {path} has {ours.operation.bytes} bytes; its {other_half}, "
                     f"{theirs.node.label}, has {theirs.operation.bytes}"
                 )
 

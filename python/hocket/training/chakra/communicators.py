@@ -1,4 +1,4 @@
-"""Who takes part in the collectives of Chakra traces: groups by name, by dimensions, or all ranks."""
+"""The groups of ranks in the collectives of Chakra traces: by name, by dimensions, or all ranks."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,17 +8,17 @@ from hocket.errors import InputError
 from hocket.training.chakra.nodes import COMMUNICATOR_NAMES, DIMENSION_NAMES, Node, NodeType
 from hocket.units import shown
 
-# What ASTRA-sim takes for the group of all ranks, unless the name is defined.
+# ASTRA-sim uses these names for the group of all ranks unless they are defined otherwise.
 _EVERYBODY = ("", "0")
 
 Members = tuple[int, ...]
 
 
 class Communicators:
-    """The groups that traces use, numbered in the order in which they are first used.
+    """The groups that traces use, numbered by first use.
 
-    A group is a name and its members: two communicators of the same ranks are two, each with an order of its
-    own.
+    A group is a name with its members, so two communicators of the same ranks are two groups, each with its
+    own order of collectives.
     """
 
     def __init__(self, ranks: int, named: Mapping[str, Members], dimensions: Sequence[int] | None) -> None:
@@ -34,16 +34,16 @@ class Communicators:
         return self._number("", self._everybody)
 
     def of(self, node: Node, rank: int, own: Mapping[str, Members]) -> int:
-        """The group of a collective: by the communicator that it names, in the rank's `own` trace or in the
-        file of all groups; by the dimensions of the topology; or all ranks.
+        """The group of a collective: the communicator that it names, as defined in the rank's `own` trace or
+        else in the file of groups; otherwise the ranks along its dimensions of the topology, or all ranks.
 
-        Raises `InputError` at the node for a group that is not known or that `rank` is not in.
+        Raises `InputError` at the node if the group is unknown or does not contain `rank`.
         """
         name = _name(node)
         members = own.get(name, self._named.get(name))
         if members is None and name not in _EVERYBODY:
             raise node.error(
-                f"names the communicator {shown(name)}, which neither the trace nor a file of groups defines"
+                f"names the communicator {shown(name)}; neither the trace nor a file of groups defines it"
             )
         if members is None:
             name, members = self._across(node, rank)
@@ -61,8 +61,8 @@ class Communicators:
             return "", self._everybody
         if self._dimensions is None:
             raise node.error(
-                f"involves only some dimensions of the topology, {_bits(involved)}; how many ranks each has "
-                "must be given as `dimensions`"
+                f"involves only some dimensions of the topology, {_bits(involved)}; give the number of ranks "
+                "along each as `dimensions`"
             )
         if len(involved) < len(self._dimensions):
             raise node.error(f"involves {_bits(involved)}; `dimensions` has {len(self._dimensions)}")
@@ -87,7 +87,7 @@ class Communicators:
 def read_groups(path: Path, ranks: int) -> dict[str, Members]:
     """The communicators in ASTRA-sim's file of groups, JSON such as {"1": [0, 1], "2": [2, 3]}.
 
-    Raises `InputError` with file, communicator and value for anything else.
+    Raises `InputError` with file, communicator and value if it is anything else.
     """
     try:
         found = json.loads(path.read_bytes())
@@ -105,8 +105,8 @@ def read_groups(path: Path, ranks: int) -> dict[str, Members]:
 def named_in_trace(nodes: Iterable[Node], ranks: int) -> dict[str, Members]:
     """The process groups that PyTorch wrote into a rank's trace.
 
-    They are JSON within the inputs of a metadata node, `[{"pg_name": "1", "ranks": [0, 1]}, …]`; a group
-    without ranks has all. Metadata of other things is left alone.
+    They are JSON in the inputs of a metadata node, `[{"pg_name": "1", "ranks": [0, 1]}, …]`; a group without
+    ranks has all ranks. Other metadata is ignored.
     """
     groups: dict[str, Members] = {}
     for node in nodes:
@@ -127,7 +127,7 @@ def named_in_trace(nodes: Iterable[Node], ranks: int) -> dict[str, Members]:
 
 
 def check_dimensions(dimensions: Sequence[int] | None, ranks: int) -> None:
-    """Raises `InputError` if the dimensions of the topology do not make up all ranks."""
+    """Raises `InputError` unless the product of the dimensions is the number of ranks."""
     if dimensions is None:
         return
     product = 1
@@ -141,7 +141,7 @@ def check_dimensions(dimensions: Sequence[int] | None, ranks: int) -> None:
 
 
 def listed(members: Members) -> str:
-    """Ranks as messages show them."""
+    """The ranks as text for messages, at most eight of them."""
     shown_members = ", ".join(str(rank) for rank in members[:8])
     return f"ranks {shown_members}{f', … ({len(members)} in all)' if len(members) > 8 else ''}"
 
@@ -154,7 +154,7 @@ def _members(where: str, found: object, ranks: int) -> Members:
             raise InputError(f"{where}: has {shown(rank)}; there are files of ranks 0 to {ranks - 1}")
     members = tuple(sorted(set(found)))
     if len(members) < len(found):
-        raise InputError(f"{where}: has a rank twice, of {listed(tuple(found))}")
+        raise InputError(f"{where}: has a rank twice: {listed(tuple(found))}")
     return members
 
 

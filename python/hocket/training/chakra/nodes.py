@@ -1,4 +1,4 @@
-"""A node of a Chakra trace, its attributes by name, and reading a file into nodes."""
+"""Reads the file of a rank in a Chakra trace into nodes with attributes by name."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,17 +19,17 @@ from hocket.training.chakra.schema import (
 from hocket.units import LARGEST, shown
 
 MAX_FILE_BYTES = 2_000_000_000
-"""The largest file of one rank that is read: some ten million nodes."""
+"""The largest file of one rank that is accepted: about ten million nodes."""
 
-CONVERTED = "of PyTorch's own execution traces, in JSON, `chakra_converter PyTorch` makes .et files"
-"""What to do with a file of another format of the same name."""
+CONVERTED = "convert PyTorch's own execution traces, in JSON, with `chakra_converter PyTorch`"
+"""The hint of messages about files in PyTorch's own format."""
 
 # A varint of 64 bits has at most ten bytes of seven bits each.
 _LONGEST_VARINT = 10
 
 _GZIP = b"\x1f\x8b"
 
-# Producers spell them differently; the first that a node has counts.
+# Producers spell these differently; the first one that a node has counts.
 COMMUNICATOR_NAMES = ("pg_name", "comm_group")
 DIMENSION_NAMES = ("involved_dim", "involved_dims", "involve_dims")
 
@@ -48,7 +48,7 @@ _READ = {
 
 
 class NodeType(IntEnum):
-    """What a node is, as numbered in the schema."""
+    """Kinds of nodes, with their numbers in the schema."""
 
     INVALID = 0
     METADATA = 1
@@ -62,9 +62,9 @@ class NodeType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node of a rank's trace: what of it is read.
+    """The parts of a node in a rank's trace that Hocket reads.
 
-    `file` is its path and rank as messages name them. `data` and `control` are dependencies, in the order of
+    `file` is its path and rank for messages. `data` and `control` are dependencies, in the order of
     the file. `duration_us` is 0 where the trace has none. `inputs` is the text that PyTorch wrote for the
     node's inputs.
     """
@@ -81,7 +81,7 @@ class Node:
 
     @property
     def label(self) -> str:
-        """The node as messages name it."""
+        """The name of the node in messages."""
         return f"node {self.id} {shown(self.name)}" if self.name else f"node {self.id}"
 
     def error(self, text: str) -> InputError:
@@ -89,7 +89,7 @@ class Node:
         return InputError(f"{self.file}: {self.label}: {text}")
 
     def number(self, name: str) -> int | None:
-        """The attribute as a whole number, None where the node does not have it.
+        """The attribute as a whole number; `None` if the node does not have it.
 
         Raises `InputError` for anything but a whole number from 0 to 2^63 − 1.
         """
@@ -102,21 +102,21 @@ class Node:
         raise self.error(f"{name}: must be a whole number from 0 to {LARGEST}: got {_shown(value)}")
 
     def needed(self, name: str) -> int:
-        """`number`, and `InputError` where the node does not have it."""
+        """The attribute as by `number`; raises `InputError` if the node does not have it."""
         value = self.number(name)
         if value is None:
             raise self.error(f"a {self.type.name} needs the attribute {name}")
         return value
 
     def flag(self, name: str) -> bool:
-        """The attribute as a truth value, false where the node does not have it."""
+        """The attribute as a truth value; false if the node does not have it."""
         return bool(self.number(name))
 
 
 def read_nodes(path: Path, rank: int) -> tuple[Node, ...]:
     """The nodes of a rank's file, in its order.
 
-    Raises `InputError` with the place if the file cannot be read, is no Chakra trace, or has an id twice.
+    Raises `InputError` with the position if the file cannot be read, is no Chakra trace, or repeats an id.
     """
     file = f"{path}: rank {rank}"
     messages = _messages(file, _read(path, file))
@@ -137,7 +137,7 @@ def _read(path: Path, file: str) -> bytes:
     try:
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
-            raise InputError(f"{file}: has {size} bytes, more than the {MAX_FILE_BYTES} that are read")
+            raise InputError(f"{file}: has {size} bytes; the limit is {MAX_FILE_BYTES}")
         content = path.read_bytes()
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror}") from None
@@ -145,35 +145,35 @@ def _read(path: Path, file: str) -> bytes:
         raise InputError(f"{file}: is empty; a Chakra trace begins with its metadata")
     if content.startswith(_GZIP):
         raise InputError(f"{file}: is compressed by gzip; decompress it first")
-    # Were it the length of a message, a field would follow, and no field of the schema begins like JSON.
+    # As the length of a message, "{" would be followed by a field, and no field starts with these bytes.
     if content.startswith((b'{"', b"{ ", b"{\n", b"{\r")):
         raise InputError(f"{file}: is JSON; {CONVERTED}")
     return content
 
 
 def _messages(file: str, content: bytes) -> Iterator[tuple[int, bytes]]:
-    """Each message of the file with the byte at which it begins; its length stands before it."""
+    """Each message of the file with the byte at which it begins; its length precedes it as a varint."""
     where = 0
     while where < len(content):
         length, start = _varint(file, content, where)
         if length > len(content) - start:
             raise InputError(
                 f"{file}: is cut short: the message at byte {start} has {length} bytes, "
-                f"and {len(content) - start} are left"
+                f"but {len(content) - start} are left"
             )
         yield start, content[start : start + length]
         where = start + length
 
 
 def _varint(file: str, content: bytes, where: int) -> tuple[int, int]:
-    """The number written at byte `where`, low bits first and seven to a byte, and where it ends."""
+    """The varint at byte `where`, low bits first and seven to a byte, and the position of its end."""
     value = 0
     for place, byte in enumerate(content[where : where + _LONGEST_VARINT]):
         value |= (byte & 0x7F) << (7 * place)
         if byte < 0x80:
             return value, where + place + 1
     if where + _LONGEST_VARINT > len(content):
-        raise InputError(f"{file}: is cut short: the length of the message at byte {where} does not end")
+        raise InputError(f"{file}: is cut short: the length of the message at byte {where} is incomplete")
     raise InputError(
         f"{file}: is no Chakra trace: the length of the message at byte {where} has more than "
         f"{_LONGEST_VARINT} bytes"
@@ -183,10 +183,10 @@ def _varint(file: str, content: bytes, where: int) -> tuple[int, int]:
 def _check_metadata(file: str, where: int, content: bytes) -> None:
     metadata = new_metadata()
     _parse(file, where, content, metadata, "GlobalMetadata")
-    # A node's id is no string and its type no field of this message: both are then unknown here.
+    # Parsed as metadata, a node's id has the wrong wire type and its type is no field: both are unknown.
     unknown = UnknownFieldSet(metadata)
     if any(unknown[index].field_number in (1, 3) for index in range(len(unknown))):
-        raise InputError(f"{file}: is no Chakra trace: the first message is a node and not the metadata")
+        raise InputError(f"{file}: is no Chakra trace: the first message is a node, not the metadata")
 
 
 def _parse(file: str, where: int, content: bytes, message: Message | NodeMessage, name: str) -> None:
@@ -194,7 +194,7 @@ def _parse(file: str, where: int, content: bytes, message: Message | NodeMessage
         message.ParseFromString(content)
     except DecodeError as error:
         raise InputError(
-            f"{file}: the {len(content)} bytes at byte {where} are no {name} of a Chakra trace: {error}"
+            f"{file}: the {len(content)} bytes at byte {where} are not a {name} of a Chakra trace: {error}"
         ) from None
 
 

@@ -1,6 +1,6 @@
-"""The program of one rank from the nodes of its trace.
+"""Builds the program of one rank from the nodes of its trace.
 
-Nodes that take no time on the GPU are left out, and what waits for them waits for what they waited for.
+Nodes that take no time on the GPU are left out; their successors wait for their predecessors instead.
 """
 
 import heapq
@@ -16,7 +16,7 @@ from hocket.units import LARGEST
 
 MICROSECOND_PS = 10**6
 
-# As numbered in the schema. What is not here (REDUCE, GATHER, SCATTER) no simulator of these traces runs
+# Numbers of the schema. REDUCE, GATHER and SCATTER are missing: no other simulator of these traces runs them
 # either.
 _COLLECTIVES: dict[int, CollectiveKind] = {
     0: "all-reduce",
@@ -33,19 +33,19 @@ _BARRIER = 9
 # PyTorch's barrier over NCCL is an all-reduce of one number of four bytes.
 _BARRIER_BYTES = 4
 
-# A node that takes no time but waits for more than so many becomes a compute of no length: otherwise each of
-# those that wait for it would wait for all of these, which in traces of many streams grows with the square of
-# their length.
+# A node that takes no time but waits for more nodes than this becomes a compute of no length. Otherwise each
+# successor would wait for all predecessors, and in traces of many streams the number of dependencies would
+# grow with the square of the length.
 _MOST_WAITED_FOR = 64
 
-# Kernels of templates have names of thousands of letters.
+# Names of template kernels have thousands of letters.
 _LONGEST_NAME = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """How long a compute takes of which a trace knows only what it does: the longer of its operations at the
-    GPU's peak and its bytes at the memory's bandwidth, as ASTRA-sim's roofline has it.
+    """The time of a compute for which the trace has only its work: the longer of its operations at the GPU's
+    peak rate and its bytes at the memory's bandwidth, as in ASTRA-sim's roofline.
 
     >>> Roofline(peak_flops=10**12, memory_bytes_per_s=10**9).duration_ps(3 * 10**9, 10**6)
     3000000000
@@ -67,7 +67,7 @@ class Roofline:
 
 @dataclass(slots=True)
 class RankProgram:
-    """What one rank does, the groups behind its communicators, and the nodes behind its operations."""
+    """The operations of one rank, the groups of its communicators, and the nodes of its operations."""
 
     operations: list[Operation] = field(default_factory=list)
     groups: list[int] = field(default_factory=list)
@@ -81,13 +81,13 @@ def program_of(
     own: Mapping[str, Members],
     roofline: Roofline | None,
 ) -> RankProgram:
-    """The operations of one rank, in an order in which each comes after those that it waits for, and else by
-    id, as ASTRA-sim issues what is ready.
+    """The operations of one rank, each after those that it waits for. Among several that could come next, the
+    lowest id comes first, as ASTRA-sim issues ready nodes.
 
-    Raises `InputError` at the node for what cannot be run.
+    Raises `InputError` at a node that cannot be run.
     """
     builder = _Builder(rank, communicators, own, roofline, computes_on_cpu(nodes))
-    # What waits for a node waits for these operations.
+    # For each node, the operations that its successors wait for.
     stands_for: dict[int, frozenset[int]] = {}
     for node, depends in in_order(nodes):
         after = frozenset[int]().union(*(stands_for[each] for each in depends))
@@ -96,16 +96,16 @@ def program_of(
 
 
 def computes_on_cpu(nodes: Sequence[Node]) -> bool:
-    """Whether the trace has computes, and all of them are the CPU's: then these are what takes time."""
+    """Whether the trace has computes and all are on the CPU; only then do they take time."""
     computes = [node for node in nodes if node.type is NodeType.COMP]
     return bool(computes) and all(node.flag("is_cpu_op") for node in computes)
 
 
 def in_order(nodes: Sequence[Node]) -> list[tuple[Node, frozenset[int]]]:
-    """The nodes, each with the ids it depends on and after these; of those that could come next, the one with
-    the lowest id.
+    """The nodes in an order in which each comes after its dependencies, whose ids are returned with it. Among
+    several that could come next, the lowest id comes first.
 
-    Raises `InputError` at a node whose data dependency is not there, or that waits for itself.
+    Raises `InputError` at a node whose data dependency is missing, or that waits for itself.
     """
     by_id = {node.id: node for node in nodes}
     depends = {node.id: _depends(node, by_id) for node in nodes}
@@ -130,19 +130,19 @@ def in_order(nodes: Sequence[Node]) -> list[tuple[Node, frozenset[int]]]:
 
 
 def _depends(node: Node, by_id: Mapping[int, Node]) -> frozenset[int]:
-    """What a node waits for. In PyTorch's traces control dependencies are callers, and these may be missing:
-    the converter leaves nodes out to which no data dependency leads.
+    """The ids that a node waits for. Control dependencies may be missing: in PyTorch's traces they are
+    callers, and the converter leaves out nodes to which no data dependency leads.
     """
     for each in node.data:
         if each not in by_id:
-            raise node.error(f"waits for node {each}, which the file does not have")
+            raise node.error(f"waits for node {each}, which is not in the file")
     return frozenset(node.data).union(each for each in node.control if each in by_id)
 
 
 def _refuse_cycle(
     by_id: Mapping[int, Node], depends: Mapping[int, frozenset[int]], waits: Mapping[int, int]
 ) -> None:
-    """Names a cycle: going from any node that still waits to one it waits for comes round."""
+    """Raises an error that names a cycle: the dependencies of any node that still waits lead to one."""
     number = min(number for number, count in waits.items() if count > 0)
     path: dict[int, None] = {}
     while number not in path:
@@ -173,9 +173,7 @@ class _Builder:
         self._places: dict[int, int] = {}
 
     def add(self, node: Node, after: frozenset[int]) -> frozenset[int]:
-        """Appends the node's operation, if it has one; returns the operations that those wait for who wait
-        for the node.
-        """
+        """Appends the node's operation, if any; returns the operations that its successors wait for."""
         operation = self._operation(node, tuple(sorted(after)))
         if operation is None:
             if len(after) <= _MOST_WAITED_FOR:
@@ -198,28 +196,28 @@ class _Builder:
                 return None
 
     def _duration_ps(self, node: Node) -> int:
-        # What the CPU does overlaps with the GPU, and a rank has one stream of computes.
+        # The CPU works in parallel with the GPU, but a rank has a single stream of computes.
         if node.type is NodeType.COMP and node.flag("is_cpu_op") and not self._on_cpu:
             return 0
         duration_ps = node.duration_us * MICROSECOND_PS
         if duration_ps == 0:
             duration_ps = self._modelled_ps(node)
         if duration_ps > LARGEST:
-            raise node.error(f"takes {duration_ps} ps; at most {LARGEST} are possible")
+            raise node.error(f"takes {duration_ps} ps; the limit is {LARGEST}")
         return duration_ps
 
     def _modelled_ps(self, node: Node) -> int:
-        """The time of a node that has no duration but work; 0 if it has neither."""
+        """The roofline's time of a node without a duration; 0 if it has no work either."""
         is_compute = node.type is NodeType.COMP
         num_ops = (node.number("num_ops") if is_compute else None) or 0
-        # A compute of no operations only names its tensors.
+        # For a compute of no operations, `tensor_size` only describes its tensors.
         tensor_size = (node.number("tensor_size") if num_ops or not is_compute else None) or 0
         if not num_ops and not tensor_size:
             return 0
         if self._roofline is None:
             work = f"{num_ops} operations" if num_ops else f"{tensor_size} bytes of memory"
             raise node.error(
-                f"has no duration, only {work}: a roofline (peak FLOP/s and memory bandwidth) is needed"
+                f"has no duration, only {work}; give a roofline (peak FLOP/s and memory bandwidth)"
             )
         return self._roofline.duration_ps(num_ops, tensor_size)
 
@@ -232,10 +230,10 @@ class _Builder:
         size = _BARRIER_BYTES if number == _BARRIER else node.needed("comm_size")
         group = self._communicators.of(node, self._rank, self._own)
         members = len(self._communicators.groups[group])
-        # `comm_size` is what a rank puts in; nccl-tests counts for an all-gather what comes out.
+        # `comm_size` is the input of a rank, while nccl-tests counts the output of an all-gather.
         size_bytes = size * members if kind == "all-gather" else size
         if size_bytes > LARGEST:
-            raise node.error(f"moves {size_bytes} bytes; at most {LARGEST} are possible")
+            raise node.error(f"moves {size_bytes} bytes; the limit is {LARGEST}")
         if members == 1 or size_bytes == 0:
             return None
         return Operation(_name(node), kind, after, bytes=size_bytes, communicator=self._place(group))
@@ -271,7 +269,7 @@ class _Builder:
         )
 
     def _place(self, group: int) -> int:
-        """The place of the group in the rank's list of communicators."""
+        """The index of the group in the rank's list of communicators, which it is added to if new."""
         if group not in self._places:
             self._places[group] = len(self.program.groups)
             self.program.groups.append(group)

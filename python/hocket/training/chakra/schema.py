@@ -1,7 +1,7 @@
 """The messages of a Chakra execution trace, declared here rather than generated.
 
 Field numbers are those of MLCommons Chakra's `et_def.proto`, package `ChakraProtoMsg`. Fields that nothing
-here reads are left out: the decoder skips them, as it does those of later versions.
+here reads are left out: the decoder skips them, as it does fields of later versions.
 """
 
 from typing import Protocol, cast
@@ -41,13 +41,13 @@ class Attribute(Protocol):
 
 
 class InputsOutputs(Protocol):
-    """What goes in or out; `values` is a list printed as text."""
+    """Inputs or outputs of a node; `values` is a list printed as text."""
 
     values: str
 
 
 class NodeMessage(Protocol):
-    """One node as the file has it; absent fields are 0 or empty."""
+    """A node as in the file; absent fields are 0 or empty."""
 
     id: int
     name: str
@@ -67,12 +67,12 @@ def new_node() -> NodeMessage:
 
 
 def new_metadata() -> Message:
-    """An empty global metadata message, with which a file begins, to parse bytes into."""
+    """An empty global metadata message, the first of a file, to parse bytes into."""
     return _METADATA()
 
 
 def attribute_value(attribute: Attribute) -> AttributeValue | None:
-    """The value of an attribute of a message, a list as a tuple; None if it has none."""
+    """The value of an attribute, a list as a tuple; `None` if it has none."""
     which = cast(Message, attribute).WhichOneof("value")
     if which is None:
         return None
@@ -125,7 +125,7 @@ def _declare() -> descriptor_pb2.FileDescriptorProto:
     node = _message(file, "Node")
     _scalar(node, "id", 1, "uint64")
     _scalar(node, "name", 2, "string")
-    # An enum in the original: on the wire the same, and numbers of later versions stay what they are.
+    # An enum in `et_def.proto`, encoded the same; as an integer, numbers of later versions stay readable.
     _scalar(node, "type", 3, "int32")
     _scalar(node, "ctrl_deps", 4, "uint64", repeated=True)
     _scalar(node, "data_deps", 5, "uint64", repeated=True)

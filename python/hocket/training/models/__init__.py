@@ -1,1 +1,1 @@
-"""Models as chains of layers with what each computes, holds and passes on: facts of the models, no times."""
+"""Models as chains of layers: parameters, operations and outputs of each layer, without times."""

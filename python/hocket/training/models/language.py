@@ -11,7 +11,7 @@ _ADAM_BYTES: dict[Literal[2, 4], int] = {4: 7 * 4, 2: 2 + 2 + 6 * 4}
 _FEED_FORWARD = 4  # the hidden layer of a block is four times as wide, in all of these models
 
 MIXED_STATE_BYTES = 16
-"""What mixed-precision Adam keeps in memory for each parameter (Rajbhandari et al., ZeRO, SC'20, §3.1)."""
+"""Bytes that mixed-precision Adam keeps for each parameter (Rajbhandari et al., ZeRO, SC'20, §3.1)."""
 
 
 def transformer(
@@ -31,8 +31,9 @@ def transformer(
 ) -> Model:
     """A transformer on samples of `tokens` tokens, whose output layer shares the token embedding's weights.
 
-    `norms_outside` layer norms stand outside the blocks, `more_embeddings` vectors are embedded beside tokens
-    and positions, `head_parameters` are in the output layer beside the shared weights.
+    `norms_outside` is the number of layer norms outside the blocks, `more_embeddings` that of vectors
+    embedded besides tokens and positions, `head_parameters` that of parameters in the output layer besides
+    the shared weights.
     """
     tied = vocabulary * hidden
     embedding = ModelLayer(
@@ -77,13 +78,13 @@ def _products_of_head(parameters: int, hidden: int) -> int:
 
 
 def _block(index: int, hidden: int, heads: int, tokens: int) -> tuple[ModelLayer, ModelLayer]:
-    """Attention and MLP of one block, with the layer norm that belongs to each.
+    """The attention and the MLP of one block, each with its layer norm.
 
     Memory traffic: what Korthikanti et al. (MLSys'23, §4.1) count as kept for the backward pass is written
-    once and read once. Their counts, per token 11 hidden + 5 heads · tokens in attention, 19 hidden in
-    the MLP and 2 hidden in each layer norm, are bytes at two bytes a value: so many values are written
-    or read. Tensor parallelism splits neither layer norms, nor inputs, nor the last dropout (§4.2.1): 5
-    hidden in each.
+    once and read once. They count bytes at two bytes a value, per token 11 hidden + 5 heads · tokens in
+    attention, 19 hidden in the MLP and 2 hidden in each layer norm; the number of values written or read is
+    therefore the same. Tensor parallelism splits neither layer norms, nor inputs, nor the last dropout
+    (§4.2.1): 5 hidden in each.
     """
     score_values = heads * tokens**2
     # Biases added after the all-reduce, and the layer norm.

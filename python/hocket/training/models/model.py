@@ -1,4 +1,4 @@
-"""What a model is to a training job: its layers in order, what they compute, hold and pass on.
+"""Models as training jobs need them: layers in order, with their operations, parameters and outputs.
 
 `vision`, `language` and `recommendation` describe models; `hocket.training.parallel` spreads them over GPUs.
 """
@@ -15,7 +15,7 @@ class ModelLayer:
 
     - `forward_flops`: floating point operations of its matrix products forward, two per multiply-add.
       Backward takes as many again for the gradient of its inputs and for that of its weights.
-    - `output_values`: what it passes on.
+    - `output_values`: the values that it passes to the next layer.
     - `memory_values`: what the kernels around the products (normalisation, activation, softmax, pooling,
       lookups) read and write forward; backward they read and write twice as much.
     - `whole_parameters`, `whole_values`: the parts of `parameters` and `memory_values` that tensor
@@ -34,9 +34,9 @@ class ModelLayer:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The shape of a transformer's blocks: what tensor and pipeline parallelism cut.
+    """The blocks of a transformer, which tensor and pipeline parallelism divide.
 
-    `tied_parameters` are those of a token embedding that is the output layer's weight as well.
+    `tied_parameters` are those of a token embedding that also serves as the output layer's weight.
     """
 
     count: int
@@ -62,7 +62,7 @@ class Model:
 
     @property
     def parameters(self) -> int:
-        """All weights, those that two layers share counted once."""
+        """All weights; weights that two layers share are counted once."""
         return sum(layer.parameters for layer in self.layers)
 
     @property

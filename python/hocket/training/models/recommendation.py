@@ -12,7 +12,7 @@ class Dlrm:
     `bottom` and `top` are the widths of the MLPs from input to output. A sample looks up `pooling` rows of
     each of `tables`, of `dimension` values each, and adds them up. The top MLP's input is all vectors side by
     side (`cat`), or the products of all pairs beside the bottom MLP's output (`dot`). `rows` are those of all
-    tables together, `None` where the source does not say.
+    tables together, `None` if the source does not give them.
     """
 
     name: str
@@ -28,13 +28,13 @@ class Dlrm:
     source: str
 
     def __post_init__(self) -> None:
-        """Holds for what stands below: the MLPs fit to the vectors between them."""
+        """Asserts that the MLPs of the models below fit the vectors between them."""
         assert self.bottom[-1] == self.dimension, "the bottom MLP's output is one more embedding"
-        assert self.top[0] == self.interaction_values, "the top MLP takes what the interaction gives"
+        assert self.top[0] == self.interaction_values, "the top MLP's input is the output of the interaction"
 
     @property
     def interaction_values(self) -> int:
-        """What the interaction passes to the top MLP, per sample."""
+        """Values that the interaction passes to the top MLP, per sample."""
         vectors = self.tables + 1
         if self.interaction == "cat":
             return vectors * self.dimension
@@ -42,24 +42,24 @@ class Dlrm:
 
     @property
     def interaction_flops(self) -> int:
-        """Floating point operations of the interaction, per sample: all products of pairs, as one matrix."""
+        """Floating point operations of the interaction, per sample: products of all pairs as one matrix."""
         return 0 if self.interaction == "cat" else 2 * (self.tables + 1) ** 2 * self.dimension
 
     @property
     def mlp_parameters(self) -> int:
-        """Weights, and biases if it has them, of both MLPs: what data parallelism copies."""
+        """Weights, and biases if it has them, of both MLPs, which data parallelism replicates."""
         return sum(
             layer_parameters(self, *shape) for mlp in (self.bottom, self.top) for shape in pairwise(mlp)
         )
 
     @property
     def embedding_parameters(self) -> int | None:
-        """Values in all tables, `None` where their rows are not known."""
+        """Values in all tables; `None` if the number of rows is unknown."""
         return None if self.rows is None else self.rows * self.dimension
 
     @property
     def parameters(self) -> int:
-        """All that is trained, as far as it is known."""
+        """All trained parameters, without the tables if their rows are unknown."""
         return self.mlp_parameters + (self.embedding_parameters or 0)
 
 
@@ -68,7 +68,7 @@ def layer_parameters(model: Dlrm, inputs: int, outputs: int) -> int:
     return inputs * outputs + (outputs if model.biases else 0)
 
 
-# The tables' rows of the Criteo Kaggle data set, as the reference implementation prints them
+# Rows of each table for the Criteo Kaggle data set, as the reference implementation prints them
 # (facebookresearch/dlrm, bench/dlrm_s_criteo_kaggle.sh: its widths, dimension and mixed batch).
 _KAGGLE_ROWS = (
     1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194, 27, 14992, 5461306, 10,

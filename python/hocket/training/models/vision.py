@@ -1,4 +1,4 @@
-"""VGG and ResNet as torchvision has them, layer by layer, for 224 × 224 images.
+"""VGG and ResNet as in torchvision, layer by layer, for 224 × 224 images.
 
 Single precision, trained by SGD with momentum, as their papers do. The sizes in memory that NSDI'24 Table 3
 prints for VGG and ResNet50 are those of 32-bit weights.
@@ -25,7 +25,7 @@ _SHORTCUT = 3
 
 @dataclass
 class _Images:
-    """A network under construction: the shape of what the last layer passes on."""
+    """A network under construction, with the shape of the last layer's output."""
 
     channels: int = _CHANNELS
     side: int = _IMAGE
@@ -36,13 +36,13 @@ class _Images:
         return self.channels * self.side**2
 
     def conv(self, name: str, channels: int, kernel: int, stride: int, passes: int, weights: int) -> None:
-        """A convolution padded to keep the side but for its stride; `weights` beside those of its kernel."""
+        """Adds a convolution that keeps the side but for its stride; `weights` come on top of the kernel."""
         products = self.channels * channels * kernel**2
         self.channels, self.side = channels, self.side // stride
         self._add(name, "conv", products + weights, products * self.side**2, passes)
 
     def pool(self, kernel: int) -> None:
-        """Max pooling, whose reads count to the layer before."""
+        """Adds max pooling, whose memory traffic is counted for the layer before."""
         last = self.layers[-1]
         self.side //= kernel
         self.layers[-1] = ModelLayer(
@@ -55,7 +55,7 @@ class _Images:
         )
 
     def shortcut(self) -> None:
-        """What the last layer passes on is added to what went past it."""
+        """Adds the shortcut of a block to the last layer's output."""
         last = self.layers[-1]
         memory = last.memory_values + _SHORTCUT * self.values
         self.layers[-1] = ModelLayer(
@@ -74,7 +74,7 @@ class _Images:
 
 
 def _vgg(name: str, convolutions: tuple[int, ...]) -> Model:
-    """VGG with so many convolutions of 64, 128, 256, 512 and 512 channels, a pooling after each."""
+    """VGG with groups of `convolutions` of 64, 128, 256, 512 and 512 channels, a pooling after each group."""
     images = _Images()
     for stage, (count, channels) in enumerate(zip(convolutions, (64, 128, 256, 512, 512), strict=True), 1):
         for index in range(1, count + 1):
@@ -87,7 +87,7 @@ def _vgg(name: str, convolutions: tuple[int, ...]) -> Model:
 
 
 def _resnet(name: str, blocks: tuple[int, ...], width: int, source: str) -> Model:
-    """A ResNet of bottlenecks, `width` times as wide within them; strides at the 3 × 3, as torchvision's."""
+    """A ResNet of bottlenecks `width` times as wide inside, with strides at the 3 × 3 as in torchvision."""
     images = _Images()
     images.conv("conv1", 64, 7, 2, _BATCH_NORM + _RELU, weights=2 * 64)
     images.pool(2)

@@ -1,7 +1,7 @@
-"""Workload text of ASTRA-sim, SimAI and AICB, as the workload of a training job.
+"""Reads workload text of ASTRA-sim, SimAI and AICB as the workload of a training job.
 
-`read_simai` is all that is used from outside. `source` reads a file; `policies` says what its parallelism
-means; `degrees` divides the GPUs into groups; `loops` writes the programs.
+`read_simai` is the public function. `source` reads a file, `policies` defines the kinds of parallelism,
+`degrees` divides the GPUs into groups, and `loops` writes the programs.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ from hocket.units import shown
 __all__ = ["read_simai"]
 
 MAX_LAYERS = 2_000_000
-"""The most layers of all stages of a pipeline together."""
+"""The limit on the layers of all pipeline stages together."""
 
 
 def read_simai(
@@ -30,21 +30,23 @@ def read_simai(
     microbatches: int | None = None,
     schedule: Schedule = "gpipe",
 ) -> Workload:
-    """The workload in a file of SimAI: one iteration, with a program for each pipeline stage.
+    """The workload of a SimAI file: one iteration, with a program for each pipeline stage.
 
-    What is given replaces what the file says, to make a smaller workload of it:
+    Arguments override the file's values, for example to make the workload smaller:
 
-    - `gpus` instead of `all_gpus`. Replicas go, so groups of replicas (data, and those of replicas with the
-      same experts) shrink; groups of ranks that share a layer, of experts and of stages stay, and so do all
-      bytes.
-    - `tensor` instead of `model_parallel_NPU_group`, for files without it.
-    - `pipeline` stages instead of `pp`; with 1, one stage alone, without sends and pipeline bubbles.
-    - `microbatches`, the first of the `ga`.
+    - `gpus` overrides `all_gpus`. With fewer GPUs there are fewer replicas, so groups of replicas (data, and
+      replicas with the same experts) shrink. Groups of ranks that share a layer, of experts and of stages
+      keep their size, and all collectives keep their bytes.
+    - `tensor` overrides `model_parallel_NPU_group`, for files without it.
+    - `pipeline` overrides `pp`; with 1, one stage runs alone, without sends and pipeline bubbles.
+    - `microbatches` runs only the first of the file's `ga` microbatches.
 
-    The file lists the layers of a stage, those of a microbatch as often as there are microbatches. With
-    "gpipe" they run in its order, as in SimAI: all forward, then all backward; "1f1b" is the schedule of
-    Megatron-LM. Stages send each other `pp_comm` bytes for each microbatch, which SimAI only estimates.
-    Raises `InputError` with file, line and column for what cannot be read, and with what does not fit.
+    The file lists the layers of a stage, with those of a microbatch repeated for each microbatch. With
+    "gpipe" they run in the order of the file, as in SimAI: all forward, then all backward; "1f1b" is the
+    schedule of Megatron-LM. Stages send each other `pp_comm` bytes for each microbatch, which SimAI only
+    estimates.
+
+    Raises `InputError` with file, line and column for a bad file, and for arguments that do not fit it.
     """
     text = read_text(Path(path))
     if schedule not in SCHEDULES:
@@ -70,7 +72,7 @@ def _programs(
     asked: int | None,
     schedule: Schedule,
 ) -> tuple[tuple[Operation, ...], ...]:
-    """By stage: what its ranks do."""
+    """The program of each stage."""
     loop = Loop(text, communicators)
     if text.header.policy == "MICRO":
         return (loop.micro(),)
@@ -82,12 +84,12 @@ def _programs(
     stages = degrees.pipeline
     if stages > 1 and text.header.pipeline_bytes == 0:
         raise InputError(
-            f"{text.path}: pp is {stages}, and the file does not say in pp_comm what stages send; one stage "
-            "alone is run with `pipeline` = 1"
+            f"{text.path}: pp is {stages}, but the file has no pp_comm, the bytes that stages send; set "
+            "`pipeline` = 1 to run one stage alone"
         )
     if stages * len(text.rows) > MAX_LAYERS:
         raise InputError(
-            f"{text.path}: {stages} stages of {len(text.rows)} layers are more than {MAX_LAYERS}"
+            f"{text.path}: {stages} stages of {len(text.rows)} layers are too many; the limit is {MAX_LAYERS}"
         )
     found = microbatches_of(text, stages, asked, schedule)
     return tuple(loop.training(stage, stages, schedule, found) for stage in range(stages))

@@ -1,6 +1,4 @@
-"""How the GPUs of a workload file are divided into groups, also when there are fewer of them than the file
-has.
-"""
+"""Divides the GPUs of a workload file into groups, also if there are fewer GPUs than in the file."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,7 +14,7 @@ Members = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Degrees:
-    """How many ranks share a layer, replicas of a layer, ranks among which experts are divided, and stages.
+    """Number of ranks that share a layer, of replicas, of ranks that divide experts, and of stages.
 
     Ranks are numbered as Megatron-LM numbers them: tensor fastest, then data, then pipeline.
     """
@@ -28,11 +26,11 @@ class Degrees:
 
     @property
     def gpus(self) -> int:
-        """All ranks."""
+        """The number of ranks."""
         return self.tensor * self.data * self.pipeline
 
     def size(self, group: GroupName) -> int:
-        """How many ranks a group has."""
+        """The number of ranks in each group of this name."""
         sizes: dict[GroupName, int] = {
             "all": self.gpus,
             "tensor": self.tensor,
@@ -44,7 +42,7 @@ class Degrees:
         return sizes[group]
 
     def groups(self, group: GroupName) -> Iterator[Members]:
-        """All groups of this name; each rank is in one."""
+        """All groups of this name; each rank belongs to one."""
         tensors, replicas, stages = range(self.tensor), range(self.data), range(self.pipeline)
         match group:
             case "all":
@@ -68,7 +66,7 @@ class Degrees:
         return rank // (self.tensor * self.data)
 
     def _replicas(self, group: GroupName) -> list[range]:
-        """The replicas that are together in a group: all, neighbours, or those with the same experts."""
+        """The replicas in each group: all, neighbours that divide experts, or those with the same experts."""
         match group:
             case "expert":
                 starts = range(0, self.data, self.expert)
@@ -83,11 +81,12 @@ class Degrees:
 
 
 def degrees_of(text: WorkloadText, gpus: int | None, tensor: int | None, pipeline: int | None) -> Degrees:
-    """The degrees of a file, with what is given instead of what it says.
+    """The degrees of a file; arguments override its values.
 
-    With fewer GPUs there are fewer replicas: groups of replicas shrink, all others stay as they are. With
-    fewer stages and no number of GPUs, each stage keeps its GPUs. Raises `InputError` naming what is missing
-    or does not divide.
+    With fewer GPUs there are fewer replicas: groups of replicas shrink, all others keep their size. With
+    fewer stages and no number of GPUs, each stage keeps its GPUs.
+
+    Raises `InputError` naming the value that is missing or does not divide.
     """
     header, path = text.header, text.path
     for name, value in (("gpus", gpus), ("tensor", tensor), ("pipeline", pipeline)):
@@ -102,8 +101,8 @@ def degrees_of(text: WorkloadText, gpus: int | None, tensor: int | None, pipelin
     if shared is None:
         if any(row.policy.is_divided for row in text.rows):
             raise InputError(
-                f"{path}: model_parallel_NPU_group, how many ranks share a layer, is not in the file: it "
-                "must be given as `tensor`"
+                f"{path}: model_parallel_NPU_group, the number of ranks that share a layer, is missing; "
+                "give it as `tensor`"
             )
         shared = 1
     if gpus % (shared * stages):
@@ -123,7 +122,7 @@ def degrees_of(text: WorkloadText, gpus: int | None, tensor: int | None, pipelin
 def _all_gpus(text: WorkloadText) -> int:
     gpus = text.header.gpus
     if gpus is None:
-        raise InputError(f"{text.path}: all_gpus is not in the file: how many must be given as `gpus`")
+        raise InputError(f"{text.path}: all_gpus is missing; give the number of GPUs as `gpus`")
     if gpus % text.header.pipeline:
         raise InputError(
             f"{text.path}: all_gpus: {gpus} do not divide into {text.header.pipeline} stages (pp)"
@@ -132,7 +131,7 @@ def _all_gpus(text: WorkloadText) -> int:
 
 
 class Communicators:
-    """The groups that are used, and where each stands in a rank's list; those of one rank are left out."""
+    """The groups in use and their indices in a rank's list; groups of one rank are left out."""
 
     def __init__(self, degrees: Degrees, used: Iterable[GroupName]) -> None:
         self._degrees = degrees
@@ -140,11 +139,11 @@ class Communicators:
         self._places = {group: place for place, group in enumerate(dict.fromkeys(several))}
 
     def place(self, group: GroupName) -> int | None:
-        """The group's place in a rank's list; None if it has one rank, and nothing to exchange."""
+        """The group's index in a rank's list; `None` for a group of one rank, which exchanges nothing."""
         return self._places.get(group)
 
     def layout(self) -> tuple[tuple[Members, ...], tuple[Rank, ...]]:
-        """All groups, and all ranks; the program of a rank is that of its stage."""
+        """All groups and all ranks; a rank runs the program of its stage."""
         groups: list[Members] = []
         of_rank: list[list[int]] = [[] for _ in range(self._degrees.gpus)]
         for name in self._places:

@@ -1,4 +1,4 @@
-"""What a rank does in an iteration: the loops of SimAI's workload layer over the layers of a file."""
+"""Programs of ranks: the loops of SimAI's workload layer over the layers of a file."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from hocket.training.simai.degrees import Communicators
 from hocket.training.simai.source import Collective, Row, WorkloadText
 from hocket.training.workload import Operation
 
-# AICB begins each microbatch with this layer, and after the last puts layers with these names.
+# AICB begins each microbatch with the first of these layers and puts the second one after the last.
 _FIRST_OF_MICROBATCH = "embedding_layer"
 _AFTER_MICROBATCHES = "cross_entropy"
 
 
 @dataclass(frozen=True, slots=True)
 class Microbatches:
-    """Which layers are whose: `before` all, each microbatch's, and `after` all."""
+    """The layers `before` all microbatches, those of `each` microbatch, and those `after` all."""
 
     before: range
     each: tuple[range, ...]
@@ -29,8 +29,9 @@ class Microbatches:
 def microbatches_of(text: WorkloadText, pipeline: int, asked: int | None, schedule: Schedule) -> Microbatches:
     """The layers of the first `asked` microbatches, or of all.
 
-    Where nothing depends on it, with one stage and in the order of the file, all layers are taken for one
-    microbatch. Raises `InputError` if the file's microbatches cannot be told apart.
+    With one stage and in the order of the file microbatches make no difference, so all layers count as one.
+
+    Raises `InputError` if the file's microbatches cannot be distinguished.
     """
     rows, count = text.rows, text.header.microbatches
     if pipeline == 1 and asked is None and schedule == "gpipe":
@@ -38,8 +39,8 @@ def microbatches_of(text: WorkloadText, pipeline: int, asked: int | None, schedu
     starts = [place for place, row in enumerate(rows) if row.name == _FIRST_OF_MICROBATCH]
     if len(starts) != count:
         raise InputError(
-            f"{text.path}: ga says {count} microbatches, and {len(starts)} layers are named "
-            f"{_FIRST_OF_MICROBATCH}, with which each begins: they cannot be told apart"
+            f"{text.path}: ga is {count} microbatches, but {len(starts)} layers are named "
+            f"{_FIRST_OF_MICROBATCH}, with which each must begin"
         )
     if count > 1:
         end = min(starts[-1] + (starts[-1] - starts[-2]), len(rows))
@@ -51,7 +52,7 @@ def microbatches_of(text: WorkloadText, pipeline: int, asked: int | None, schedu
 
 
 class Loop:
-    """Writes the programs of a file's ranks."""
+    """Writes the programs of the ranks of a file."""
 
     def __init__(self, text: WorkloadText, communicators: Communicators) -> None:
         self._text = text
@@ -59,7 +60,7 @@ class Loop:
         self._layers = [self._layers_of(row) for row in text.rows]
 
     def micro(self) -> tuple[Operation, ...]:
-        """The exchanges of weight gradients, one after another, as in a benchmark; computes are left out."""
+        """Only the exchanges of weight gradients, one after another, as in a benchmark."""
         program = Program()
         done = START
         for row in self._text.rows:
@@ -71,7 +72,7 @@ class Loop:
         return program.operations
 
     def inference(self) -> tuple[Operation, ...]:
-        """The forward pass."""
+        """The forward pass only."""
         program = Program()
         forward_pass(program, self._all(range(len(self._layers))), START)
         return program.operations
@@ -79,8 +80,9 @@ class Loop:
     def recommendation(self, last_bottom: int) -> tuple[Operation, ...]:
         """Forward and backward through a DLRM, whose first layer is the embedding tables.
 
-        What these look up is exchanged while the bottom layers compute, up to the one at place `last_bottom`;
-        its gradients once the layer after that one has its own, while the bottom layers go on.
+        Looked-up vectors are exchanged while the bottom layers compute, up to the one at index `last_bottom`.
+        Their gradients are exchanged after the backward pass of the top layers, while that of the bottom
+        layers continues.
         """
         program = Program()
         gradients = GradientExchange(program, None)
@@ -101,10 +103,10 @@ class Loop:
     def training(
         self, stage: int, stages: int, schedule: Schedule, microbatches: Microbatches
     ) -> tuple[Operation, ...]:
-        """Forward and backward of one stage, with what it receives from and sends to its neighbours.
+        """The forward and backward passes of one stage, with its messages from and to its neighbours.
 
-        The layers after all microbatches come when the last one is forward, the backward pass of the layers
-        before all at the end.
+        Layers after all microbatches run when the last microbatch has finished its forward pass; the backward
+        pass of the layers before all microbatches comes at the end.
         """
         program = Program()
         gradients = GradientExchange(program, None)
@@ -138,7 +140,7 @@ class Loop:
     def _backward(
         self, program: Program, places: range, done: Done, gradients: GradientExchange, suffix: str = ""
     ) -> Done:
-        """Backward, with the forward pass repeated where the file's checkpoints ask for it."""
+        """The backward pass, with forward passes repeated from the file's checkpoints."""
         end = places.stop
         for initiating in sorted(set(self._text.header.initiates) & set(places), reverse=True):
             done = backward_pass(program, self._all(range(initiating + 1, end)), done, gradients, suffix)
@@ -148,7 +150,7 @@ class Loop:
         return backward_pass(program, self._all(range(places.start, end)), done, gradients, suffix)
 
     def _update(self, program: Program, places: Iterable[int], done: Done) -> None:
-        # Only what is exchanged is updated: the simulators count the time after an exchange.
+        # SimAI and ASTRA-sim add the update time after an exchange, so layers without one have no update.
         rows = [self._text.rows[place] for place in places]
         update_ps = sum(row.update_ps for row in rows if row.weight_gradient is not None)
         program.compute("update", update_ps, done)
@@ -157,8 +159,8 @@ class Loop:
         return [layer for place in places for layer in self._layers[place]]
 
     def _layers_of(self, row: Row) -> tuple[Layer, ...]:
-        """A row as layers: one, or, where the gradient of weights waits until that of inputs is exchanged,
-        two, of which the backward pass meets the second first.
+        """A row as one layer, or as two if the gradient of weights must wait for the exchange of the gradient
+        of inputs: the backward pass comes to the second of them first.
         """
         forward, inputs = self._exchange(row.forward), self._exchange(row.input_gradient)
         weights = self._exchange(row.weight_gradient)
@@ -202,10 +204,10 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class _Neighbours:
-    """What microbatches bring and take at the boundaries of a stage; nothing at the ends of the pipeline.
+    """The messages of microbatches with the neighbours of a stage; none at the ends of the pipeline.
 
-    `place` is that of the pipeline's group among a rank's communicators; in the group a stage's place is its
-    number.
+    `place` is the index of the pipeline's group among a rank's communicators; within the group, the index of
+    a stage is its number.
     """
 
     program: Program
@@ -214,7 +216,7 @@ class _Neighbours:
     stages: int
 
     def receive(self, what: str, stage: int, microbatch: int, done: Done) -> Done:
-        """Waits for what `stage` sends."""
+        """Waits for the message of `stage`."""
         if self.place is None or not 0 <= stage < self.stages:
             return done
         name = f"{what} recv #{microbatch}"

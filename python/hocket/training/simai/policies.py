@@ -1,23 +1,21 @@
-"""The parallelism policies of ASTRA-sim's and SimAI's workload text: who exchanges what, and what waits for
-it.
-"""
+"""The parallelism policies of ASTRA-sim's and SimAI's workload text: groups of exchanges, and what blocks."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 GroupName: TypeAlias = Literal["all", "tensor", "data", "expert", "expert-data", "pipeline"]
-"""The groups that a rank may be in: all ranks, those that share a layer, replicas, and within replicas those
-that share or have the same experts; the stages of its pipeline.
+"""The groups of a rank: all ranks; those that share a layer; replicas, among them those that divide the
+experts (`expert`) or have the same ones (`expert-data`); and the stages of its pipeline.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Where exchanges of a layer without a suffix go, `None` where there are none.
+    """The groups of a layer's exchanges without a suffix; `None` for no exchange.
 
-    `passes` holds outputs after the forward pass and gradients of inputs, `weights` gradients of weights.
-    With `is_blocking` the gradient of weights is computed only once that of inputs is exchanged; otherwise
-    they overlap. `has_experts` says whether exchanges may name the groups of experts.
+    `passes` is for outputs of the forward pass and gradients of inputs, `weights` for gradients of weights.
+    With `is_blocking` the gradient of weights is computed only after that of inputs is exchanged; otherwise
+    they overlap. `has_experts` is true if exchanges may use the groups of experts.
     """
 
     passes: GroupName | None
@@ -27,13 +25,12 @@ class Policy:
 
     @property
     def is_divided(self) -> bool:
-        """Whether ranks are divided into groups, whose size must then be known."""
+        """Whether ranks are divided into groups, whose size must be known then."""
         return "tensor" in (self.passes, self.weights)
 
 
-# From the loops and `decode_involved_dimensions` of Workload.cc. What they call the first dimension of the
-# topology are the ranks next to each other, `tensor` here, also where a policy puts replicas there
-# (HYBRID_MODEL_DATA).
+# From the loops and `decode_involved_dimensions` of Workload.cc. Its first dimension of the topology has
+# neighbouring ranks and is `tensor` here, even where a policy puts replicas there (HYBRID_MODEL_DATA).
 POLICIES: dict[str, Policy] = {
     "DATA": Policy(None, "all"),
     "MODEL": Policy("all", None),
@@ -41,12 +38,12 @@ POLICIES: dict[str, Policy] = {
     "HYBRID_MODEL_DATA": Policy("data", "tensor"),
     "HYBRID_TRANSFORMER": Policy("tensor", "data", is_blocking=True, has_experts=True),
     "HYBRID_TRANSFORMER_FWD_IN_BCKWD": Policy("tensor", "data", is_blocking=True, has_experts=True),
-    # Of the first layer, the embedding tables, also outputs and their gradients are exchanged.
+    # The first layer, the embedding tables, also exchanges outputs and their gradients: see TABLES_LAYER.
     "HYBRID_DLRM": Policy(None, "all"),
     "HYBRID_DLRM_ENHANCED": Policy(None, "all"),
-    # Each layer names its own.
+    # Each layer names its own policy.
     "HYBRID_CUSTOMIZED": Policy(None, None),
-    # Forward only, and only exchanges.
+    # Inference has only a forward pass; MICRO has only exchanges of weight gradients.
     "DISTRIBUTED_INFERENCE": Policy("all", None),
     "MICRO": Policy(None, "all"),
 }
@@ -55,6 +52,6 @@ TABLES_LAYER = Policy("all", "all")
 """The first layer of a DLRM."""
 
 LAYER_POLICIES = ("DATA", "MODEL", "HYBRID_DATA_MODEL", "HYBRID_MODEL_DATA")
-"""What a layer of HYBRID_CUSTOMIZED may name."""
+"""The policies that a layer of HYBRID_CUSTOMIZED may name."""
 
 DLRM = ("HYBRID_DLRM", "HYBRID_DLRM_ENHANCED")

@@ -1,4 +1,4 @@
-"""Reads workload text: a line of parallelism, the number of layers, and a line for each layer."""
+"""Reads workload text: a header with the parallelism, the number of layers, and a line for each layer."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from hocket.words import (
 )
 
 MAX_GPUS = 1_048_576
-"""The most GPUs of a workload."""
+"""The limit on the GPUs of a workload."""
 
 _LARGEST_COUNT = 2**31 - 1
 
@@ -34,7 +34,7 @@ _KINDS: dict[str, CollectiveKind] = {
 _SUFFIXES: dict[str, GroupName] = {"_EP": "expert", "_DP_EP": "expert-data"}
 _EXCHANGE = re.compile(rf"({'|'.join(_KINDS)})({'|'.join(_SUFFIXES)})?")
 
-# What the columns of a layer hold, in their order.
+# The columns of a layer, in order.
 _COLUMNS = (
     "name",
     "dependency",
@@ -55,8 +55,8 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """What a layer exchanges after a compute: `bytes` as nccl-tests counts them, also for an all-gather (AICB
-    writes the size of what is gathered, and SimAI divides it by the ranks).
+    """The exchange after a compute: `bytes` as nccl-tests counts them, even for an all-gather, for which AICB
+    writes the gathered size and SimAI divides it by the ranks.
     """
 
     kind: CollectiveKind
@@ -66,7 +66,7 @@ class Collective:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One layer: three computes in picoseconds, each with what is exchanged after it."""
+    """One layer: three computes in picoseconds, each with the exchange after it."""
 
     name: str
     policy: Policy
@@ -81,12 +81,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The first line. What it does not say is `None`, or 1 for degrees of parallelism and microbatches.
+    """The first line. Unspecified values are `None`, or 1 for degrees of parallelism and microbatches.
 
-    `checkpoints` and `initiates` are places of layers: when the backward pass comes to one of `initiates`,
-    the forward pass is repeated from the checkpoint before it. `last_bottom` is the place of a DLRM's last
-    layer that does not need what the embedding tables give. `pipeline_bytes` go from stage to stage for each
-    microbatch.
+    `checkpoints` and `initiates` are indices of layers: when the backward pass comes to one of `initiates`,
+    the forward pass is repeated from the checkpoint before it. `last_bottom` is the index of a DLRM's last
+    layer that does not need the output of the embedding tables. Stages send `pipeline_bytes` to each other
+    for each microbatch.
     """
 
     policy: str
@@ -111,12 +111,12 @@ class WorkloadText:
 
 
 def read_text(path: Path) -> WorkloadText:
-    """Reads and checks a file. Raises `InputError` with each mistake's line and column."""
+    """Reads and checks a file. Raises `InputError` with the line and column of every mistake."""
     mistakes = Mistakes(path)
     lines = read_words(path)
     if len(lines) < 2:
         raise InputError(
-            f"{path}: has {len(lines)} lines; a workload begins with its parallelism and its layers"
+            f"{path}: has {len(lines)} lines; at least the parallelism and the number of layers are needed"
         )
     (first, words), (second, counted), *rest = lines
     header = _header(words, first, len(rest), mistakes)
@@ -126,7 +126,7 @@ def read_text(path: Path) -> WorkloadText:
         mistakes, second, "number of layers", lambda: whole(" ".join(counted), 1, _LARGEST_COUNT), 0
     )
     if count not in (0, len(rows)):
-        mistakes.add(second, f"says {count} layers; {len(rows)} follow")
+        mistakes.add(second, f"gives {count} layers, but {len(rows)} follow")
     mistakes.check()
     return WorkloadText(path, header, tuple(row for row in rows if row is not None))
 
@@ -141,10 +141,10 @@ def _header(words: Sequence[str], line: int, layers: int, mistakes: Mistakes) ->
     found = reader.found
     for key in ("ep", "pp", "ga") if not POLICIES[policy].has_experts else ():
         if found.get(key, 1) > 1:
-            mistakes.add(line, f"{key}: is {found[key]}, and {policy} has 1")
+            mistakes.add(line, f"{key}: is {found[key]}; must be 1 for {policy}")
     for key, places in reader.lists.items():
         if places and policy != "HYBRID_TRANSFORMER_FWD_IN_BCKWD":
-            mistakes.add(line, f"{key}: belongs to HYBRID_TRANSFORMER_FWD_IN_BCKWD, and this is {policy}")
+            mistakes.add(line, f"{key}: is only for HYBRID_TRANSFORMER_FWD_IN_BCKWD, not {policy}")
     header = Header(
         policy=policy,
         tensor=found.get("model_parallel_npu_group"),
@@ -162,7 +162,7 @@ def _header(words: Sequence[str], line: int, layers: int, mistakes: Mistakes) ->
 
 
 def _check_places(header: Header, line: int, layers: int, mistakes: Mistakes) -> None:
-    """Whether the layers that a header names are there."""
+    """Adds a mistake for each layer that the header needs but the file does not have."""
     for place in header.initiates:
         if not any(checkpoint <= place for checkpoint in header.checkpoints):
             mistakes.add(
@@ -176,12 +176,12 @@ def _check_places(header: Header, line: int, layers: int, mistakes: Mistakes) ->
         )
 
 
-# By key of the header, in small letters: the least and the largest value.
+# The smallest and the largest value of each key of the header; keys are in lower case.
 _COUNTS = {
     "model_parallel_npu_group": (1, MAX_GPUS),
     "ep": (1, MAX_GPUS),
     "pp": (1, MAX_GPUS),
-    # Virtual stages: SimAI's estimate of pipeline bubbles divides by them; they do not change what runs.
+    # Virtual stages: only SimAI's estimate of pipeline bubbles, which divides by them, uses their number.
     "vpp": (0, _LARGEST_COUNT),
     "ga": (1, _LARGEST_COUNT),
     "all_gpus": (1, MAX_GPUS),
@@ -193,7 +193,7 @@ _OTHER_NAMES = {"expert_parallel_npu_group": "ep"}
 
 
 class _HeaderReader:
-    """Takes a header's keys and values apart. A key ends with a colon, which generators sometimes forget."""
+    """Parses a header's keys and values. A key ends with a colon, which some generators leave out."""
 
     def __init__(self, line: int, layers: int, mistakes: Mistakes) -> None:
         self.found: dict[str, int] = {}
@@ -203,9 +203,9 @@ class _HeaderReader:
         self._mistakes = mistakes
 
     def read(self, words: Sequence[str]) -> None:
-        """Reads all keys; the first mistake ends it, as what follows can then not be told apart."""
+        """Reads all keys up to the first mistake, after which keys and values cannot be distinguished."""
         place = 0
-        # The older spelling of a DLRM has the number alone.
+        # Older files of a DLRM have the number without its key.
         if words and words[0].isdecimal():
             words = ["DLRM_LAST_BOTTOM_LAYER:", *words]
         while place < len(words):
@@ -233,13 +233,13 @@ class _HeaderReader:
         return _value(self._mistakes, self._line, key, lambda: (_number(words[0], least, most),), None)
 
     def _list(self, key: str, words: Sequence[str]) -> tuple[int, ...] | None:
-        """How many, then as many places of layers."""
+        """Reads a count, then as many indices of layers."""
         count = self._number(key, words[:1], 0, self._layers)
         if count is None:
             return None
         places = words[1 : 1 + count[0]]
         if len(places) < count[0]:
-            self._mistakes.add(self._line, f"{key}: says {count[0]} layers; {len(places)} follow")
+            self._mistakes.add(self._line, f"{key}: gives {count[0]} layers, but {len(places)} follow")
             return None
         most = self._layers - 1
         return _value(
@@ -275,7 +275,7 @@ def _row(words: Sequence[str], line: int, place: int, header: Header, mistakes: 
         found = _value(mistakes, line, _column(column), lambda: _exchange(words[column], group, policy), None)
         return Collective(*found, size) if found is not None and size else None
 
-    # Reserved: generators write -1.
+    # Reserved, but must be a number: generators write -1.
     _value(mistakes, line, _column(1), lambda: real(words[1]), None)
     return Row(
         name=words[0],
@@ -291,21 +291,23 @@ def _row(words: Sequence[str], line: int, place: int, header: Header, mistakes: 
 
 
 def _column(column: int) -> str:
-    """A column as messages name it, counted from 1."""
+    """The name of a column in messages, counted from 1."""
     return f"column {column + 1}, {_COLUMNS[column]}"
 
 
 def _exchange(text: str, group: GroupName | None, policy: Policy) -> tuple[CollectiveKind, GroupName] | None:
-    """Which collective in which group; None for no exchange."""
+    """The collective and its group; `None` for no exchange."""
     if text == "NONE":
         return None
     match = _EXCHANGE.fullmatch(text)
     if match is None:
         known = ", ".join(_KINDS)
-        raise InputError(f"{shown(text)} is not supported; known are NONE, {known}, these with _EP or _DP_EP")
+        raise InputError(
+            f"{shown(text)} is not supported; known are NONE, {known}, each also with _EP or _DP_EP"
+        )
     kind, suffix = match.groups()
     if suffix is not None and not policy.has_experts:
-        raise InputError(f"{shown(text)} names experts, which only HYBRID_TRANSFORMER has")
+        raise InputError(f"{shown(text)} names experts, which only HYBRID_TRANSFORMER supports")
     its_group = _SUFFIXES[suffix] if suffix is not None else group
     if its_group is None:
         raise InputError(f"must be NONE, as this parallelism exchanges nothing here: got {shown(text)}")
@@ -321,7 +323,7 @@ def _number(text: str, least: int, most: int) -> int:
 
 
 def _value(mistakes: Mistakes, line: int, what: str, parse: Callable[[], Value], instead: Value) -> Value:
-    """What `parse` gives, or `instead` and a mistake at `what`."""
+    """The result of `parse`; if it raises, adds a mistake at `what` and returns `instead`."""
     try:
         return parse()
     except InputError as error:
