@@ -1,4 +1,4 @@
-"""`[cluster]`: what a run of a trace assumes about servers and jobs, whatever the scheduler."""
+"""`[cluster]`: assumptions of a run about servers and jobs, independent of the scheduler."""
 
 from typing import Annotated
 
@@ -16,7 +16,7 @@ class Settings(Table):
     )
     """GPUs that share each NIC of the fabric."""
     gpu_memory_bytes: Annotated[int, *size_within(1, 10**15)] | None = Field(default=None, alias="gpu_memory")
-    """Of a GPU: no model of `[[models]]` may need more."""
+    """Memory of a GPU: no model of `[[models]]` may need more."""
     start_cost_ps: DurationPs = default(
         parse_duration("5 s"), "Hocket: a container starts and loads its model", "start_cost"
     )
@@ -31,4 +31,4 @@ class Settings(Table):
     """Standard deviation of compute times, relative to their mean."""
     marks: StrictBool = default(True, "Hocket: NSDI'24 Fig 13 and 14 count ECN marks")
     merge: Annotated[Number, Field(ge=0, lt=1)] = default(0.0, "Hocket: a row for each iteration")
-    """Iterations of a job one after another whose times differ by less than this share are one row."""
+    """Consecutive iterations of a job whose times differ by less than this fraction share one row."""
