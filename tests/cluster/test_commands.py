@@ -127,7 +127,7 @@ def test_what_ran_before_a_failure_is_printed_and_the_failure_named(
     assert "random     3 of 3" in ran.out
     assert (
         ran.err.strip()
-        == "error: scheduler 'Greedy': at 0.000 s: candidates[0]: GPU s0 is handed out twice: to "
+        == "error: scheduler 'Greedy': at 0.000 s: candidates[0]: GPU s0 is assigned twice: to "
         "'first' and 'second'; its tables until then are in hocket-runs/two_racks-Greedy"
     )
     manifest = json.loads(Path("hocket-runs/two_racks-Greedy/manifest.json").read_text(encoding="utf-8"))

@@ -212,7 +212,7 @@ def raises(state: State) -> Decision:
         (raises, "scheduler 'bad': at 10.000 s: raised KeyError: 'rack'"),
         (
             lambda state: Decision([Candidate({"a": (0, 1), "b": (1, 2)})]),
-            "scheduler 'bad': at 10.000 s: candidates[0]: GPU s1 is handed out twice: to 'a' and 'b'",
+            "scheduler 'bad': at 10.000 s: candidates[0]: GPU s1 is assigned twice: to 'a' and 'b'",
         ),
         (
             lambda state: Decision([Candidate({"b": ()}), Candidate({"b": (3,)})]),

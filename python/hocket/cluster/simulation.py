@@ -19,7 +19,7 @@ from hocket.results import Run, RunWriter, peak_rss_mb
 from hocket.results.run import MANIFEST
 from hocket.results.sink import Memory, Sink
 from hocket.schedulers import Decision, Scheduler, State
-from hocket.schedulers.cassini import Cassini, Chosen
+from hocket.schedulers.cassini import Cassini, Choice
 from hocket.schedulers.checks import checked
 from hocket.schedulers.crossings import Routes
 from hocket.units import shown
@@ -304,7 +304,7 @@ class _Simulation:
         except InputError as error:
             raise self._scheduler_error(state, str(error)) from None
 
-    def _cassini_choice(self, state: State, decision: Decision) -> Chosen | None:
+    def _cassini_choice(self, state: State, decision: Decision) -> Choice | None:
         """CASSINI's choice among the scheduler's candidates; None without CASSINI."""
         if self._cassini is None:
             return None

@@ -28,7 +28,7 @@ from hocket.engines.network import Network
 from hocket.results import frame
 from hocket.results.sink import Sink
 from hocket.schedulers import Decision
-from hocket.schedulers.cassini import Chosen
+from hocket.schedulers.cassini import Choice
 
 _Columns = Mapping[str, "_hocket._Column"]
 
@@ -69,7 +69,7 @@ class DecisionRecord:
     waiting: int
     """The number of jobs without GPUs after it."""
     decision: Decision
-    chosen: Chosen | None
+    chosen: Choice | None
     """CASSINI's choice; None without CASSINI."""
     moved: Sequence[str]
 
@@ -284,7 +284,7 @@ def _decisions(records: Iterable[DecisionRecord], first: int) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=DECISIONS)
 
 
-def _why(scheduler: Mapping[str, object], chosen: Chosen | None) -> str:
+def _why(scheduler: Mapping[str, object], chosen: Choice | None) -> str:
     """The notes of the scheduler and of CASSINI as JSON.
 
     A user's own class may note values that JSON cannot represent; they are written as text.

@@ -1,4 +1,4 @@
-"""`[pollux]`: the parameters of Pollux, with where their defaults are from."""
+"""`[pollux]`: the parameters of Pollux, with the sources of their defaults."""
 
 from typing import Annotated, Literal
 
@@ -14,7 +14,7 @@ from hocket.units import DurationPs, PositiveDurationPs, parse_duration
 
 
 class PolluxOptions(Table):
-    """How Pollux shares out GPUs."""
+    """How Pollux allocates GPUs."""
 
     policy: Literal["pollux-osdi21", "pollux-adaptdl"] = default(
         "pollux-osdi21", "NSDI'24 §5.1 compares with the paper, not with later releases"
@@ -31,17 +31,17 @@ class PolluxOptions(Table):
         "OSDI'21 §5.1: δ = 30 s, which restarts take in its simulator too (§5.3)",
         "restart_delay",
     )
-    """What `pollux-osdi21` thinks that a restart takes."""
+    """The duration of a restart that `pollux-osdi21` assumes."""
 
     fairness: Annotated[Number, Field(ge=-100, lt=0)] = default(
         -1.0, "OSDI'21 §4.2: the exponent of the power mean"
     )
-    """The lower, the more the worst jobs count."""
+    """The lower the exponent, the more weight the worst jobs have."""
 
     scale_up: Literal["doubling", "any"] = default(
         "doubling", "OSDI'21 §4.1: at most twice the workers that a job has had, and one at first"
     )
-    """How far a job may grow at once: `any` trusts its profile from the beginning."""
+    """The growth allowed in one step; `any` trusts the profile of a job from the beginning."""
 
     tune_batch_size: StrictBool = default(True, "OSDI'21 §4.1: jobs choose the batch size of highest goodput")
     """Within the catalogue's limits of the model; otherwise jobs keep the batch size that they were submitted
@@ -53,8 +53,7 @@ class PolluxOptions(Table):
         "OSDI'21's simulator, ResNet-50 on ImageNet (validation-200.csv): 200 × the median over 90 epochs of "
         "grad_var / grad_sqr; Hocket: for all models, as nothing is published for the others",
     )
-    """The gradient noise scale in samples: a batch of so many is half as efficient per sample as a small one.
-    """
+    """The gradient noise scale: a batch of this many samples is half as efficient per sample as one alone."""
 
     population: Annotated[StrictInt, Field(ge=2, le=100_000)] = default(
         100, "the artifact of OSDI'21: 100 allocations; the paper prints no number"
