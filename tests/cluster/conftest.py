@@ -1,4 +1,4 @@
-"""Small traces, and schedulers that do as they are told."""
+"""Small traces, and schedulers that follow a script."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ _S = 10**12
 
 
 @dataclass
-class Told:
-    """Places jobs as told: at each time in seconds, a placement that holds from then on."""
+class Scripted:
+    """Places jobs by a script: at each time in seconds, a placement that holds from then on."""
 
     placements: Mapping[float, Mapping[str, Gpus]]
 
@@ -24,17 +24,17 @@ class Told:
         """What holds now, and when the next placement does."""
         times = sorted(self.placements)
         now_s = state.now_ps / _S
-        told = self.placements[max(time for time in times if time <= now_s)]
+        scripted = self.placements[max(time for time in times if time <= now_s)]
         here = {each.job.name for each in state.jobs}
         ahead = [round(time * _S) for time in times if time > now_s]
-        placement = {name: gpus for name, gpus in told.items() if name in here}
+        placement = {name: gpus for name, gpus in scripted.items() if name in here}
         return Decision([Candidate(placement)], min(ahead, default=None))
 
 
 @pytest.fixture
-def told() -> Callable[[Mapping[float, Mapping[str, Gpus]]], Told]:
-    """Makes a scheduler that places jobs as told."""
-    return Told
+def scripted() -> Callable[[Mapping[float, Mapping[str, Gpus]]], Scripted]:
+    """Makes a scheduler that places jobs by a script."""
+    return Scripted
 
 
 @pytest.fixture

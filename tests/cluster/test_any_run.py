@@ -175,7 +175,7 @@ def check_repeats(run: Run, again: Run) -> None:
 @pytest.mark.parametrize("policy", POLICIES)
 @settings(deadline=None, max_examples=12)
 @given(trace=traces())
-def test_every_run_keeps_its_books(policy: str, trace: Trace) -> None:
+def test_the_tables_of_every_run_are_consistent(policy: str, trace: Trace) -> None:
     run = simulate_cluster(trace, policy)
     check_gpus(run)
     check_work(run, trace)

@@ -21,9 +21,9 @@ def ctrl_c() -> None:
 
 def test_the_first_is_noted_and_the_second_raises() -> None:
     with Interruption() as interruption:
-        assert not interruption.came
+        assert not interruption.received
         ctrl_c()
-        assert interruption.came
+        assert interruption.received
         with pytest.raises(KeyboardInterrupt):
             ctrl_c()
 
@@ -35,7 +35,7 @@ def test_afterwards_everything_is_as_before() -> None:
     assert signal.getsignal(signal.SIGINT) == before
 
 
-def test_ctrl_c_is_heeded_below_a_shell_that_ignores_it() -> None:
+def test_ctrl_c_is_handled_below_a_shell_that_ignores_it() -> None:
     # As `sh -c 'pytest &'` does.
     script = "trap '' INT; exec \"$@\""
     chosen = f"{__file__}::test_the_first_is_noted_and_the_second_raises"
@@ -44,10 +44,10 @@ def test_ctrl_c_is_heeded_below_a_shell_that_ignores_it() -> None:
     assert run.returncode == 0, run.stdout
 
 
-def test_whoever_waits_for_a_noted_ctrl_c_hears_of_it_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_earlier_handler_reports_ctrl_c_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     with word_on_ctrl_c("keeping it"), Interruption() as interruption:
         ctrl_c()
-        assert interruption.came
+        assert interruption.received
         assert capsys.readouterr().err == "interrupted: keeping it; Ctrl-C again ends without it\n"
         with pytest.raises(KeyboardInterrupt):
             ctrl_c()

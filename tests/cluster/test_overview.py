@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from hocket import Run
-from hocket.cluster.jobs import Measured
+from hocket.cluster.jobs import JobTotals
 from hocket.cluster.overview import overviews
 from hocket.cluster.schemas import ITERATIONS, JOBS
 
@@ -63,7 +63,7 @@ def test_factors_say_how_many_times_shorter_iterations_are_than_in_the_first_run
 
 
 def test_percentiles_of_jobs_are_by_nearest_rank_whatever_the_order_of_rows() -> None:
-    measured = Measured()
+    measured = JobTotals()
     for count, ms in ((1, 9), (50, 5), (48, 4), (1, 8)):
         measured.add(
             pl.DataFrame(

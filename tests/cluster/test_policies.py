@@ -39,7 +39,7 @@ def test_a_name_is_a_scheduler_with_cassini_or_without(
     assert (policy.cassini, policy.title) == (cassini, title)
 
 
-def test_a_class_of_ones_own_gets_the_seed(trace: Trace, tmp_path: Path) -> None:
+def test_an_own_class_gets_the_seed(trace: Trace, tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(
         "class Mine:\n    def __init__(self, seed):\n        self.seed = seed\n    schedule = print\n"
@@ -59,7 +59,8 @@ def test_a_class_of_ones_own_gets_the_seed(trace: Trace, tmp_path: Path) -> None
         ),
         (
             "ideal+cassini",
-            "scheduler 'ideal+cassini': its jobs share no link, so CASSINI has nothing to choose",
+            "scheduler 'ideal+cassini': its jobs share no links, so CASSINI has nothing to choose; leave out "
+            "+cassini",
         ),
         ("nowhere.py:Mine", "scheduler 'nowhere.py:Mine': there is no file 'nowhere.py'"),
         ("mine.py:Mine", "scheduler 'mine.py:Mine': mine.py has no class 'Mine'; did you mean 'Mind'?"),
@@ -75,7 +76,7 @@ def test_a_class_of_ones_own_gets_the_seed(trace: Trace, tmp_path: Path) -> None
         ),
     ],
 )
-def test_what_is_wrong_with_a_name_is_said(
+def test_an_error_names_the_scheduler_and_its_file(
     trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, title: str, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -32,7 +32,7 @@ def run(request: pytest.FixtureRequest, make_trace: Callable[..., Trace]) -> Run
 
 
 @pytest.mark.parametrize("at_s", [7.000000000123, 9.071000000007, 12.5])
-def test_on_the_flow_engine_a_window_is_what_the_cluster_did(run: Run, at_s: float) -> None:
+def test_a_replay_on_the_flow_engine_equals_the_cluster_run(run: Run, at_s: float) -> None:
     means = replay(run, at_s, 3.0, engine="flow").comparison()
     assert min(means["iterations"].to_list()) > 5
     assert means["iterations"].to_list() == means["iterations_replayed"].to_list()
@@ -41,7 +41,7 @@ def test_on_the_flow_engine_a_window_is_what_the_cluster_did(run: Run, at_s: flo
         assert row["iteration_s_replayed"] == pytest.approx(row["iteration_s"], abs=1e-10)
 
 
-def test_on_packets_iterations_take_about_as_long_and_marks_are_of_the_same_size(
+def test_a_replay_on_the_packet_engine_has_similar_iteration_times_and_marks(
     make_trace: Callable[..., Trace],
 ) -> None:
     run = simulate_cluster(make_trace(TWO_RACKS), "random")
@@ -106,7 +106,7 @@ def test_a_job_that_pays_for_its_start_waits_in_the_plan_too(make_trace: Callabl
     ("at_s", "policy", "changes", "message"),
     [
         (10_000, "random", {}, r"the run ended at .* s; a window cannot start at 10000 s"),
-        (10, "ideal", {}, "scheduler 'ideal': each of its jobs has a network of its own to replay"),
+        (10, "ideal", {}, "scheduler 'ideal': its jobs share no network that could be replayed"),
         (10, "random", {"hocket_version": "0.0.1"}, "it was made by Hocket 0.0.1, and this is "),
     ],
 )
@@ -120,17 +120,17 @@ def test_what_cannot_be_replayed_is_refused(
 
 def test_a_run_is_replayed_under_the_scheduler_that_it_had(make_trace: Callable[..., Trace]) -> None:
     run = simulate_cluster(make_trace(TWO_RACKS), "random")
-    with pytest.raises(InputError, match="scheduler 'themis': the run was under 'random'"):
+    with pytest.raises(InputError, match="scheduler 'themis': the run used 'random'"):
         window(run, 10.0, 1.0, scheduler="themis")
     own = Run(run.tables, {**run.manifest, "scheduler": "Packed+cassini"})
-    with pytest.raises(InputError, match=r"say where that is: --scheduler FILE\.py:Packed\+cassini"):
+    with pytest.raises(InputError, match=r"give its file: --scheduler FILE\.py:Packed\+cassini"):
         window(own, 10.0, 1.0)
 
 
 def test_a_run_of_a_plan_has_nothing_to_replay() -> None:
     job = {"name": "a", "period": "100 ms", "up": []}
     run = simulate_plan({"link": {"capacity": "50 Gbps"}, "run": {"iterations": 2}, "jobs": [job]})
-    with pytest.raises(InputError, match="it is not the run of a cluster"):
+    with pytest.raises(InputError, match="it is not a run of `hocket cluster`"):
         window(run, 0.0, 1.0)
 
 
@@ -141,11 +141,11 @@ def test_a_window_is_replayed_from_the_command_line(
     window_of_2_s = ("replay", "run", "--at", "10 s", "--for", "2 s", "--engine", "flow")
     printed = hocket(*window_of_2_s)
     assert printed.code == 0
-    assert "2.000 s from 10 s on" in printed.out
+    assert "2.000 s from 10 s on, replayed on the flow engine" in printed.out
     assert "written to run/replay-10-s: plan.toml, and what hocket run writes" in printed.out
-    told = hocket(*window_of_2_s, "--out", "again", "--json").json()
-    assert [job["job"] for job in told["jobs"]] == ["a", "b", "c"]
-    assert (told["until_s"], told["ended_early"], told["pauses"]) == (12, False, None)
+    replayed = hocket(*window_of_2_s, "--out", "again", "--json").json()
+    assert [job["job"] for job in replayed["jobs"]] == ["a", "b", "c"]
+    assert (replayed["until_s"], replayed["ended_early"], replayed["pauses"]) == (12, False, None)
     assert (tmp_path / "again" / PLAN).read_bytes() == (tmp_path / "run/replay-10-s" / PLAN).read_bytes()
 
 

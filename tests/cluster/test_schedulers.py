@@ -60,7 +60,7 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, policy: str) -> None
 
 
 @pytest.mark.parametrize("policy", ["themis+cassini", "pollux+cassini"])
-def test_neither_hashes_nor_threads_reach_the_tables(tmp_path: Path, policy: str) -> None:
+def test_tables_do_not_depend_on_hashes_or_threads(tmp_path: Path, policy: str) -> None:
     trace = tmp_path / "trace.toml"
     trace.write_text(
         '[fabric]\ntestbed = "cassini"\n[poisson]\nload = 0.9\nduration = "10 min"\n', encoding="utf-8"
@@ -89,7 +89,7 @@ def test_tables_kept_in_memory_are_those_written(tmp_path: Path) -> None:
         assert_frame_equal(table, Run.read(tmp_path).tables[name])
 
 
-def test_what_jobs_did_adds_up(tmp_path: Path) -> None:
+def test_the_samples_of_jobs_add_up(tmp_path: Path) -> None:
     run = simulate_cluster(poisson(7), "themis+cassini")
     jobs, iterations = run.tables["jobs"], run.tables["iterations"]
     assert run.manifest["counts"]["jobs"] == jobs.height == run.manifest["counts"]["done"]

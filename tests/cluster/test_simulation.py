@@ -26,7 +26,7 @@ MakeTrace = Callable[..., Trace]
 # Between the first two racks.
 LINKS = {"tor0->spine0", "spine0->tor0", "tor1->spine0", "spine0->tor1"}
 
-MakeTold = Callable[[Mapping[float, Mapping[str, tuple[int, ...]]]], Any]
+MakeScripted = Callable[[Mapping[float, Mapping[str, tuple[int, ...]]]], Any]
 
 
 def jobs_of(run: Run) -> dict[str, dict[str, Any]]:
@@ -37,9 +37,11 @@ def stints_of(run: Run, job: str) -> list[dict[str, Any]]:
     return run.tables["placements"].filter(pl.col("job") == job).sort("given_s").to_dicts()
 
 
-def test_a_job_alone_takes_its_start_and_its_iterations(make_trace: MakeTrace, told: MakeTold) -> None:
+def test_a_job_alone_takes_its_start_and_its_iterations(
+    make_trace: MakeTrace, scripted: MakeScripted
+) -> None:
     trace = make_trace([{"name": "a", "arrival": "10 s"}])
-    run = simulate_cluster(trace, Policy("told", told({0: {"a": (0, 2)}})))
+    run = simulate_cluster(trace, Policy("scripted", scripted({0: {"a": (0, 2)}})))
     job = jobs_of(run)["a"]
     assert (job["arrival_s"], job["first_start_s"], job["status"]) == (10, 10, "done")
     assert job["completion_s"] == pytest.approx(5 + 100 * 0.274)
@@ -49,11 +51,11 @@ def test_a_job_alone_takes_its_start_and_its_iterations(make_trace: MakeTrace, t
 
 
 def test_a_moved_job_keeps_its_iterations_and_pays_for_the_move(
-    make_trace: MakeTrace, told: MakeTold
+    make_trace: MakeTrace, scripted: MakeScripted
 ) -> None:
     # It computes from 5 s on; at 10 s it is in its 19th iteration, which ends at 5 + 19 × 0.274 = 10.206 s.
     trace = make_trace([{"name": "a"}])
-    run = simulate_cluster(trace, Policy("told", told({0: {"a": (0, 2)}, 10: {"a": (4, 6)}})))
+    run = simulate_cluster(trace, Policy("scripted", scripted({0: {"a": (0, 2)}, 10: {"a": (4, 6)}})))
     first, second = stints_of(run, "a")
     assert (first["iterations"], first["gpus"]) == (19, ["s0", "s2"])
     assert first["until_s"] == second["given_s"] == pytest.approx(10.206)
@@ -64,58 +66,60 @@ def test_a_moved_job_keeps_its_iterations_and_pays_for_the_move(
     assert job["completion_s"] == pytest.approx(40.206 + 81 * 0.274)
 
 
-def test_a_grown_job_does_the_same_work_in_fewer_iterations(make_trace: MakeTrace, told: MakeTold) -> None:
+def test_a_grown_job_does_the_same_work_in_fewer_iterations(
+    make_trace: MakeTrace, scripted: MakeScripted
+) -> None:
     # 19 of 100 iterations on 2 workers leave 81 × 2 worker-iterations, and these are 40.5 on 4.
     trace = make_trace([{"name": "a"}])
-    run = simulate_cluster(trace, Policy("told", told({0: {"a": (0, 2)}, 10: {"a": (0, 2, 4, 6)}})))
+    run = simulate_cluster(trace, Policy("scripted", scripted({0: {"a": (0, 2)}, 10: {"a": (0, 2, 4, 6)}})))
     assert [each["iterations"] for each in stints_of(run, "a")] == [19, 41]
     assert jobs_of(run)["a"]["iterations"] == 60
 
 
-def test_jobs_that_swap_gpus_wait_for_each_other(make_trace: MakeTrace, told: MakeTold) -> None:
+def test_jobs_that_swap_gpus_wait_for_each_other(make_trace: MakeTrace, scripted: MakeScripted) -> None:
     # Their iterations end at 5 + 19 × 0.274 = 10.206 s and at 5.1 + 18 × 0.274 = 10.032 s.
     trace = make_trace([{"name": "a"}, {"name": "b", "arrival": "100 ms"}])
     swap: Mapping[float, Mapping[str, tuple[int, ...]]] = {
         0: {"a": (0, 1), "b": (2, 3)},
         10: {"a": (2, 3), "b": (0, 1)},
     }
-    run = simulate_cluster(trace, Policy("told", told(swap)))
+    run = simulate_cluster(trace, Policy("scripted", scripted(swap)))
     (a_first, a_second), (b_first, b_second) = (stints_of(run, job) for job in "ab")
     assert b_first["until_s"] == pytest.approx(10.032)
     assert a_first["until_s"] == a_second["given_s"] == b_second["given_s"] == pytest.approx(10.206)
     assert {job["status"] for job in jobs_of(run).values()} == {"done"}
 
 
-def test_a_decision_during_a_handover_is_on_what_was_to_be(make_trace: MakeTrace, told: MakeTold) -> None:
+def test_a_decision_during_a_move_replaces_its_target(make_trace: MakeTrace, scripted: MakeScripted) -> None:
     # At 10.1 s `a` has not left yet; it never begins where it was sent at 10 s.
     trace = make_trace([{"name": "a"}])
     moves = {0: {"a": (0, 1)}, 10: {"a": (2, 3)}, 10.1: {"a": (4, 5)}}
-    run = simulate_cluster(trace, Policy("told", told(moves)))
+    run = simulate_cluster(trace, Policy("scripted", scripted(moves)))
     assert [each["gpus"] for each in stints_of(run, "a")] == [["s0", "s1"], ["s4", "s5"]]
 
 
-def test_a_job_that_has_not_begun_moves_at_once(make_trace: MakeTrace, told: MakeTold) -> None:
+def test_a_job_that_has_not_started_moves_at_once(make_trace: MakeTrace, scripted: MakeScripted) -> None:
     trace = make_trace([{"name": "a"}])
-    run = simulate_cluster(trace, Policy("told", told({0: {"a": (0, 1)}, 3: {"a": (2, 3)}})))
+    run = simulate_cluster(trace, Policy("scripted", scripted({0: {"a": (0, 1)}, 3: {"a": (2, 3)}})))
     first, second = stints_of(run, "a")
     assert (first["iterations"], first["until_s"]) == (0, 3)
     assert (second["given_s"], second["start_s"]) == (3, 33)
 
 
-def test_a_job_loses_its_gpus_and_waits(make_trace: MakeTrace, told: MakeTold) -> None:
+def test_a_job_loses_its_gpus_and_waits(make_trace: MakeTrace, scripted: MakeScripted) -> None:
     trace = make_trace([{"name": "a"}])
-    run = simulate_cluster(trace, Policy("told", told({0: {"a": (0, 1)}, 10: {}, 50: {"a": (0, 1)}})))
+    run = simulate_cluster(trace, Policy("scripted", scripted({0: {"a": (0, 1)}, 10: {}, 50: {"a": (0, 1)}})))
     job = jobs_of(run)["a"]
     assert job["waiting_s"] == pytest.approx(50 - 10.206)
     assert job["iterations"] == 100
 
 
-def test_two_jobs_on_one_link_slow_each_other_and_it_says_by_how_much(
-    make_trace: MakeTrace, told: MakeTold
+def test_the_delays_of_two_jobs_on_one_link_are_recorded(
+    make_trace: MakeTrace, scripted: MakeScripted
 ) -> None:
     # Both start at 5 s and ask for 29 of the 25 Gbps that each gets: 148 ms × 29/25 is 171.68 ms.
     trace = make_trace([{"name": name} for name in "ab"], cluster={"jitter": 0})
-    run = simulate_cluster(trace, Policy("told", told({0: {"a": (0, 2), "b": (1, 3)}})))
+    run = simulate_cluster(trace, Policy("scripted", scripted({0: {"a": (0, 2), "b": (1, 3)}})))
     for job in jobs_of(run).values():
         assert job["mean_iteration_s"] == pytest.approx(0.126 + 0.17168)
         assert job["slowdown"] == pytest.approx(0.29768 / 0.274)
@@ -132,9 +136,13 @@ def test_two_jobs_on_one_link_slow_each_other_and_it_says_by_how_much(
     assert [row[2] for row in lost] == pytest.approx([100 * 0.02368] * 2, rel=1e-6)
 
 
-def test_a_run_ends_when_the_trace_says_and_lists_who_is_left(make_trace: MakeTrace, told: MakeTold) -> None:
+def test_a_run_ends_at_until_and_lists_the_remaining_jobs(
+    make_trace: MakeTrace, scripted: MakeScripted
+) -> None:
     jobs = [{"name": "runs"}, {"name": "waits"}, {"name": "comes", "arrival": "30 s"}]
-    run = simulate_cluster(make_trace(jobs, until="20 s"), Policy("told", told({0: {"runs": (0, 1)}})))
+    run = simulate_cluster(
+        make_trace(jobs, until="20 s"), Policy("scripted", scripted({0: {"runs": (0, 1)}}))
+    )
     assert {name: job["status"] for name, job in jobs_of(run).items()} == {
         "runs": "running",
         "waits": "waiting",
@@ -158,18 +166,18 @@ def test_a_job_that_runs_at_the_start_is_placed_before_the_scheduler_is_asked(ma
     assert seen == [(3, 6)]
 
 
-def test_a_scheduler_sees_progress_gpu_time_and_since_when_gpus_are_given(
-    make_trace: MakeTrace, told: MakeTold
+def test_a_scheduler_sees_progress_gpu_time_and_when_gpus_were_given(
+    make_trace: MakeTrace, scripted: MakeScripted
 ) -> None:
     states: list[State] = []
 
     class Watches:
         def __init__(self) -> None:
-            self.told = told({0: {"a": (0, 1)}, 10: {"a": (1, 2)}, 50: {"a": (1, 2)}})
+            self.scripted = scripted({0: {"a": (0, 1)}, 10: {"a": (1, 2)}, 50: {"a": (1, 2)}})
 
         def schedule(self, state: State, candidates: int) -> Decision:
             states.append(state)
-            decision: Decision = self.told.schedule(state, candidates)
+            decision: Decision = self.scripted.schedule(state, candidates)
             return decision
 
     simulate_cluster(make_trace([{"name": "a"}]), Policy("watches", Watches()))
@@ -204,7 +212,7 @@ def raises(state: State) -> Decision:
         (raises, "scheduler 'bad': at 10.000 s: raised KeyError: 'rack'"),
         (
             lambda state: Decision([Candidate({"a": (0, 1), "b": (1, 2)})]),
-            "scheduler 'bad': at 10.000 s: candidates[0]: GPU s1 is handed out twice: to 'a' and 'b'",
+            "scheduler 'bad': at 10.000 s: candidates[0]: GPU s1 is assigned twice: to 'a' and 'b'",
         ),
         (
             lambda state: Decision([Candidate({"b": ()}), Candidate({"b": (3,)})]),
@@ -226,18 +234,18 @@ def test_a_scheduler_that_fails_is_named_and_what_ran_is_kept(
     assert kept.tables["iterations"]["count"].sum() == 18
 
 
-def test_a_scheduler_that_lets_all_wait_for_ever_is_stopped(make_trace: MakeTrace) -> None:
+def test_a_scheduler_that_leaves_all_jobs_waiting_is_stopped(make_trace: MakeTrace) -> None:
     class Hesitates:
         def schedule(self, state: State, candidates: int) -> Decision:
             return Decision([Candidate({})], state.now_ps + 1)
 
     with pytest.raises(
-        InputError, match=r"'hesitates': at 0.000 s: lets all 2 jobs wait, 'a' first, although"
+        InputError, match=r"'hesitates': at 0.000 s: leaves all 2 jobs waiting, starting with 'a', although"
     ):
         simulate_cluster(make_trace([{"name": "a"}, {"name": "b"}]), Policy("hesitates", Hesitates()))
 
 
-def test_a_scheduler_that_moves_jobs_before_they_get_on_is_stopped(make_trace: MakeTrace) -> None:
+def test_a_scheduler_that_moves_jobs_before_they_progress_is_stopped(make_trace: MakeTrace) -> None:
     class Fidgets:
         def schedule(self, state: State, candidates: int) -> Decision:
             # A start takes 5 s, another one 30 s.
@@ -245,7 +253,7 @@ def test_a_scheduler_that_moves_jobs_before_they_get_on_is_stopped(make_trace: M
             return Decision([Candidate({"a": (now_s % 4,)})], state.now_ps + 10**12)
 
     with pytest.raises(
-        InputError, match="moves jobs before any of them ends an iteration; it was asked 1,000 times"
+        InputError, match="moves jobs before any of them finishes an iteration; this lasted 1,000"
     ):
         simulate_cluster(make_trace([{"name": "a", "workers": 1}]), Policy("fidgets", Fidgets()))
 
@@ -260,8 +268,8 @@ def test_a_scheduler_may_ask_often_while_jobs_run(make_trace: MakeTrace) -> None
     assert jobs_of(run)["a"]["iterations"] == 20
 
 
-def test_a_run_ends_where_nothing_can_happen_any_more(make_trace: MakeTrace, told: MakeTold) -> None:
-    run = simulate_cluster(make_trace([{"name": "a"}]), Policy("told", told({0: {}})))
+def test_a_run_ends_when_no_event_is_left(make_trace: MakeTrace, scripted: MakeScripted) -> None:
+    run = simulate_cluster(make_trace([{"name": "a"}]), Policy("scripted", scripted({0: {}})))
     assert (run.manifest["status"], jobs_of(run)["a"]["status"]) == ("complete", "waiting")
 
 

@@ -191,7 +191,7 @@ TASKS = [
     ),
     Task(
         "see the load that a trace puts on a cluster",
-        [CLUSTER, Typed("hocket trace cluster.toml", ["45 jobs on 24 GPUs", "GPUs asked for"])],
+        [CLUSTER, Typed("hocket trace cluster.toml", ["45 jobs on 24 GPUs", "GPU demand"])],
     ),
     Task(
         "know what CASSINI wins on a trace, and why it decided so",
@@ -202,7 +202,7 @@ TASKS = [
                 ["themis+cassini  45 of 45"],
                 leaves=["cluster.png"],
             ),
-            Typed("hocket explain hocket-runs/cluster-themis+cassini", ["asked on"]),
+            Typed("hocket explain hocket-runs/cluster-themis+cassini", ["trigger"]),
             Typed(
                 'hocket explain hocket-runs/cluster-themis+cassini --at "10 min"',
                 ["themis+cassini: decision", "candidates:"],

@@ -15,8 +15,8 @@ MakeState = Callable[..., State]
 @pytest.mark.parametrize(
     ("placement", "message"),
     [
-        ({"a": (0, 1), "b": (1,)}, "candidates[0]: GPU s1 is handed out twice: to 'a' and 'b'"),
-        ({"a": (3, 3)}, "candidates[0]: GPU s3 is handed out twice: to 'a' and 'a'"),
+        ({"a": (0, 1), "b": (1,)}, "candidates[0]: GPU s1 is assigned twice: to 'a' and 'b'"),
+        ({"a": (3, 3)}, "candidates[0]: GPU s3 is assigned twice: to 'a' and 'a'"),
         ({"a": (0, 8)}, "candidates[0]: job 'a': there is no GPU 8; they are numbered from 0 to 7"),
         ({"a": (-1,)}, "candidates[0]: job 'a': there is no GPU -1; they are numbered from 0 to 7"),
         ({"a": ("s0",)}, "candidates[0]: job 'a': its GPUs must be numbers: got ('s0',)"),
@@ -24,7 +24,7 @@ MakeState = Callable[..., State]
         ({"c": (0,)}, "candidates[0]: job 'c' is not in the cluster now"),
     ],
 )
-def test_a_placement_that_cannot_be_is_refused(
+def test_an_invalid_placement_is_refused(
     make_state: MakeState, placement: Mapping[str, Any], message: str
 ) -> None:
     state = make_state(a=((), 2), b=((), 1))
@@ -53,15 +53,15 @@ def test_a_batch_size_is_one_of_the_catalogue(make_state: MakeState) -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (None, "answered NoneType; it must be a Decision"),
-        (Decision([]), "answered no candidate; its own choice is the least that it must give"),
+        (None, "returned NoneType; it must return a Decision"),
+        (Decision([]), "returned no candidates; a Decision needs at least one, the scheduler's own choice"),
         (
             Decision([Candidate({})], ask_again_ps=10**12),
-            "wants to be asked again at 1000000000000 ps; it must be later than now, 1000000000000 ps",
+            "ask_again_ps is 1000000000000 ps; it must be later than now, 1000000000000 ps",
         ),
     ],
 )
-def test_an_answer_that_is_none_is_refused(make_state: MakeState, answer: Any, message: str) -> None:
+def test_an_invalid_decision_is_refused(make_state: MakeState, answer: Any, message: str) -> None:
     with pytest.raises(InputError) as error:
         checked(answer, make_state(a=((), 2)))
     assert str(error.value) == message

@@ -9,7 +9,7 @@ from hocket.schedulers.random_placement import RandomPlacement
 MakeState = Callable[..., State]
 
 
-def test_new_jobs_get_what_they_asked_for_on_free_gpus_and_others_stay(make_state: MakeState) -> None:
+def test_new_jobs_get_the_requested_gpus_and_others_stay(make_state: MakeState) -> None:
     decision = RandomPlacement(seed=1).schedule(make_state(old=((0, 5), 2), a=((), 3), b=((), 2)), 1)
     (choice,) = decision.candidates
     assert choice.placement["old"] == (0, 5)

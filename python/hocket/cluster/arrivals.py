@@ -1,8 +1,7 @@
-"""Jobs that are drawn: by a Poisson process that keeps the cluster at a load, and sets that arrive at once
-(NSDI'24 §5.1).
+"""Draws jobs: Poisson arrivals at a given load, and sets of jobs that arrive together (NSDI'24 §5.1).
 
-Draws come from streams of the trace's seed and their own name, so that a higher load brings the same jobs,
-and more.
+Each kind of draw has its own random stream, derived from the trace's seed and a name, so that a higher load
+draws the same jobs and further ones.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,13 +34,13 @@ from hocket.workloads import CATALOGUE, Model, find_model
 from hocket.workloads.strategies import MOST_WORKERS
 
 MAX_JOBS = 100_000
-"""The most jobs of a trace: fifty times those of a week on 1,024 GPUs."""
+"""The most jobs in a trace: fifty times those of a week on 1,024 GPUs."""
 
 MAX_ITERATIONS = 10**12
-"""The most iterations of a job: a millisecond each they take thirty years."""
+"""The most iterations of a job: at a millisecond each they take thirty years."""
 
 LATEST_PS = LARGEST // 2
-"""The latest arrival, 53 days: as much time is left to run in before 63 bits are full."""
+"""The latest arrival, 53 days: half of the 63 bits for picoseconds remains as time to run."""
 
 CLASSES = {
     "all": tuple(CATALOGUE.values()),
@@ -50,22 +49,20 @@ CLASSES = {
 }
 """Models by the column "parallelization strategy" of NSDI'24 Table 3."""
 
-_MOST_ELASTIC = 12
+_MAX_ELASTIC_WORKERS = 12
 _ELASTIC = "NSDI'24 §5.1: 1 to 12 workers at first, tuned as the experiment goes on"
 
 
-def _rising(value: tuple[int, int]) -> tuple[int, int]:
+def _check_ascending(value: tuple[int, int]) -> tuple[int, int]:
     if value[0] > value[1]:
-        raise InputError(
-            f"must be the smallest and the largest, in this order: got {value[0]} and {value[1]}"
-        )
+        raise InputError(f"must be [smallest, largest], in this order: got {value[0]} and {value[1]}")
     return value
 
 
 def models_in(names: Sequence[str], models: Mapping[str, Model] = CATALOGUE) -> tuple[Model, ...]:
-    """What `names` stand for, each one of `models` or of `CLASSES`: each model once, in their order.
+    """The models that `names` refer to, each once and in order; a name is that of a model or of a class.
 
-    Raises `InputError` for a name that is neither.
+    Raises `InputError` for an unknown name.
 
     >>> [model.name for model in models_in(["GPT-2", "model-parallel"])]
     ['GPT2', 'GPT1', 'GPT3', 'DLRM']
@@ -83,20 +80,20 @@ Models = Annotated[
     Field(min_length=1, max_length=100),
     *one_or_several(),
 ]
-CountRange = Annotated[tuple[Count, Count], AfterValidator(_rising)]
+CountRange = Annotated[tuple[Count, Count], AfterValidator(_check_ascending)]
 Iterations = Annotated[StrictInt, Field(ge=1, le=MAX_ITERATIONS)]
-IterationRange = Annotated[tuple[Iterations, Iterations], AfterValidator(_rising)]
-DurationRange = Annotated[tuple[PositiveDurationPs, PositiveDurationPs], AfterValidator(_rising)]
+IterationRange = Annotated[tuple[Iterations, Iterations], AfterValidator(_check_ascending)]
+DurationRange = Annotated[tuple[PositiveDurationPs, PositiveDurationPs], AfterValidator(_check_ascending)]
 BatchSizes = Literal["uniform", "reference"]
 
 
 def models_field() -> Any:
-    """A key `models`, with its default."""
+    """The key `models`, with its default."""
     return default(("all",), "NSDI'24 §5.1: all models are equally likely")
 
 
 def batch_sizes_field() -> Any:
-    """A key `batch_sizes`, with its default."""
+    """The key `batch_sizes`, with its default."""
     return default(
         "reference",
         "NSDI'24 Appendix B: batch sizes of prior work; those that the catalogue is calibrated at",
@@ -104,27 +101,29 @@ def batch_sizes_field() -> Any:
 
 
 class Mix(Table):
-    """What of a job is drawn, and from what; all draws are uniform."""
+    """The ranges that jobs are drawn from; all draws are uniform."""
 
-    workers: CountRange = default((1, _MOST_ELASTIC), "NSDI'24 §5.1: from 1 to 12 GPUs at random")
+    workers: CountRange = default((1, _MAX_ELASTIC_WORKERS), "NSDI'24 §5.1: from 1 to 12 GPUs at random")
     """Smallest and largest number of workers; each in between that the model runs on is equally likely."""
-    max_workers: Annotated[StrictInt, Field(ge=1, le=MOST_WORKERS.value)] = default(_MOST_ELASTIC, _ELASTIC)
-    """What a job that asked for less may grow to, in the sizes that its strategy has."""
+    max_workers: Annotated[StrictInt, Field(ge=1, le=MOST_WORKERS.value)] = default(
+        _MAX_ELASTIC_WORKERS, _ELASTIC
+    )
+    """The workers that a job submitted with fewer may grow to, within the sizes of its strategy."""
     iterations: IterationRange = default((200, 1000), "NSDI'24 §5.1: from 200 to 1,000 iterations at random")
     """Smallest and largest number of iterations, all equally likely."""
     run_time_ps: DurationRange | None = Field(default=None, alias="run_time")
-    """Instead of `iterations`: how long a job takes alone, as submitted."""
+    """Instead of `iterations`: the run time of a job alone, as submitted."""
     batch_sizes: BatchSizes = batch_sizes_field()
     """`"reference"`: the batch size that the catalogue is calibrated at. `"uniform"`: all in the range of
     NSDI'24 Table 3 are equally likely."""
 
     def sizes(self, model: Model, gpus: int) -> tuple[int, ...]:
-        """The numbers of workers that may be drawn for `model` on a cluster of so many GPUs, ascending."""
+        """The numbers of workers that may be drawn for `model` on a cluster of `gpus` GPUs, ascending."""
         fewest, most = self.workers
         return sizes_of(model, None, fewest, min(most, gpus))
 
     def draw(self, random: Random, model: Model, workers: int, batch_size: int | None = None) -> Submission:
-        """A job of `model` on `workers` at time 0: its batch size, if not given, and its work are drawn."""
+        """A job of `model` on `workers` at time 0, with drawn work and, unless given, drawn batch size."""
         batch = drawn_batch_size(random, model, self.batch_sizes) if batch_size is None else batch_size
         job = Submission(
             name=None,
@@ -145,16 +144,16 @@ class Mix(Table):
 
 
 def drawn_batch_size(random: Random, model: Model, how: BatchSizes) -> int:
-    """A batch size of `model`: any of Table 3's range, or the one that the catalogue shows.
+    """A batch size of `model`: uniform in the range of NSDI'24 Table 3, or the reference of the catalogue.
 
-    Raises `InputError` where `how` is neither of the two.
+    Raises `InputError` for an unknown `how`.
     """
     check_choice("batch_sizes", how, get_args(BatchSizes))
     return random.randint(*model.batch_sizes.value) if how == "uniform" else model.reference[0]
 
 
 def iterations_in(run_time_ps: int, period_ps: int) -> int:
-    """The number of iterations that is nearest to `run_time_ps`, at least one.
+    """The number of iterations whose total time is nearest to `run_time_ps`, at least one.
 
     >>> iterations_in(10, 3), iterations_in(1, 3)
     (3, 1)
@@ -163,14 +162,14 @@ def iterations_in(run_time_ps: int, period_ps: int) -> int:
 
 
 class Poisson(Mix):
-    """Jobs that arrive independently of each other, as often as `load` needs.
+    """Jobs that arrive independently of each other, at the rate that `load` requires.
 
-    `load` is the mean fraction of GPUs that serve jobs (NSDI'24 §5.1). Jobs keep G GPUs at it for a time D if
-    the sum of their workers × iterations × iteration time, each alone on an idle network and as submitted, is
-    load × G × D. So either as many jobs are drawn as a given `duration` needs, to the nearest job, or `jobs`
-    are, and D follows from them. Given their number, arrivals of a Poisson process are independent and
-    uniform over D. Hocket: a rate from the mean over all models would leave the load to chance, as few jobs
-    come and some of them are fifty times the work of others.
+    `load` is the mean fraction of GPUs that serve jobs (NSDI'24 §5.1). Jobs keep G GPUs at this load for a
+    time D if the sum of their workers × iterations × iteration time, each alone on an idle network and as
+    submitted, is load × G × D. Given a `duration`, jobs are drawn until their work comes nearest to that;
+    given `jobs`, D follows from their work. Conditional on their number, the arrivals of a Poisson process
+    are independent and uniform over D. Hocket: a rate derived from the mean over all models would leave the
+    load to chance, as few jobs arrive and some do fifty times the work of others.
     """
 
     load: Annotated[Number, Field(gt=0, le=10)]
@@ -183,9 +182,9 @@ class Poisson(Mix):
     """Number of jobs; either this or `duration`."""
 
     def submissions(self, seed: int, gpus: int, models: Mapping[str, Model]) -> list[Submission]:
-        """In order of arrival, on a cluster of so many GPUs; they train some of `models`.
+        """The jobs in order of arrival, for a cluster of `gpus` GPUs; they train some of `models`.
 
-        Raises `InputError` if they were more than `MAX_JOBS`, or came later than `LATEST_PS`.
+        Raises `InputError` if there are more than `MAX_JOBS`, or if they may arrive later than `LATEST_PS`.
         """
         jobs = self._jobs(Random(f"{seed} poisson jobs"), gpus, models)
         served = Fraction(self.load) * gpus
@@ -194,28 +193,28 @@ class Poisson(Mix):
             duration_ps = round(sum(job.gpu_ps for job in drawn) / served)
         else:
             duration_ps = self.duration_ps
-            drawn = _worth(jobs, served * duration_ps)
+            drawn = _jobs_worth(jobs, served * duration_ps)
         if duration_ps > LATEST_PS:
             raise InputError(
-                f"jobs arrive over {format_duration(duration_ps)}, "
-                f"and the latest arrival is at {format_duration(LATEST_PS)}"
+                f"jobs arrive over {format_duration(duration_ps)}, but the latest arrival allowed is at "
+                f"{format_duration(LATEST_PS)}"
             )
         random = Random(f"{seed} poisson arrivals")
         times_ps = sorted(int(random.random() * duration_ps) for _ in drawn)
         return [replace(job, arrival_ps=time_ps) for job, time_ps in zip(drawn, times_ps, strict=True)]
 
     def _jobs(self, random: Random, gpus: int, models: Mapping[str, Model]) -> Iterator[Submission]:
-        """One after another without end, all at time 0."""
+        """An endless stream of jobs, all at time 0."""
         offered = [(model, self.sizes(model, gpus)) for model in models_in(self.models, models)]
         while True:
             model, sizes = random.choice(offered)
             yield self.draw(random, model, random.choice(sizes))
 
 
-def _worth(jobs: Iterator[Submission], gpu_ps: Fraction) -> list[Submission]:
-    """The first of `jobs`, at least one: so many that their work comes nearest to `gpu_ps`.
+def _jobs_worth(jobs: Iterator[Submission], gpu_ps: Fraction) -> list[Submission]:
+    """The first of `jobs`, at least one, such that their total work is nearest to `gpu_ps`.
 
-    Raises `InputError` if they were more than `MAX_JOBS`.
+    Raises `InputError` if there are more than `MAX_JOBS`.
     """
     drawn = [next(jobs)]
     total_ps = drawn[0].gpu_ps
@@ -229,7 +228,7 @@ def _worth(jobs: Iterator[Submission], gpu_ps: Fraction) -> list[Submission]:
 
 
 class DynamicJob(Table):
-    """One job of a set, or several alike; what is not given is drawn for each."""
+    """One job of a set, or several alike; keys that are not given are drawn for each."""
 
     model: StrictStr
     """A model of the catalogue, or a name of `[[models]]`."""
@@ -258,7 +257,7 @@ class Dynamic(Mix):
     """Time at which they arrive."""
 
     def submissions(self, seed: int, gpus: int, models: Mapping[str, Model]) -> Iterator[Submission]:
-        """Those present at the start, then those that arrive, as they are written."""
+        """The jobs present at the start, then those that arrive, each in the order of the trace."""
         random = Random(f"{seed} dynamic")
         for jobs, arrival_ps in ((self.running, 0), (self.arriving, self.arrival_ps)):
             for job in jobs:

@@ -1,4 +1,4 @@
-"""What must hold between the keys of a trace: jobs fit the cluster, models run as they are asked to."""
+"""Checks the keys of a trace against each other, such as the workers of a job against the cluster's GPUs."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -14,9 +14,9 @@ from hocket.workloads import Model, find_model, plain_name
 
 
 def trace_mistakes(trace: TraceTables) -> Iterator[Mistake]:
-    """What is wrong with `trace` as a whole; its tables by themselves are as they must be."""
+    """All errors in `trace` as a whole; each of its tables has been validated by itself."""
     of_fabric = [(("fabric", *path), text) for path, text in fabric_mistakes(trace.fabric)]
-    of_fabric = of_fabric or list(_use_mistakes(trace.fabric))
+    of_fabric = of_fabric or list(_connectivity_mistakes(trace.fabric))
     if of_fabric:
         yield from of_fabric
         return
@@ -61,21 +61,24 @@ def _model_mistakes(trace: TraceTables) -> Iterator[Mistake]:
 
 
 def _name_mistakes(names: Sequence[str], models: Mapping[str, Model]) -> Iterator[Mistake]:
-    """Of a key `models`, names that are none."""
+    """Unknown names in a key `models`."""
     try:
         models_in(names, models)
     except InputError as error:
         yield ("models",), str(error)
 
 
-def _use_mistakes(fabric: Fabric) -> Iterator[Mistake]:
-    """Hosts that a job on several of them could not use together."""
+def _connectivity_mistakes(fabric: Fabric) -> Iterator[Mistake]:
+    """Hosts without a path between them: a scheduler may place one job on both."""
     topology = fabric.topology
     if not topology.gpus:
-        yield ("fabric",), "has no hosts, and jobs need GPUs"
+        yield ("fabric",), "has no hosts, but jobs need GPUs"
     for host in topology.gpus:
         if topology.islands[host] != topology.islands[topology.gpus[0]]:
-            yield ("fabric",), f"{shown(host)} has no path to {shown(topology.gpus[0])}; a job may be on both"
+            yield (
+                ("fabric",),
+                f"{shown(host)} has no path to {shown(topology.gpus[0])}; a job may be placed on both",
+            )
             return
 
 
@@ -89,12 +92,12 @@ def _job_mistakes(trace: TraceTables, gpus: int) -> Iterator[Mistake]:
         if job.arrival_ps > LATEST_PS:
             latest = format_duration(LATEST_PS)
             yield (*path, "arrival"), f"{format_duration(job.arrival_ps)} is after the latest, {latest}"
-        yield from (((*path, *key), text) for key, text in _demand_mistakes(job, gpus, trace.models))
+        yield from (((*path, *key), text) for key, text in _request_mistakes(job, gpus, trace.models))
     yield from _placement_mistakes(trace)
 
 
-def _demand_mistakes(job: JobTable, gpus: int, models: Mapping[str, Model]) -> Iterator[Mistake]:
-    """What is wrong with the model, the batch size and the workers of `job`."""
+def _request_mistakes(job: JobTable, gpus: int, models: Mapping[str, Model]) -> Iterator[Mistake]:
+    """Errors in the model, the batch size and the workers of `job`."""
     try:
         model = find_model(job.model, models)
     except InputError as error:
@@ -107,17 +110,17 @@ def _demand_mistakes(job: JobTable, gpus: int, models: Mapping[str, Model]) -> I
     ]
     if job.strategy is None or job.strategy in model.strategies:
         checks.append(("workers", partial(model.check_workers, job.workers, job.strategy)))
-    yield from _first_refusals(checks)
+    yield from _first_failures(checks)
     for key, limit, beyond in (
         ("min_workers", job.min_workers, job.min_workers > job.workers),
         ("max_workers", job.max_workers, job.max_workers < job.workers),
     ):
         if beyond:
-            yield (key,), f"{limit} leaves out the {job.workers} workers that the job is submitted with"
+            yield (key,), f"{limit} excludes the {job.workers} workers that the job is submitted with"
 
 
-def _first_refusals(checks: Sequence[tuple[str, Callable[[], None]]]) -> Iterator[Mistake]:
-    """Of each key the first check that refuses its value."""
+def _first_failures(checks: Sequence[tuple[str, Callable[[], None]]]) -> Iterator[Mistake]:
+    """The first failed check of each key."""
     refused: set[str] = set()
     for key, check in checks:
         try:
@@ -139,21 +142,22 @@ def _placement_mistakes(trace: TraceTables) -> Iterator[Mistake]:
         if job.arrival_ps > 0:
             yield (
                 path,
-                f"is where a job is at the start, and this one arrives at {format_duration(job.arrival_ps)}",
+                f"is allowed only for jobs that arrive at 0 s; this one arrives at "
+                f"{format_duration(job.arrival_ps)}",
             )
         if len(job.placement) != job.workers:
-            yield path, f"names {len(job.placement)} GPUs, and the job has {job.workers} workers"
+            yield path, f"names {len(job.placement)} GPUs, but the job has {job.workers} workers"
         for place, gpu in enumerate(job.placement):
             if gpu not in known:
                 yield (*path, place), f"{shown(gpu)} is not a GPU of the cluster{suggestions.closest(gpu)}"
             elif gpu in taken:
-                yield (*path, place), f"{shown(gpu)} is given to job {shown(taken[gpu])} already"
+                yield (*path, place), f"{shown(gpu)} is already given to job {shown(taken[gpu])}"
             taken.setdefault(gpu, job.name)
 
 
 def _poisson_mistakes(poisson: Poisson, gpus: int, models: Mapping[str, Model]) -> Iterator[Mistake]:
     if (poisson.duration_ps is None) == (poisson.jobs is None):
-        yield ("poisson",), "has exactly one of duration and jobs: the load says how many or how long"
+        yield ("poisson",), "must have exactly one of duration and jobs; the load determines the other"
     yield from ((("poisson", *path), text) for path, text in _mix_mistakes(poisson, gpus))
     drawn = _drawn_mistakes(poisson, poisson.models, gpus, models)
     yield from ((("poisson", *path), text) for path, text in drawn)
@@ -161,7 +165,7 @@ def _poisson_mistakes(poisson: Poisson, gpus: int, models: Mapping[str, Model]) 
 
 def _mix_mistakes(mix: Mix, gpus: int) -> Iterator[Mistake]:
     if mix.run_time_ps is not None and "iterations" in mix.model_fields_set:
-        yield ("iterations",), "is how much work a job is, and so is run_time: give one of them"
+        yield ("iterations",), "is given as well as run_time, and both set the work of a job: leave one out"
     if "workers" in mix.model_fields_set and mix.workers[1] > gpus:
         yield ("workers",), f"{mix.workers[1]} workers are more than the cluster has GPUs, {gpus}"
 
@@ -169,14 +173,14 @@ def _mix_mistakes(mix: Mix, gpus: int) -> Iterator[Mistake]:
 def _drawn_mistakes(
     mix: Mix, names: Sequence[str], gpus: int, models: Mapping[str, Model]
 ) -> Iterator[Mistake]:
-    """Names of no model, and models that run on no number of workers that may be drawn."""
+    """Unknown models, and models that run on none of the numbers of workers that may be drawn."""
     unknown = list(_name_mistakes(names, models))
     yield from unknown
     fewest, most = mix.workers
     for model in () if unknown else models_in(names, models):
         if not mix.sizes(model, gpus):
             limits = f"{fewest} to {min(most, gpus)} workers, which the key workers and {gpus} GPUs allow"
-            yield ("models",), f"{model.name} runs on none of {limits}"
+            yield ("models",), f"{model.name} cannot run on {limits}"
 
 
 def _dynamic_mistakes(dynamic: Dynamic, gpus: int, models: Mapping[str, Model]) -> Iterator[Mistake]:
@@ -202,7 +206,7 @@ def _dynamic_job_mistakes(
     dynamic: Dynamic, job: DynamicJob, gpus: int, models: Mapping[str, Model]
 ) -> Iterator[Mistake]:
     if job.name is not None and job.count > 1:
-        yield ("name",), f"is one name for {job.count} jobs; without it they are named after their model"
+        yield ("name",), f"is one name for {job.count} jobs; leave it out to name them after their model"
     try:
         model = find_model(job.model, models)
     except InputError as error:
@@ -214,6 +218,6 @@ def _dynamic_job_mistakes(
     if job.workers is not None:
         checks.append(("workers", partial(check_cluster, model, job.workers, gpus)))
         checks.append(("workers", partial(model.check_workers, job.workers)))
-    yield from _first_refusals(checks)
+    yield from _first_failures(checks)
     if job.workers is None:
         yield from ((("model",), text) for _, text in _drawn_mistakes(dynamic, (job.model,), gpus, models))

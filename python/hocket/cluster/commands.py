@@ -1,4 +1,4 @@
-"""The commands for clusters over time: `hocket cluster`, `explain`, `replay` and `trace`."""
+"""The commands on clusters over time: `hocket cluster`, `explain`, `replay` and `trace`."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -26,7 +26,7 @@ def cluster_command(
             "--scheduler",
             metavar="NAME",
             help="themis, pollux, pollux-osdi21, pollux-adaptdl, random, ideal or FILE.py:Class, "
-            "with +cassini or without; required. Given several times, all are compared with the first.",
+            "each with or without +cassini; required. Repeat it to compare schedulers with the first one.",
         ),
     ] = None,
     directory: Annotated[
@@ -39,7 +39,7 @@ def cluster_command(
     as_json: options.AsJson = False,
     wide: options.Wide = False,
 ) -> None:
-    """Run a trace of jobs under schedulers; write the tables of each and put them side by side."""
+    """Run a trace of jobs under one or more schedulers, write the tables of each run and compare them."""
     from hocket.cluster import report
     from hocket.cluster.policies import load_policy
     from hocket.cluster.simulation import simulate_cluster
@@ -52,12 +52,13 @@ def cluster_command(
     print_warnings(checked.warnings)
     if not schedulers:
         raise InputError(
-            "--scheduler: is missing; --scheduler themis --scheduler themis+cassini, say, compares these two"
+            "--scheduler: is missing; try --scheduler themis --scheduler themis+cassini to compare these two"
         )
     policies = [load_policy(title, checked) for title in dict.fromkeys(schedulers)]
     directories = [(directory or Path("hocket-runs")) / f"{trace.stem}-{each.title}" for each in policies]
     for where, title in zip(directories, dict.fromkeys(schedulers), strict=True):
-        # What is in the files of a foreign trace or of a scheduler is not in the manifest.
+        # The manifest does not record the content of an imported trace or of a scheduler's own file, so an
+        # earlier run with the same manifest may still be another one.
         comparable = not checked.file.imports and ".py:" not in title
         check_replaceable(where, force, **({"plan": checked.resolved()} if comparable else {}))
     runs: dict[Path, Run] = {}
@@ -76,7 +77,7 @@ def cluster_command(
                     runs[where] = simulate_cluster(checked, policy, directory=where, progress=tell)
                 end_interrupted(runs[where])
     finally:
-        # Also after Ctrl-C or a scheduler that failed: what is done stays done.
+        # Runs that finished before Ctrl-C or an error are still reported.
         if as_json:
             print_json(report.as_json(runs.values()))
         elif runs:
@@ -92,17 +93,19 @@ def explain_command(
     directory: Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a cluster run.")],
     at: Annotated[
         str | None,
-        typer.Option("--at", metavar="TIME", help='The decision in force then, such as "72 min".'),
+        typer.Option("--at", metavar="TIME", help='Explain the decision in force at this time: "72 min".'),
     ] = None,
     figure: Annotated[Path | None, options.figure("With --at: draw a link's circle.")] = None,
     link: Annotated[
         str | None,
-        typer.Option("--link", metavar="NAME", help="The link to draw; if not given, the lowest score's."),
+        typer.Option(
+            "--link", metavar="NAME", help="The link to draw; by default that with the lowest score."
+        ),
     ] = None,
     as_json: options.AsJson = False,
     wide: options.Wide = False,
 ) -> None:
-    """List the decisions of a cluster run, or explain one: scores, candidates, who slows whom, how much."""
+    """List the decisions of a cluster run, or explain one: candidates, scores, contention between jobs."""
     from hocket.cluster import report
     from hocket.cluster.explain import circles_of, decisions_of, explain
     from hocket.results import Run
@@ -110,7 +113,7 @@ def explain_command(
     run = Run.read(directory)
     if at is None:
         if figure is not None or link is not None:
-            raise InputError("explain: --figure and --link are for one decision; say which with --at")
+            raise InputError("explain: --figure and --link are for one decision; select it with --at")
         if as_json:
             print_json(decisions_of(run).to_dicts())
         else:
@@ -134,27 +137,33 @@ def explain_command(
 
 def replay_command(
     directory: Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a cluster run.")],
-    at: Annotated[str, typer.Option("--at", metavar="TIME", help='When it starts, such as "72 min".')],
-    length: Annotated[str, typer.Option("--for", metavar="TIME", help='How long it is, such as "2 s".')],
+    at: Annotated[str, typer.Option("--at", metavar="TIME", help='Start of the window, such as "72 min".')],
+    length: Annotated[
+        str, typer.Option("--for", metavar="TIME", help='Length of the window, such as "2 s".')
+    ],
     engine: options.Engine = None,
     scheduler: Annotated[
         str | None,
-        typer.Option("--scheduler", metavar="FILE.py:Class", help="Of a run under a class of one's own."),
+        typer.Option(
+            "--scheduler",
+            metavar="FILE.py:Class",
+            help="The scheduler of the run; needed only if it was a class of your own.",
+        ),
     ] = None,
     out_directory: Annotated[
-        Path | None, options.out_directory("Where to write plan and run; RUN/replay-TIME if not given.")
+        Path | None, options.out_directory("Where to write the plan and its run; default RUN/replay-TIME.")
     ] = None,
     force: options.Force = False,
     figure: Annotated[
         Path | None,
         options.figure(
-            "Draw who uses the link when, in up to 6 iterations of the window, and iteration times."
+            "Draw the use of the busiest shared link over up to 6 iterations, and the iteration times."
         ),
     ] = None,
     as_json: options.AsJson = False,
     wide: options.Wide = False,
 ) -> None:
-    """Run a window of a cluster run packet by packet, from the state that it was in; compare the two."""
+    """Replay a window of a cluster run packet by packet, from the state at its start; compare the two."""
     from hocket.cluster import report
     from hocket.cluster.replay import replay
     from hocket.results import Run, check_replaceable
@@ -202,12 +211,12 @@ def trace_command(
     trace: Annotated[Path, options.file("A trace of jobs and their cluster, as TOML or JSON")],
     settings: options.Settings = None,
     figure: Annotated[
-        Path | None, options.figure("Draw the GPUs asked for over time, by model, and when jobs come.")
+        Path | None, options.figure("Draw the GPU demand over time, by model, and the arrivals.")
     ] = None,
     as_json: options.AsJson = False,
     wide: options.Wide = False,
 ) -> None:
-    """Show what a trace holds: jobs by model, and the load that they bring over time."""
+    """Show the jobs of a trace by model, and their load over time."""
     from hocket.cluster import report
     from hocket.cluster.trace import load_trace
 

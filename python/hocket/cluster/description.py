@@ -1,7 +1,7 @@
-"""What a trace holds, before anything runs: its jobs by model, and the load that they bring over time.
+"""Describes a trace before it runs: its jobs by model, and their load over time.
 
-Run times are those of jobs alone on an idle network, on the workers that they were submitted with, from their
-arrival on: what a cluster without limits would do.
+Each job is taken to run alone on an idle network from its arrival on, on the workers that it was submitted
+with, as in a cluster without limits.
 """
 
 from itertools import pairwise
@@ -13,7 +13,7 @@ from hocket.profiles import PS_PER_S
 from hocket.schedulers import ClusterJob
 
 _S_PER_H = 3_600
-# Longer traces have their load by hours.
+# The load of longer traces is shown in hours.
 _MOST_MINUTES = 1_000
 
 
@@ -27,7 +27,7 @@ def jobs_frame(trace: Trace) -> pl.DataFrame:
 
 
 def by_model(trace: Trace) -> pl.DataFrame:
-    """The jobs by model, in the order in which models first arrive: jobs, and means over them.
+    """The number of jobs and means over them, by model, in the order in which models first arrive.
 
     Columns: model, jobs, workers, iterations, iteration_s, run_time_s, gpu_hours (the sum).
     """
@@ -36,10 +36,10 @@ def by_model(trace: Trace) -> pl.DataFrame:
 
 
 def load_over_time(trace: Trace, parts: int = 10) -> pl.DataFrame:
-    """What jobs ask for in equal parts of the time from 0 until the last is done, or until `until` if given.
+    """The GPU demand in equal parts of the time from 0 to the trace's `until`, or to the end of the last job.
 
-    Columns: from_s, until_s, arrivals, gpus (mean number in use), load (that relative to the cluster's GPUs:
-    above 1 jobs have to wait).
+    Columns: from_s, until_s, arrivals, gpus (mean number in use), load (`gpus` ÷ the cluster's GPUs; above 1
+    jobs have to wait).
     """
     jobs = jobs_frame(trace)
     last_s = max((jobs["arrival_s"] + jobs["run_time_s"]).to_list())
@@ -51,7 +51,7 @@ def load_over_time(trace: Trace, parts: int = 10) -> pl.DataFrame:
 
 
 def time_unit(end_s: float) -> tuple[str, int]:
-    """In which a trace that lasts until `end_s` has its times, and its seconds: hours where it is long.
+    """The unit of time for a trace that ends at `end_s`, and its length in seconds; hours for long traces.
 
     >>> time_unit(6_000), time_unit(600_000)
     (('min', 60), ('h', 3600))
@@ -60,7 +60,7 @@ def time_unit(end_s: float) -> tuple[str, int]:
 
 
 def headline(trace: Trace) -> str:
-    """The trace in a line: jobs, cluster, work.
+    """Summary of a trace in one line: jobs, cluster, work.
 
     >>> from hocket.cluster.trace import parse_trace
     >>> job = {"name": "a", "model": "VGG16", "batch_size": 1400, "workers": 2, "iterations": 1000}

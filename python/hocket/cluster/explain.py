@@ -1,5 +1,5 @@
-"""The decision in force at a time of a cluster run: what was chosen and why, and who slows whom, where and by
-how much while it holds.
+"""Explains the decision in force at a time of a cluster run: the choice and its reasons, and the contention
+between jobs, by link, while it is in force.
 """
 
 import json
@@ -23,35 +23,35 @@ class SharedLink:
     link: str
     jobs: tuple[str, ...]
     before: float | None
-    """Its score under the scheduler's own choice without shifts; None where nothing was scored or it had but
-    one job."""
+    """Its score under the scheduler's own choice without time-shifts; None where nothing was scored or the
+    link had only one job."""
     after: float | None
-    """Its score under what was chosen, with its shifts."""
+    """Its score under the chosen candidate, with its time-shifts."""
 
 
 @dataclass(frozen=True)
 class SharingJobs:
-    """Jobs that share links with each other, directly or through others, and what CASSINI does for them."""
+    """Jobs that share links with each other, directly or through others, and the outcome of CASSINI."""
 
     jobs: tuple[str, ...]
     score: float
     """The mean over their links under the best shifts found."""
     gain: float | None
-    """Iteration time at random starts ÷ in slots, both predicted; None where nothing was predicted."""
+    """Predicted speed-up: iteration time at random starts ÷ in slots; None where nothing was predicted."""
     why_no_slots: str | None
-    """Why they have no slots, if so."""
+    """Why they have no slots; None if they have."""
 
 
 @dataclass(frozen=True)
 class RunningJob:
-    """A job while the decision holds."""
+    """A job while the decision is in force."""
 
     job: str
     gpus: tuple[str, ...]
     iterations: float
-    """So many, parts of them counted as such."""
+    """The number of iterations, including fractions at both ends."""
     iteration_s: float | None
-    """What one took, on average; None if it did none."""
+    """Mean duration; None without iterations."""
     ideal_s: float | None
     """The same on an idle network."""
     slot_s: float | None
@@ -60,7 +60,7 @@ class RunningJob:
 
 @dataclass(frozen=True)
 class Delay:
-    """What a job lost to another one on a link."""
+    """The delay of a job by another one on a link."""
 
     link: str
     job: str
@@ -70,12 +70,12 @@ class Delay:
 
 @dataclass(frozen=True)
 class Explanation:
-    """A decision, and what came of it."""
+    """A decision, and the iterations while it was in force."""
 
     decision: int
     at_s: float
     until_s: float
-    """The next decision, or the end of the run."""
+    """Time of the next decision, or of the end of the run."""
     reason: str
     candidates: int
     chosen: int
@@ -87,16 +87,16 @@ class Explanation:
     waiting: tuple[str, ...]
     links: tuple[SharedLink, ...]
     sharing: tuple[SharingJobs, ...]
-    """None without CASSINI."""
+    """Empty without CASSINI."""
     jobs: tuple[RunningJob, ...]
     delays: tuple[Delay, ...]
-    """Who slowed whom where, while it held; the most first."""
+    """Delays between jobs while it was in force, largest first."""
     said: Mapping[str, Any]
-    """What the scheduler said for itself."""
+    """The scheduler's own notes on the decision."""
 
 
 def decisions_of(run: Run) -> pl.DataFrame:
-    """The table of decisions. Raises `InputError` if `run` is no run of a cluster."""
+    """The table of decisions. Raises `InputError` if `run` is not a cluster run."""
     if "decisions" not in run.tables:
         raise InputError("explain: the run has no table 'decisions'; it is not one of `hocket cluster`")
     return run.tables["decisions"]
@@ -105,7 +105,7 @@ def decisions_of(run: Run) -> pl.DataFrame:
 def explain(run: Run, at_s: float) -> Explanation:
     """The last decision at or before `at_s` seconds of simulated time.
 
-    Raises `InputError` if `run` is no run of a cluster, ended before, or had decided nothing by then.
+    Raises `InputError` if `run` is not a cluster run, ended before `at_s`, or had no decision by then.
     """
     decisions = decisions_of(run)
     ended_s = run.manifest["simulated_s"]
@@ -113,7 +113,9 @@ def explain(run: Run, at_s: float) -> Explanation:
         raise InputError(f"explain: the run ended at {ended_s:g} s: got {at_s:g} s")
     number = bisect_right(decisions["at_s"].to_list(), at_s) - 1
     if number < 0:
-        raise InputError(f"explain: nothing was decided before {at_s:g} s")
+        raise InputError(
+            f"explain: there was no decision by {at_s:g} s; without --at, all decisions are listed"
+        )
     row = decisions.row(number, named=True)
     until_s = decisions["at_s"][number + 1] if number + 1 < decisions.height else ended_s
     why = json.loads(row["why"])
@@ -149,27 +151,29 @@ def explain(run: Run, at_s: float) -> Explanation:
 
 @dataclass(frozen=True)
 class SharedCircles:
-    """What the circles of shared links under a decision are drawn from."""
+    """The data for the circles of shared links under a decision."""
 
     cassini: Mapping[str, Any]
-    """What CASSINI noted of the decision."""
+    """CASSINI's notes on the decision."""
     profiles: Mapping[str, WorkloadProfile]
-    """By job, an iteration of it while the decision held."""
+    """By job: one iteration while the decision was in force."""
     rates_bps: Mapping[str, int]
-    """By link."""
+    """Capacity by link."""
 
 
 def circles_of(run: Run, explanation: Explanation) -> SharedCircles:
-    """The circles of links under a decision. Raises `InputError` if CASSINI did not choose."""
+    """The circles of links under a decision. Raises `InputError` for a run without CASSINI."""
     cassini = json.loads(decisions_of(run)["why"][explanation.decision])["cassini"]
     if cassini is None:
-        raise InputError("a figure: the run is without CASSINI, which finds the circles of links")
+        raise InputError(
+            "a figure: the run is without CASSINI, which finds the circles of links; use a run with +cassini"
+        )
     rates_bps = run.tables["links"].select("link", "rate_bps").unique()
     return SharedCircles(cassini, dict(_profiles(run, explanation)), dict(rates_bps.rows()))
 
 
 def _profiles(run: Run, explanation: Explanation) -> Iterator[tuple[str, WorkloadProfile]]:
-    """What each job does in an iteration while the decision holds."""
+    """The profile of each job while the decision is in force."""
     stints = _in_force(run.tables["placements"], explanation.at_s, explanation.until_s)
     jobs = run.tables["jobs"].select("job", "model", "strategy")
     models = parse_trace(run.manifest["plan"]["given"], source="the trace in its manifest").file.models
@@ -225,7 +229,7 @@ def _delays(run: Run, running: Iterable[RunningJob], decision: int) -> Iterator[
 
 
 def _waiting(run: Run, running: Iterable[RunningJob], at_s: float) -> Iterator[str]:
-    """Jobs that are in the cluster without GPUs."""
+    """Jobs that have arrived, are not done and have no GPUs."""
     have = {each.job for each in running}
     for row in run.tables["jobs"].select("job", "arrival_s", "end_s").to_dicts():
         gone = row["end_s"] is not None and row["end_s"] <= at_s
@@ -234,7 +238,7 @@ def _waiting(run: Run, running: Iterable[RunningJob], at_s: float) -> Iterator[s
 
 
 def _links(run: Run, stints: pl.DataFrame, decision: int) -> Iterator[SharedLink]:
-    """Links that jobs share while a decision holds, and those that they would have shared without CASSINI."""
+    """Links shared while a decision is in force, and links that would have been shared without CASSINI."""
     crossing: dict[str, list[str]] = {}
     for row in stints.to_dicts():
         for link in row["links"]:

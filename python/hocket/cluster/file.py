@@ -1,4 +1,4 @@
-"""A trace as it is written, as a whole: its tables fit each other."""
+"""A trace file as a whole, whose tables have been checked against each other."""
 
 from pathlib import Path
 from typing import Self
@@ -11,7 +11,7 @@ from hocket.plan.mistakes import TableError
 
 
 class TraceFile(TraceTables):
-    """Jobs that come to a cluster, and the cluster; valid by construction."""
+    """A cluster and the jobs that are submitted to it; valid by construction."""
 
     @model_validator(mode="after")
     def _is_consistent(self, info: ValidationInfo) -> Self:

@@ -1,4 +1,4 @@
-"""The tables of a trace as they are written, each right by itself, and everything that they default to."""
+"""The tables of a trace file, each validated by itself, with all defaults."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -62,7 +62,7 @@ class JobTable(Table):
     it."""
 
     def submission(self, models: Mapping[str, Model]) -> Submission:
-        """The job as it comes to the cluster; its model is one of `models`."""
+        """The job as submitted to the cluster; its model is one of `models`."""
         return Submission(
             name=self.name,
             model=find_model(self.model, models),
@@ -77,7 +77,7 @@ class JobTable(Table):
 
 
 class TraceTables(Table):
-    """Jobs that come to a cluster, and the cluster; `TraceFile` checks them against each other."""
+    """A cluster and the jobs that are submitted to it; `TraceFile` checks them against each other."""
 
     name: Name | None = None
     """Name for headings; by default the file's name."""
@@ -121,21 +121,21 @@ class TraceTables(Table):
 
     @cached_property
     def nic_bps(self) -> int:
-        """The rate of the slowest NIC, with which jobs of models send wherever they are."""
+        """The rate of the slowest NIC; models are scaled to it, wherever their jobs are placed."""
         return min(self.fabric.nic_rates_bps().values())
 
     @cached_property
     def models(self) -> Mapping[str, Model]:
-        """The models that jobs may train, by name: those of the catalogue, and its own.
+        """The models that jobs may train, by name: the catalogue's and the trace's own.
 
-        Raises `InputError` if files of its own cannot be read; those of a checked trace could.
+        Raises `InputError` if a file of the trace's own models cannot be read.
         """
         catalogue = {name: model.behind(self.nic_bps) for name, model in CATALOGUE.items()}
         own = (table.model(self._directory, self.nic_bps) for table in self.own_models)
         return {**catalogue, **{model.name: model for model in own}}
 
     def placement(self) -> dict[str, Gpus]:
-        """Where jobs are at the start, by name."""
+        """The initial placement of jobs, by name."""
         numbers = {gpu: number for number, gpu in enumerate(self.gpus.gpus)}
         return {
             job.name: tuple(sorted(numbers[gpu] for gpu in job.placement))

@@ -1,14 +1,14 @@
-"""The GPUs of a cluster, numbered so that those with near numbers are near each other."""
+"""Numbers the GPUs of a cluster so that GPUs with close numbers are close to each other."""
 
 from hocket.fabrics import Topology
 from hocket.schedulers import Cluster
 
 
 def cluster_of(topology: Topology, gpus_per_host: int) -> Cluster:
-    """The GPUs of `topology`, rack by rack, server by server, by number within each.
+    """The GPUs of `topology`, numbered rack by rack and server by server.
 
-    A rack is the servers whose first NIC is at the same switch; racks come in the order of their first
-    server. Of several GPUs behind a host `s0` the first is called `s0:0`.
+    A rack consists of the servers whose first NIC is connected to the same switch; racks are in the order of
+    their first servers. With several GPUs per host, those of host `s0` are called `s0:0`, `s0:1` and so on.
 
     >>> from hocket.fabrics import dumbbell
     >>> fabric = dumbbell(left=1, right=2, gpus_per_server=1, nic_bps=1, bottleneck_bps=1, delay_ps=0)

@@ -1,4 +1,4 @@
-"""Ctrl-C in the middle of a run."""
+"""Handles Ctrl-C during a run."""
 
 import signal
 import threading
@@ -8,14 +8,14 @@ from typing import Self
 
 
 class Interruption:
-    """Within it, the first Ctrl-C is only noted, so that no step is left half done; a second one raises
-    `KeyboardInterrupt` as usual.
+    """Context in which the first Ctrl-C only sets `received`, so that the current step is completed; a second
+    one raises `KeyboardInterrupt` as usual.
 
-    Signals reach the main thread alone: elsewhere nothing changes.
+    Python delivers signals to the main thread only, so in other threads nothing changes.
     """
 
     def __init__(self) -> None:
-        self.came = False
+        self.received = False
 
     def __enter__(self) -> Self:
         self._handles = threading.current_thread() is threading.main_thread()
@@ -30,9 +30,9 @@ class Interruption:
             signal.signal(signal.SIGINT, self._before)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        self.came = True
+        self.received = True
         signal.signal(signal.SIGINT, self._before)
-        # Whoever waits for it may say so at once.
+        # The handler installed before may report the interruption at once.
         if callable(self._before):
             with suppress(KeyboardInterrupt):
                 self._before(number, frame)

@@ -1,4 +1,4 @@
-"""What became of each job of a cluster run."""
+"""The table of jobs of a cluster run."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -17,19 +17,19 @@ _TOTALS = (
     "samples",
 )
 _TOTALS_OF_JOBS = pl.Schema({"job": pl.String, **dict.fromkeys(_TOTALS, pl.Int64), "marks": pl.Float64})
-_LASTED = pl.Schema({"job": pl.String, "mean_ps": pl.Float64, "count": pl.Int64})
+_DURATIONS = pl.Schema({"job": pl.String, "mean_ps": pl.Float64, "count": pl.Int64})
 
 
-class Measured:
-    """What iterations add up to by job, and how long each took; all else of them is forgotten."""
+class JobTotals:
+    """Totals over iterations by job, and the durations for percentiles; all other columns are dropped."""
 
     def __init__(self) -> None:
         self._totals = [pl.DataFrame(schema=_TOTALS_OF_JOBS)]
-        self._lasted = [pl.DataFrame(schema=_LASTED)]
+        self._durations = [pl.DataFrame(schema=_DURATIONS)]
         self._adjusted = [pl.DataFrame(schema={"job": pl.String, "adjustments": pl.Int64})]
 
     def add(self, iterations: pl.DataFrame, adjustments: pl.DataFrame) -> None:
-        """Takes rows of the engine: iterations with the stints that they are of, and adjustments."""
+        """Add rows of the engine: iterations joined with their stints, and adjustments."""
         count = pl.col("count")
         totals = iterations.group_by("job").agg(
             iterations=count.sum(),
@@ -41,12 +41,12 @@ class Measured:
             marks=_sum_of_known("marks"),
         )
         self._totals.append(totals)
-        self._lasted.append(iterations.select(*_LASTED))
+        self._durations.append(iterations.select(*_DURATIONS))
         adjusted = adjustments.group_by("job").agg(adjustments=pl.len().cast(pl.Int64))
         self._adjusted.append(adjusted)
 
     def by_job(self) -> dict[str, dict[str, Any]]:
-        """Of each job that finished an iteration: totals, adjustments, and percentiles by nearest rank."""
+        """Totals, adjustments, and percentiles by nearest rank of each job that finished an iteration."""
         totals = (
             pl.concat(self._totals).group_by("job").agg(pl.col(_TOTALS).sum(), marks=_sum_of_known("marks"))
         )
@@ -58,7 +58,7 @@ class Measured:
         """The median and the 99th percentile of each job's iterations."""
         count, lasted = pl.col("count"), pl.col("mean_ps")
         ranked = (
-            pl.concat(self._lasted)
+            pl.concat(self._durations)
             .sort("job", "mean_ps")
             .with_columns(reached=count.cum_sum().over("job"), total=count.sum().over("job"))
         )
@@ -69,10 +69,10 @@ class Measured:
         )
 
 
-def jobs_frame(members: Iterable[Member], measured: Measured, now_ps: int) -> pl.DataFrame:
-    """A row per job, in order of arrival, as `schemas.JOBS` says.
+def jobs_frame(members: Iterable[Member], measured: JobTotals, now_ps: int) -> pl.DataFrame:
+    """A row per job in order of arrival, with the columns of `schemas.JOBS`.
 
-    Every iteration must be accounted for: those measured did the samples that the job is credited with.
+    Asserts that the recorded iterations of each job processed exactly the samples credited to the job.
     """
     by_job = measured.by_job()
     ordered = sorted(members, key=lambda member: member.number)
@@ -82,7 +82,7 @@ def jobs_frame(members: Iterable[Member], measured: Measured, now_ps: int) -> pl
 
 
 def _sum_of_known(column: str) -> pl.Expr:
-    """The sum, null where nothing is known."""
+    """The sum of a column, null if all its values are."""
     return pl.when(pl.col(column).is_not_null().any()).then(pl.col(column).sum())
 
 
@@ -99,16 +99,18 @@ def _row(member: Member, measured: Mapping[str, Any] | None, now_ps: int) -> dic
         "strategy": job.strategy,
         "batch_size": job.batch_size,
         "workers": job.requested,
-        "mean_workers": member.gpu_ps / member.held_ps if member.held_ps else None,
+        "mean_workers": member.gpu_ps / member.allocated_ps if member.allocated_ps else None,
         "status": _status(member),
         "arrival_s": job.arrival_ps / 1e12,
         "first_start_s": _seconds(member.first_start_ps),
         "end_s": _seconds(member.end_ps),
         "completion_s": None if member.end_ps is None else (member.end_ps - job.arrival_ps) / 1e12,
-        "waiting_s": (until_ps - job.arrival_ps - member.held_ps) / 1e12,
+        "waiting_s": (until_ps - job.arrival_ps - member.allocated_ps) / 1e12,
         "restarts": max(0, member.stints - 1),
         "gpu_hours": member.gpu_ps / 3600e12,
-        "rho": None if member.end_ps is None else (member.end_ps - job.arrival_ps) / _alone_ps(member),
+        "rho": None
+        if member.end_ps is None
+        else (member.end_ps - job.arrival_ps) / _ideal_run_time_ps(member),
         "iterations": 0,
         "adjustments": 0,
     }
@@ -137,8 +139,8 @@ def _status(member: Member) -> str:
     return "running" if member.gpus else "waiting"
 
 
-def _alone_ps(member: Member) -> int:
-    """How long the job computes on an idle network, on the workers that it was submitted with."""
+def _ideal_run_time_ps(member: Member) -> int:
+    """The run time of the job on an idle network, on the workers that it was submitted with."""
     job = member.job
     return job.iterations(job.samples, job.requested) * job.profile(job.requested).period_ps
 

@@ -1,5 +1,5 @@
-"""ECN marks of a cluster run: numbers for the flow engine's model, fitted to the packet engine, and for which
-networks they hold.
+"""ECN marks of a cluster run: parameters of the flow engine's model, fitted to the packet engine, and the
+networks for which they hold.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ RATE_BPS = 50 * 10**9
 """NSDI'24 §5.1: NICs of 50 Gbps, and links as fast between the switches."""
 
 CELL_BYTES = 80
-"""Of a Tofino switch's buffer, in which NSDI'24 §5.1 counts; the paper does not print it."""
+"""A cell of a Tofino switch's buffer, the unit of NSDI'24 §5.1; the paper does not state its size."""
 
 SWITCH: dict[str, Any] = {
     "marking": [
@@ -31,27 +31,28 @@ Hocket: P_max is the default of plans, as the paper is silent.
 """
 
 CONGESTION: dict[str, Any] = {"dcqcn": {"preset": "hotnets22"}}
-"""Of each job there: DCQCN as ConnectX-5 NICs have it (HotNets'22 §2), the NICs of NSDI'24 §5.1."""
+"""`congestion` of each job there: DCQCN as in ConnectX-5 NICs (HotNets'22 §2), the NICs of NSDI'24 §5.1."""
 
 
 @dataclass(frozen=True)
 class Marks:
-    """The model of `hocket_flowsim::MarkModel`: what it means stands there. Packets have 4,096 bytes of data.
+    """Parameters of `hocket_flowsim::MarkModel`, which documents the model. Packets carry 4,096 bytes of
+    data.
 
-    Elements are for 2 flows that a link holds back, then 3, and so on.
+    The first element is for two flows limited by a link, the next for three, and so on.
     """
 
     per_second: tuple[float, ...]
-    """Once they have found their rates."""
+    """Marks per second once the flows have settled at their rates."""
     per_join: tuple[float, ...]
-    """Further ones when the last of them comes."""
+    """Additional marks when the last of these flows joins."""
     settling_ps: int
-    """Within which time, as a time constant, those of a join are marked."""
+    """Time constant over which the marks of a join occur."""
     recovery_ps: int
-    """How fast, as a time constant, flows are back at rates at which they can be marked as much again."""
+    """Time constant with which flows recover the rates at which a join marks as much again."""
 
     def spec(self) -> "_hocket._Marks":
-        """As the engine takes them."""
+        """The parameters as the engine takes them."""
         return {
             "per_second": self.per_second,
             "per_join": self.per_join,
@@ -66,9 +67,9 @@ FITTED = Marks(
     settling_ps=3_800_000_000,
     recovery_ps=24_900_000_000,
 )
-"""For links of 50 Gbps with `SWITCH` and `CONGESTION`. `hocket reproduce x3` fits them anew."""
+"""Parameters for links of 50 Gbps with `SWITCH` and `CONGESTION`. `hocket reproduce x3` repeats the fit."""
 
 
 def marks_for(network: Network) -> "_hocket._Marks | None":
-    """The model as the engine takes it; none if a link of `network` has another rate than that of the fit."""
+    """The model as the engine takes it; None if a link of `network` has another rate than that of the fit."""
     return FITTED.spec() if all(rate_bps == RATE_BPS for _, rate_bps in network.links) else None

@@ -1,4 +1,4 @@
-"""`[[models]]`: models of one's own, by what was measured of them or by how they are trained."""
+"""`[[models]]`: a user's own models, from measured profiles or from a description of their training."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -43,7 +43,7 @@ Workers = Annotated[Count, Field(le=MOST_WORKERS.value)]
 
 
 class ProfileTable(Table):
-    """An iteration on `workers`: given, or in a file that `hocket profile` wrote."""
+    """One iteration on `workers`: given here, or in a file that `hocket profile` wrote."""
 
     workers: Workers
     """Number of workers of this profile; a scheduler gives a job a number that has one."""
@@ -60,23 +60,23 @@ class ProfileTable(Table):
     """Name of the job in the file, if that has several."""
 
     def mistakes(self) -> Iterator[Mistake]:
-        """What is wrong between its keys."""
+        """Conflicts between its keys."""
         if self.file is not None:
             for key, given in (("period", self.period_ps), ("up", self.up)):
                 if given is not None:
-                    yield (key,), "comes from the file; give one of them"
+                    yield (key,), "is given as well as file: leave one of them out"
             return
         if self.job is not None:
-            yield ("job",), "is of a file, and there is none"
+            yield ("job",), "selects a job of a file, but file is missing"
         if self.period_ps is None or self.up is None:
             yield (), "needs period and up, or the file of `hocket profile --out`"
             return
         yield from phase_mistakes(self.up, self.period_ps, ())
 
     def profile(self, directory: Path) -> WorkloadProfile:
-        """It, from its file if it has one, which is looked for from `directory` on.
+        """The profile, read from its file if it has one; relative paths start from `directory`.
 
-        Raises `InputError` if that cannot be read, or has no such job.
+        Raises `InputError` if the file cannot be read or has no such job.
         """
         if self.file is None:
             assert self.period_ps is not None, "a checked profile has a period or a file"
@@ -95,17 +95,15 @@ class ProfileTable(Table):
             raise InputError(f"{path}: {_A_PROFILE}: got none")
         names = [each.get("name") if isinstance(each, Mapping) else None for each in entries]
         if self.job is None and len(entries) > 1:
-            raise InputError(
-                f"{path}: has {len(entries)} jobs; say which with job = NAME, of {_listed(names)}"
-            )
+            raise InputError(f"{path}: has {len(entries)} jobs; select one with job = NAME: {_listed(names)}")
         if self.job is not None and self.job not in names:
             raise InputError(f"{path}: has no job {shown(self.job)}; it has {_listed(names)}")
         place = 0 if self.job is None else names.index(self.job)
-        # As part of a plan, so that its keys are checked as there.
+        # Parsed as part of a plan, so that the same checks apply.
         plan = {"link": {"capacity": format_rate(_LARGEST_RATE_BPS)}, "jobs": [entries[place]]}
         job = parse_plan(plan, str(path)).jobs[0]
         if job.period_ps is None:
-            raise InputError(f"{path}: job {shown(job.name)} has no period and up, which a profile has")
+            raise InputError(f"{path}: job {shown(job.name)} has no period and up, which a profile needs")
         return job
 
 
@@ -114,7 +112,7 @@ def _listed(names: list[Any]) -> str:
 
 
 class ModelTable(Table):
-    """A model of one's own: profiles by number of workers, or how it is trained."""
+    """A user's own model: profiles by number of workers, or a description of its training."""
 
     name: Name
     """Name of the model, different from those of the catalogue."""
@@ -140,7 +138,7 @@ class ModelTable(Table):
     """Memory that the model needs on a GPU, compared with `gpu_memory`."""
 
     def mistakes(self, directory: Path, gpu_memory_bytes: int | None) -> Iterator[Mistake]:
-        """What is wrong between its keys, in its files, and with its needs of the cluster's GPUs."""
+        """Conflicts between its keys, errors in its files, and memory above that of the cluster's GPUs."""
         if plain_name(self.name) in map(plain_name, CATALOGUE):
             yield ("name",), f"{shown(self.name)} is a model of the catalogue; give yours another name"
         if (
@@ -152,7 +150,7 @@ class ModelTable(Table):
             yield ("memory",), f"{format_bytes(self.memory_bytes)} is above {limit}"
         if (self.profiles is None) == (self.training is None):
             found = "neither" if self.profiles is None else "both"
-            yield (), f"has either profiles, by number of workers, or training: got {found}"
+            yield (), f"must have either profiles, by number of workers, or training: got {found}"
         elif self.training is not None:
             yield from ((("training", *path), text) for path, text in self._training_mistakes(self.training))
         else:
@@ -160,19 +158,19 @@ class ModelTable(Table):
 
     def _training_mistakes(self, training: Training) -> Iterator[Mistake]:
         if self.workers is None:
-            yield (), "needs workers, the numbers of GPUs that the model is trained on, beside it"
+            yield (), "needs the key workers beside it: the numbers of GPUs that the model is trained on"
         if self.nic_bps is not None or self.speed != 1:
-            yield (), "is computed for the cluster's own NICs and its GPUs: leave out nic and speed"
+            yield (), "is computed for the cluster's own NICs and GPUs: leave out nic and speed"
         if training.batch_size is not None:
-            yield ("batch_size",), "is the model's: give it there"
+            yield ("batch_size",), "belongs to the model: give it as models.batch_size"
         if self.batch_sizes is not None and training.model is None:
-            yield (), "is for one batch size; only a model of the catalogue has others: leave out batch_sizes"
+            yield (), "has a fixed batch size unless it names a model of the catalogue: leave out batch_sizes"
         yield from training_mistakes(training)
 
     def _profile_mistakes(self, directory: Path) -> Iterator[Mistake]:
         assert self.profiles is not None, "it has profiles"
         if self.workers is not None:
-            yield ("workers",), "is of training; each of the profiles has its own number"
+            yield ("workers",), "belongs to training; each of the profiles has its own workers: leave it out"
         seen: dict[tuple[int, int], int] = {}
         phases: dict[int, tuple[int, int]] = {}
         for index, each in enumerate(self.profiles):
@@ -198,13 +196,13 @@ class ModelTable(Table):
             other, expected = phases.setdefault(each.workers, (index, count))
             if count != expected:
                 text = f"has {count} Up phases and profiles[{other}] has {expected}"
-                yield ("profiles", index), f"{text}; at one number of workers all have as many"
+                yield ("profiles", index), f"{text}; profiles of equal workers need equal numbers of phases"
         limits, batch_sizes = self._limits(), sorted({size for _, size in seen})
         if limits[0] > batch_sizes[0] or limits[1] < batch_sizes[-1]:
             measured = f"{batch_sizes[0]} to {batch_sizes[-1]}"
             yield (
                 ("batch_sizes",),
-                f"{limits[0]} to {limits[1]} leaves out some that were measured, {measured}",
+                f"{limits[0]} to {limits[1]} excludes some of the measured batch sizes, {measured}",
             )
 
     def _limits(self) -> tuple[int, int]:
@@ -214,9 +212,9 @@ class ModelTable(Table):
         return min(given), max(given)
 
     def model(self, directory: Path, nic_bps: int) -> Model:
-        """It, in a cluster with NICs of this rate; files are looked for from `directory` on.
+        """The model in a cluster with NICs of rate `nic_bps`; relative paths start from `directory`.
 
-        Raises `InputError` if they cannot be read.
+        Raises `InputError` if a file cannot be read.
         """
         strategy = self._measured(directory) if self.training is None else self._trained(directory, nic_bps)
         megabytes = -(-(self.memory_bytes or 0) // 10**6)
@@ -250,7 +248,7 @@ class ModelTable(Table):
         return Trained(self.name, self.training, workers, directory, nic_bps)
 
     def inlined(self, directory: Path) -> dict[str, Any]:
-        """Its keys with what is in the files of its profiles, so that nothing depends on where these are."""
+        """Its keys, with the files of its profiles replaced by their content."""
         written = self.to_dict()
         for table, each in zip(written.get("profiles", ()), self.profiles or (), strict=True):
             if each.file is None:
@@ -271,7 +269,7 @@ class ModelTable(Table):
 
 
 class Trained:
-    """A strategy whose iterations are run on the flow engine: alone, each worker behind a NIC of its own."""
+    """A strategy whose iterations are simulated on the flow engine, alone and with a NIC for each worker."""
 
     name = "training"
 
@@ -306,11 +304,11 @@ class Trained:
             network = build_network(plan)
             measured = measure(plan, 0, network, None)
         except InputError as error:
-            # The plan is ours: to its user it is the model that is wrong.
+            # The user wrote the model, not this plan, so the error must name the model.
             lines = (line.split(_OF_ONE_JOB)[-1] for line in str(error).splitlines())
             text = "; ".join(line.removeprefix(f"job {shown(self._model)}: ") for line in lines)
             raise InputError(f"on {workers} workers at batch size {batch_size}: {text}") from None
-        # What the first worker sends: all of a group send alike.
+        # The first worker stands for all, as the workers of a group send alike.
         first = _uplink(plan, network.display_names())
         sent = [link for link in measured.rates_bps if network.links[link][0] == first]
         if not sent:

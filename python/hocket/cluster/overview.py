@@ -1,4 +1,4 @@
-"""What the tables of a cluster run say in one row, and several runs of a trace beside each other."""
+"""Summarises a cluster run in one row, for comparing several runs of a trace."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -29,13 +29,13 @@ OVERVIEW = pl.Schema(
         "p99_factor": pl.Float64,
     }
 )
-"""Iterations of all jobs together: `mean_ideal_s` is what one would have taken on an idle network, `slowdown`
-what all took ÷ what they would have taken there, `p99_slowdown` the same of single ones. `mean_factor` and
-`p99_factor` say how many times shorter iterations are than in the first of several runs."""
+"""Iterations are those of all jobs together. `mean_ideal_s` is their mean duration on an idle network,
+`slowdown` their total duration ÷ that on an idle network, `p99_slowdown` the 99th percentile of the slowdowns
+of single iterations. `mean_factor` and `p99_factor` are the speed-ups over the first of several runs."""
 
 
 def overviews(runs: Iterable[Run]) -> pl.DataFrame:
-    """A row per run with the columns `OVERVIEW`; factors are to the first."""
+    """A row per run with the columns `OVERVIEW`; factors are relative to the first run."""
     rows = [_row(run) for run in runs]
     for name in ("mean", "p99"):
         times = [row.get(f"{name}_iteration_s") for row in rows]
@@ -80,7 +80,7 @@ def _of_iterations(iterations: pl.DataFrame) -> dict[str, Any]:
 
 
 def _p99(iterations: pl.DataFrame, value: pl.Expr) -> float:
-    """The 99th percentile of `value` over iterations, of which there are some, by nearest rank."""
+    """The 99th percentile of `value` over iterations by nearest rank; `iterations` must not be empty."""
     ranked = iterations.select(value.alias("value"), "count").sort("value")
     reached = 100 * ranked["count"].cum_sum() >= 99 * ranked["count"].sum()
     return float(ranked["value"].filter(reached)[0])

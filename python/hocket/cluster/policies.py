@@ -1,4 +1,4 @@
-"""Schedulers by name: those that there are, and classes of the user's own; with CASSINI or without."""
+"""Schedulers by name, built in or a user's own class, with CASSINI or without."""
 
 import importlib.util
 from collections.abc import Callable, Mapping
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from hocket.cluster.trace import Trace
 
 WITH_CASSINI = "+cassini"
-"""Ends the name of a scheduler among whose candidates CASSINI chooses."""
+"""Suffix of a scheduler's name: CASSINI chooses among its candidates."""
 
 
 class Policy(NamedTuple):
-    """A scheduler under a name, and whether CASSINI chooses among its candidates."""
+    """A scheduler with its name, and whether CASSINI chooses among its candidates."""
 
     name: str
     scheduler: Scheduler
@@ -30,7 +30,7 @@ class Policy(NamedTuple):
 
     @property
     def title(self) -> str:
-        """As the command line takes it: `themis+cassini`."""
+        """The name on the command line, such as `themis+cassini`."""
         return f"{self.name}{WITH_CASSINI if self.cassini else ''}"
 
 
@@ -51,16 +51,18 @@ _BY_NAME: Mapping[str, Callable[["Trace"], Scheduler]] = {
 def load_policy(title: str, trace: "Trace") -> Policy:
     """The policy `title` for `trace`.
 
-    One of `themis`, `pollux`, `pollux-osdi21`, `pollux-adaptdl`, `random` and `ideal`, or `FILE.py:Class` for
-    a class of one's own, which is called as `Class(seed=…)`; after any but `ideal` may come `+cassini`.
+    `title` is one of `themis`, `pollux`, `pollux-osdi21`, `pollux-adaptdl`, `random` and `ideal`, or
+    `FILE.py:Class` for a user's own class, which is called as `Class(seed=…)`. Any but `ideal` may end in
+    `+cassini`.
 
-    Raises `InputError` for another name, for a file or a class that is not there, and for one that raises.
+    Raises `InputError` for an unknown name, a missing file or class, and a file or class that raises.
     """
     name = title.removesuffix(WITH_CASSINI)
     with_cassini = name != title
     if with_cassini and name == "ideal":
         raise InputError(
-            f"scheduler {shown(title)}: its jobs share no link, so CASSINI has nothing to choose"
+            f"scheduler {shown(title)}: its jobs share no links, so CASSINI has nothing to choose; leave out "
+            f"{WITH_CASSINI}"
         )
     if name in _BY_NAME:
         return Policy(name, _BY_NAME[name](trace), with_cassini)
@@ -72,12 +74,12 @@ def load_policy(title: str, trace: "Trace") -> Policy:
             f"scheduler {shown(title)}: is not known{hint or f'; known are {known}, and FILE.py:Class'}"
         )
     try:
-        return Policy(class_name, _own(Path(path), class_name, trace.seed), with_cassini)
+        return Policy(class_name, _load_class(Path(path), class_name, trace.seed), with_cassini)
     except InputError as error:
         raise InputError(f"scheduler {shown(title)}: {error}") from None
 
 
-def _own(path: Path, class_name: str, seed: int) -> Scheduler:
+def _load_class(path: Path, class_name: str, seed: int) -> Scheduler:
     """An object of the class `class_name` in the file at `path`."""
     if not path.is_file():
         raise InputError(f"there is no file {shown(str(path))}")
@@ -88,14 +90,14 @@ def _own(path: Path, class_name: str, seed: int) -> Scheduler:
     try:
         scheduler = module[class_name](seed=seed)
     except Exception as error:
-        raise InputError(f"{class_name}(seed={seed}) raised {_told(error)}") from error
+        raise InputError(f"{class_name}(seed={seed}) raised {_error_text(error)}") from error
     if not callable(getattr(scheduler, "schedule", None)):
         raise InputError(f"{class_name} has no method schedule(state, candidates)")
     return cast(Scheduler, scheduler)
 
 
 def _module(path: Path) -> dict[str, Any]:
-    """What the file at `path` defines."""
+    """The definitions of the Python file at `path`, by name."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise InputError(f"{path} is not a Python file: its name must end in .py")
@@ -103,9 +105,9 @@ def _module(path: Path) -> dict[str, Any]:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise InputError(f"{path} raised {_told(error)}") from error
+        raise InputError(f"{path} raised {_error_text(error)}") from error
     return vars(module)
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"

@@ -1,5 +1,5 @@
-"""A window of a cluster run on either engine: the run is done again up to a time, what its jobs are at then
-becomes a plan, and the plan runs.
+"""Replays a window of a cluster run on either engine: repeats the run up to a time, turns the state of its
+jobs into a plan, and runs the plan.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,8 +31,8 @@ PLAN = "plan.toml"
 MEANS = pl.Schema(
     {"job": pl.String(), "iterations": pl.Int64(), "iteration_s": pl.Float64(), "marks": pl.Float64()}
 )
-"""A row per job: how many iterations it began and finished within the window, how long they took on average,
-and how many of their packets were marked; null without iterations, and where marks are not counted."""
+"""A row per job: the number of iterations that it began and finished within the window, their mean duration,
+and the mean number of marked packets in one; null without iterations, and where marks are not counted."""
 
 _PS_PER_S = 10**12
 _ITERATIONS_SHOWN = 6
@@ -40,19 +40,19 @@ _ITERATIONS_SHOWN = 6
 
 @dataclass(frozen=True)
 class Window:
-    """What a cluster is at `at_s`, and what it does until `until_s`."""
+    """The state of a cluster at `at_s`, and its iterations from then until `until_s`."""
 
     at_s: float
     until_s: float
     ended_early: bool
-    """By a decision of the scheduler: what it decides is not in the plan."""
+    """Whether a decision of the scheduler ended it, as the plan cannot represent a new decision."""
     plan: Mapping[str, Any]
-    """The jobs that run then, in a network whose time begins then."""
+    """The jobs that run at `at_s`, in a network whose time 0 is `at_s`."""
     means: pl.DataFrame
-    """What the cluster run did; `MEANS` says of what."""
+    """The means of the cluster run within the window, with the columns of `MEANS`."""
 
     def write(self, directory: str | Path) -> Path:
-        """Writes the plan into `directory`, made if need be; returns its path.
+        """Write the plan into `directory`, which is created if necessary; return its path.
 
         Raises `InputError` if it cannot be written.
         """
@@ -67,23 +67,23 @@ class Window:
 
 @dataclass(frozen=True)
 class Replay:
-    """A window, and its plan on an engine."""
+    """A window, and the run of its plan on an engine."""
 
     window: Window
     run: Run
 
     def comparison(self) -> pl.DataFrame:
-        """The cluster run's means, and beside them, ending in `_replayed`, those of the replay."""
+        """The means of the cluster run, and those of the replay in columns ending in `_replayed`."""
         replayed = means_of(self.run)
         return self.window.means.join(
             replayed, on="job", how="left", suffix="_replayed", maintain_order="left"
         )
 
     def link_use(self) -> LinkUse:
-        """Who uses a link when in the replay, from its start on for six iterations at most: they are
-        simulated again, and the link is that which `hocket.engines.link_use.uses_of` chooses.
+        """The use of a link by each job over time, in the first six iterations of the replay at most.
 
-        Raises `InputError` if no job sends anything.
+        They are simulated again; `hocket.engines.link_use.uses_of` selects the link. Raises `InputError` if
+        no job sends anything.
         """
         window = self.window
         longest_s = self.run.tables["jobs"]["mean_iteration_s"].drop_nulls().max()
@@ -93,7 +93,9 @@ class Replay:
         plan, engine = as_plan(window.plan), self.run.manifest["engine"]
         uses = uses_of({"": Stretch(plan, 0.0, end_s, engine=engine)})
         if not uses:
-            raise InputError(f"a figure: no job sends anything in the first {end_s:g} s of the window")
+            raise InputError(
+                f"a figure: no job sends anything in the first {end_s:g} s of the window; choose another one"
+            )
         return uses[""]
 
     @property
@@ -113,11 +115,11 @@ def replay(
     directory: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Replay:
-    """Replays `for_s` of a cluster run from `at_s` on; with a `directory`, plan and run are written there.
+    """Replay `for_s` seconds of a cluster run from `at_s` on; with a `directory`, write plan and run there.
 
-    Jobs run where they ran, on the same ways, each with the rest of the iteration that it was in, and in its
-    slots. Jitter is drawn anew. Where the scheduler decides within the window, it ends there. `scheduler`
-    names the policy again if it was a class of one's own.
+    Jobs keep their placement, paths and slots, and start with the rest of the iteration under way. Jitter is
+    drawn anew. A window ends early where the scheduler makes a decision. `scheduler` is needed only for a run
+    under a user's own class, and names it as `FILE.py:Class`.
 
     Raises `InputError` as `window` does and as `hocket.simulate` does.
     """
@@ -130,15 +132,15 @@ def replay(
 
 
 def window(run: Run, at_s: float, for_s: float, *, scheduler: str | None = None) -> Window:
-    """What a cluster run was at `at_s`, as a plan, and what it did in the `for_s` after that.
+    """The state of a cluster run at `at_s` as a plan, and its means over the next `for_s` seconds.
 
-    Raises `InputError` if it is not of a cluster, was made by another version, was over by then, or had no
-    job that ran, if its jobs shared no network or it was under another policy than `scheduler`, and as
-    `load_policy` does.
+    Raises `InputError` if the run is not a cluster run, was made by another version of Hocket, had ended or
+    had no running job at `at_s`, if its jobs shared no network, if `scheduler` is not the one that it ran
+    under, and as `load_policy` does.
     """
     at_ps, for_ps = round(at_s * _PS_PER_S), round(for_s * _PS_PER_S)
     trace = _trace_of(run)
-    policy = _sharing(_policy_of(run, scheduler, trace))
+    policy = _check_replayable(_policy_of(run, scheduler, trace))
     ended_ps = round(run.manifest["simulated_s"] * _PS_PER_S)
     if at_ps >= ended_ps:
         ended_s = run.manifest["simulated_s"]
@@ -159,7 +161,7 @@ def window(run: Run, at_s: float, for_s: float, *, scheduler: str | None = None)
 
 
 def means_of(run: Run) -> pl.DataFrame:
-    """`MEANS` of a replay. The iteration that was under way at its start does not count."""
+    """`MEANS` of a replay. Iterations under way at its start are excluded."""
     whole = whole_iterations(run)
     flows = run.tables.get("flows")
     rows = []
@@ -188,17 +190,21 @@ def _means(job: str, count: int, length_s: float, marks: float | None) -> tuple[
 def _trace_of(run: Run) -> Trace:
     manifest = run.manifest
     if "scheduler" not in manifest:
-        raise InputError("it is not the run of a cluster: its manifest names no scheduler")
+        raise InputError("it is not a run of `hocket cluster`: its manifest names no scheduler")
     made_by, ours = manifest["hocket_version"], version("hocket")
     if made_by != ours:
         raise InputError(
-            f"it was made by Hocket {made_by}, and this is {ours}, which may decide otherwise: run it again"
+            f"it was made by Hocket {made_by}, and this is {ours}, which may make other decisions: "
+            "run the trace again"
         )
     return parse_trace(manifest["plan"]["given"], source="the trace in its manifest")
 
 
 def _policy_of(run: Run, scheduler: str | None, trace: Trace) -> Policy:
-    """The policy of the run, by what its manifest says, or by `scheduler`, which must be the same."""
+    """The policy named in the run's manifest, loaded from `scheduler` if that is given.
+
+    Raises `InputError` if the two differ.
+    """
     was_under = run.manifest["scheduler"]
     try:
         policy = load_policy(scheduler or was_under, trace)
@@ -206,23 +212,23 @@ def _policy_of(run: Run, scheduler: str | None, trace: Trace) -> Policy:
         if scheduler is not None:
             raise
         raise InputError(
-            f"it was under a class of one's own; say where that is: --scheduler FILE.py:{was_under}"
+            f"it ran under a class of your own; give its file: --scheduler FILE.py:{was_under}"
         ) from None
     if policy.title != was_under:
         raise InputError(
-            f"scheduler {scheduler!r}: the run was under {was_under!r}, and is replayed under it"
+            f"scheduler {scheduler!r}: the run used {was_under!r}, and can be replayed only under it"
         )
     return policy
 
 
-def _sharing(policy: Policy) -> Policy:
+def _check_replayable(policy: Policy) -> Policy:
     if getattr(policy.scheduler, "dedicated", False):
-        raise InputError(f"scheduler {policy.title!r}: each of its jobs has a network of its own to replay")
+        raise InputError(f"scheduler {policy.title!r}: its jobs share no network that could be replayed")
     return policy
 
 
 def _decisions_ps(run: Run) -> Iterator[int]:
-    """When the scheduler was asked, ascending."""
+    """The times of all decisions, ascending."""
     return (round(at_s * _PS_PER_S) for at_s in run.tables["decisions"]["at_s"])
 
 
@@ -254,29 +260,30 @@ def _plan(
 
 
 def _hosts(trace: Trace, stint: Stint) -> list[str]:
-    """In the order of the ring, each once."""
+    """The hosts of a stint in the order of its ring, each once."""
     return list(dict.fromkeys(trace.cluster.hosts[gpu] for gpu in stint.gpus))
 
 
 def _job(stint: Stint, rest: "_hocket._Rest", at_ps: int) -> dict[str, Any]:
-    """What a job has still to do, and when."""
+    """The rest of a job as keys of a plan: its work, its first iteration and its slots."""
     profile = plain(stint.job.profile(len(stint.gpus), stint.batch_size))
-    job = {"name": stint.job.name, **_written(profile), "iterations": rest["iterations"]}
+    job = {"name": stint.job.name, **_as_plan(profile), "iterations": rest["iterations"]}
     if rest["rest"] is not None:
-        job["first"] = _written(rest["rest"])
-        # The rest of a wait counts as an iteration, but is none of those that are left.
+        job["first"] = _as_plan(rest["rest"])
+        # In a plan the rest of a wait is an iteration; the engine does not count it among those left.
         job["iterations"] += rest["waits"]
     if rest["slots"] is not None:
         period_ps = rest["slots"]["period_ps"]
         shift_ps = (rest["slots"]["origin_ps"] - at_ps) % period_ps
-        # A plan has no slots shorter than an iteration, and a shift delays an iteration that begins now.
+        # A plan cannot express slots shorter than an iteration, and a time-shift would delay an iteration
+        # that begins now.
         if period_ps >= profile["period_ps"] and (rest["rest"] is not None or shift_ps == 0):
             slots = {"time_shift": format_duration(shift_ps), "pad_to": format_duration(period_ps)}
             job |= {**slots, "readjust": rest["slots"]["readjusts"]}
     return job
 
 
-def _written(profile: "_hocket._Profile") -> dict[str, Any]:
+def _as_plan(profile: "_hocket._Profile") -> dict[str, Any]:
     up = [
         {
             "start": format_duration(phase["start_ps"]),
@@ -291,7 +298,7 @@ def _written(profile: "_hocket._Profile") -> dict[str, Any]:
 def _means_until(
     engine: _hocket.ClusterRun, stints: Mapping[int, Stint], at_ps: int, until_ps: int
 ) -> pl.DataFrame:
-    """Runs a cluster on until `until_ps` as it is; `MEANS` of the jobs in `stints`."""
+    """Advance a cluster to `until_ps` without decisions; return `MEANS` of the jobs in `stints`."""
     engine.take_tables()
     while engine.now_ps < until_ps:
         engine.advance(until_ps)
@@ -299,7 +306,7 @@ def _means_until(
     found = []
     for number, stint in stints.items():
         its = rows.filter(pl.col("job") == number)
-        # Of equal iterations in a row, the first may have begun before.
+        # The first of several equal iterations in one row may have begun before the window.
         begun = its["count"] - (its["start_ps"] <= at_ps).cast(pl.UInt64)
         part = begun / its["count"]
         length_s = float((its["duration_ps"] * part).sum()) / _PS_PER_S

@@ -17,17 +17,17 @@ from hocket.console import Column, count, milliseconds, out, print_table
 from hocket.results import Run
 from hocket.units import format_duration
 
-# Links of a large cluster: those printed have the lowest scores, or the largest delays.
+# A large cluster has thousands of links: those with the lowest scores, or the largest delays, are printed.
 _MOST_LINKS = 24
-# What a job does not feel in an iteration.
+# Smaller delays are negligible beside an iteration, and not printed.
 _LEAST_DELAY_S = 1e-4
-_LONGEST_SAID = 100
-# Mean iterations on an idle network within 1% of each other come from runs of the same iterations.
-_ALIKE = 1.01
+_MAX_TEXT = 100
+# Runs whose mean iterations on an idle network differ by at most 1% are taken to hold the same iterations.
+_SAME_ITERATIONS = 1.01
 
 
 def print_runs(title: str, runs: Mapping[Path, Run]) -> None:
-    """Runs of one trace side by side, and where their tables are."""
+    """Print a comparison of runs of one trace, and where their tables were written."""
     out.print(f"[bold]{escape(title)}[/bold]")
     rows = overviews(runs.values()).to_dicts()
     header = (
@@ -38,7 +38,7 @@ def print_runs(title: str, runs: Mapping[Path, Run]) -> None:
         *(Column("marks per\niteration", spare=5), Column("adjustments\nper minute", spare=6)),
     )
     print_table(header, map(_overview_row, rows))
-    for note in (*_not_alike(rows), *_left_waiting(runs.values())):
+    for note in (*_incomparable_times(rows), *_starved_jobs(runs.values())):
         out.print(f"note: {escape(note)}")
     out.print()
     for directory, run in runs.items():
@@ -65,31 +65,31 @@ def _overview_row(row: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _not_alike(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """That times do not compare, where runs hold other iterations."""
+def _incomparable_times(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """A note that iteration times do not compare, where the runs hold different iterations."""
     ideals = [row["mean_ideal_s"] for row in rows if row["mean_ideal_s"] is not None]
-    if ideals and max(ideals) > _ALIKE * min(ideals):
+    if ideals and max(ideals) > _SAME_ITERATIONS * min(ideals):
         yield (
-            "these runs would differ on an idle network, too, because jobs had different numbers of workers "
-            "or made less progress: compare slowdown and completion"
+            "iteration times do not compare: the runs differ even on an idle network, because jobs had "
+            "different numbers of workers or made less progress; compare slowdown and completion instead"
         )
 
 
-def _left_waiting(runs: Iterable[Run]) -> Iterator[str]:
-    """Of runs that ended by themselves, which jobs never will."""
+def _starved_jobs(runs: Iterable[Run]) -> Iterator[str]:
+    """A note for each run that ended although jobs were still waiting for GPUs."""
     for run in runs:
         if run.manifest["status"] != "complete" or "until" in run.manifest["plan"]["given"]:
             continue
         left = run.tables["jobs"].filter(pl.col("status") != "done")["job"]
         if left.len():
             yield (
-                f"{run.manifest['scheduler']} lets {left.len():,} jobs wait for ever, {left[0]!r} first: it "
-                "gives them no GPUs and does not want to be asked again"
+                f"{run.manifest['scheduler']} leaves {left.len():,} jobs waiting for ever, starting with "
+                f"{left[0]!r}: it gives them no GPUs and requests no further decision"
             )
 
 
 def print_trace(trace: Trace) -> None:
-    """What a trace holds: jobs by model, and the load that they bring over time."""
+    """Print the jobs of a trace by model, and their load over time."""
     out.print(f"[bold]{escape(trace.name)}[/bold]")
     out.print(headline(trace))
     for report in trace.imports:
@@ -108,8 +108,9 @@ def print_trace(trace: Trace) -> None:
         for row in by_model(trace).to_dicts()
     )
     header = (
-        *("model", "jobs", "workers", Column("iterations", spare=1)),
-        *("idle (ms)", Column("alone (min)", spare=2), "GPU-hours"),
+        *("model", "jobs", "mean per job\nworkers", Column("mean per job\niterations", spare=1)),
+        *("on an idle network\niteration (ms)", Column("on an idle network\nrun time (min)", spare=2)),
+        "GPU-hours\n(all jobs)",
     )
     print_table(header, models)
     out.print()
@@ -124,11 +125,11 @@ def print_trace(trace: Trace) -> None:
         )
         for row in over_time
     )
-    print_table((f"time ({unit})", "arrivals", "GPUs asked for", "load"), parts)
+    print_table((f"time ({unit})", "arrivals", "GPU demand", "load"), parts)
 
 
 def trace_as_json(trace: Trace) -> dict[str, Any]:
-    """What `print_trace` prints, and every job, for programs."""
+    """The content of `print_trace` and every job, ready for JSON."""
     return {
         "name": trace.name,
         "seed": trace.seed,
@@ -141,7 +142,7 @@ def trace_as_json(trace: Trace) -> dict[str, Any]:
 
 
 def print_decisions(decisions: pl.DataFrame) -> None:
-    """Decisions, a line each."""
+    """Print a line for each decision."""
     rows = (
         (
             str(row["decision"]),
@@ -159,21 +160,27 @@ def print_decisions(decisions: pl.DataFrame) -> None:
         for row in decisions.to_dicts()
     )
     header = (
-        *("decision", "time (s)", Column("asked on", text=True), "jobs", Column("waiting", spare=1)),
+        *(
+            "decision",
+            "time (s)",
+            Column("trigger", text=True),
+            "jobs\nall",
+            Column("jobs\nwaiting", spare=1),
+        ),
         *(Column("candidates", spare=4), Column("discarded", spare=5), Column("chosen", spare=3)),
-        *(Column("own score", spare=2), "score", "moved"),
+        *(Column("score\nown choice", spare=2), "score\nchosen", "jobs\nmoved"),
     )
     print_table(header, rows, left=0)
 
 
 def print_explanation(run: Run, explanation: Explanation) -> None:
-    """One decision: what was chosen and why, and how jobs fared while it held."""
+    """Print one decision: the choice and its reasons, and the iteration times while it was in force."""
     each = explanation
     out.print(
         f"[bold]{escape(run.manifest['scheduler'])}[/bold]: decision {each.decision} at {each.at_s:,.3f} s "
         f"({each.at_s / 60:,.1f} min), in force until {each.until_s:,.3f} s"
     )
-    out.print(f"asked on {escape(each.reason)}")
+    out.print(f"trigger: {escape(each.reason)}")
     out.print(_choice(each))
     for title, jobs in (("moved", each.moved), ("waiting", each.waiting)):
         if jobs:
@@ -183,15 +190,16 @@ def print_explanation(run: Run, explanation: Explanation) -> None:
     _print_sharing(each)
     _print_jobs(each)
     _print_delays(each)
-    _print_said(each.said)
+    _print_scheduler_notes(each.said)
 
 
 def print_replay(replay: Replay, directory: Path) -> None:
-    """A window of a cluster run beside its replay, job by job."""
+    """Print a window of a cluster run beside its replay, a line for each job."""
     window, engine = replay.window, replay.run.manifest["engine"]
     for_s = window.until_s - window.at_s
-    cut = "; the scheduler decides then, and the window ends" if window.ended_early else ""
-    out.print(f"[bold]{for_s:,.3f} s from {format_duration(round(window.at_s * 1e12))} on[/bold]{cut}")
+    start = format_duration(round(window.at_s * 1e12))
+    cut = "; cut short where the scheduler decides next" if window.ended_early else ""
+    out.print(f"[bold]{for_s:,.3f} s from {start} on, replayed on the {engine} engine[/bold]{cut}")
     rows = (
         (
             row["job"],
@@ -205,9 +213,12 @@ def print_replay(replay: Replay, directory: Path) -> None:
         for row in replay.comparison().to_dicts()
     )
     header = (
-        *("job", Column("iterations", spare=2), Column(f"{engine}s", spare=2)),
-        *("mean (ms)", f"{engine}s"),
-        *(Column("marks/iteration", spare=1), Column(f"{engine}s", spare=1)),
+        *("job", Column("iterations\ncluster run", spare=2), Column("iterations\nreplay", spare=2)),
+        *("mean iteration (ms)\ncluster run", "mean iteration (ms)\nreplay"),
+        *(
+            Column("marks per iteration\ncluster run", spare=1),
+            Column("marks per iteration\nreplay", spare=1),
+        ),
     )
     print_table(header, rows)
     out.print(f"PAUSE frames: {count(replay.pauses)}")
@@ -215,7 +226,7 @@ def print_replay(replay: Replay, directory: Path) -> None:
 
 
 def replay_as_json(replay: Replay) -> dict[str, Any]:
-    """The same for programs."""
+    """The content of `print_replay`, ready for JSON."""
     window = replay.window
     return {
         "at_s": window.at_s,
@@ -230,7 +241,7 @@ def replay_as_json(replay: Replay) -> dict[str, Any]:
 def _choice(each: Explanation) -> str:
     if each.score is None:
         taken = "the scheduler's own choice was taken"
-        shifts = ", without slots: all were discarded" if each.discarded else ""
+        shifts = ", without slots: all candidates were discarded" if each.discarded else ""
         return f"candidates: {each.candidates}; {taken}{shifts}"
     own = "discarded" if each.own_score is None else f"score {_score(each.own_score)}"
     what = "the scheduler's own choice" if each.chosen == 0 else f"candidate {each.chosen}"
@@ -259,9 +270,9 @@ def _print_links(each: Explanation) -> None:
         for link in lowest[:_MOST_LINKS]
     )
     out.print()
-    print_table(("shared link", "jobs on it", "score before", "after")[:columns], rows, left=2)
+    print_table(("shared link", "jobs", "score\nbefore", "score\nafter")[:columns], rows, left=2)
     if len(lowest) > _MOST_LINKS:
-        out.print(f"… and {len(lowest) - _MOST_LINKS} links more, with higher scores")
+        out.print(f"… and {len(lowest) - _MOST_LINKS} more links, with higher scores")
 
 
 def _print_sharing(each: Explanation) -> None:
@@ -270,7 +281,7 @@ def _print_sharing(each: Explanation) -> None:
     for group in each.sharing:
         slots = f"no slots: {group.why_no_slots}"
         if group.why_no_slots is None:
-            slots = "slots" if group.gain is None else f"slots, predicted to win {_factor(group.gain)}"
+            slots = "slots" if group.gain is None else f"slots, predicted speed-up {_factor(group.gain)}"
         out.print(f"{escape(', '.join(group.jobs))}: score {_score(group.score)}, {escape(slots)}")
 
 
@@ -282,14 +293,14 @@ def _print_jobs(each: Explanation) -> None:
             f"{job.iterations:,.0f}",
             milliseconds(job.iteration_s),
             milliseconds(job.ideal_s),
-            _slower(job.iteration_s, job.ideal_s),
+            _slowdown_percent(job.iteration_s, job.ideal_s),
             milliseconds(job.slot_s),
         )
         for job in each.jobs
     )
     header = (
         *("job", Column("workers", spare=1), Column("iterations", spare=2)),
-        *("mean (ms)", "idle (ms)", "slower", "slot (ms)"),
+        *("iteration (ms)\nmean", "iteration (ms)\nidle network", "slowdown", "slot (ms)"),
     )
     out.print()
     print_table(header, rows)
@@ -304,32 +315,32 @@ def _print_delays(each: Explanation) -> None:
         for delay in felt[:_MOST_LINKS]
     )
     out.print()
-    print_table(("job", "loses to", "on", "ms per iteration"), rows, left=3)
+    print_table(("job", "delayed by", "on link", "delay per\niteration (ms)"), rows, left=3)
     if len(felt) > _MOST_LINKS:
-        out.print(f"… and {len(felt) - _MOST_LINKS} times more, by less")
+        out.print(f"… and {len(felt) - _MOST_LINKS} smaller delays")
 
 
-def _print_said(said: Mapping[str, Any]) -> None:
-    """What a scheduler said for itself, a line for each thing that it named."""
+def _print_scheduler_notes(said: Mapping[str, Any]) -> None:
+    """Print the scheduler's own notes on its decision, a line for each entry."""
     lines = [
         line for key, value in said.items() if value not in ([], {}, None) for line in _lines(key, value)
     ]
     if lines:
         out.print()
-        out.print("the scheduler says:")
+        out.print("the scheduler's notes:")
     for line in lines:
         out.print(f"  {escape(line)}", style="dim")
 
 
 def _lines(key: str, value: Any) -> Iterable[str]:
-    """`value` as text: elements of tables and lists on lines of their own, tables within these on one.
+    """`value` as lines of text: one for each element of a table or list; a table nested in it stays on one.
 
     >>> list(_lines("bids", {"a": {"1 anywhere": 0.25, "2 in one rack": 0.5}}))
     ['bids.a: 1 anywhere 0.25, 2 in one rack 0.5']
     """
     match value:
         case dict() if "." in key and not any(isinstance(inner, dict | list) for inner in value.values()):
-            yield f"{key}: {', '.join(f'{name} {_said(inner)}' for name, inner in value.items())}"
+            yield f"{key}: {', '.join(f'{name} {_value_text(inner)}' for name, inner in value.items())}"
         case dict() if value:
             for name, inner in value.items():
                 yield from _lines(f"{key}.{name}", inner)
@@ -337,12 +348,12 @@ def _lines(key: str, value: Any) -> Iterable[str]:
             for place, inner in enumerate(value):
                 yield from _lines(f"{key}[{place}]", inner)
         case _:
-            yield f"{key}: {_said(value)}"
+            yield f"{key}: {_value_text(value)}"
 
 
-def _said(value: Any) -> str:
+def _value_text(value: Any) -> str:
     """
-    >>> [_said(value) for value in (None, True, 1 / 3, "4 racks")]
+    >>> [_value_text(value) for value in (None, True, 1 / 3, "4 racks")]
     ['–', 'yes', '0.333333', '4 racks']
     """
     match value:
@@ -357,11 +368,11 @@ def _said(value: Any) -> str:
 
 
 def as_json(runs: Iterable[Run]) -> list[dict[str, Any]]:
-    """What `print_runs` prints, for programs."""
+    """The content of `print_runs`, ready for JSON."""
     return overviews(runs).to_dicts()
 
 
-def _slower(iteration_s: float | None, ideal_s: float | None) -> str:
+def _slowdown_percent(iteration_s: float | None, ideal_s: float | None) -> str:
     return "–" if iteration_s is None or not ideal_s else f"{100 * (iteration_s / ideal_s - 1):+z.1f}%"
 
 
@@ -378,4 +389,4 @@ def _number(value: float | None, decimals: int) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST_SAID else text[: _LONGEST_SAID - 1] + "…"
+    return text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 1] + "…"

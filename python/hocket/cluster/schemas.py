@@ -1,4 +1,4 @@
-"""The tables of a cluster run: their columns, with units in the names, and what a row is."""
+"""The tables of a cluster run: their columns, with units in the names, and the meaning of a row."""
 
 import polars as pl
 
@@ -19,10 +19,10 @@ ITERATIONS = pl.Schema(
         "marks": pl.Float64,
     }
 )
-"""A row is `count` iterations of a job one after another, from number `iteration` on, counted from 0.
-`start_s` is when the first of them began to compute, `end_s` when the last ended. Other times are means:
-`iteration_s` is what one took, with `delayed_s` that it waited for its slot before, and `ideal_s` the same
-on an idle network. `marks` are those of all of them, null where they are not counted."""
+"""A row is `count` consecutive iterations of a job, from number `iteration` on, counted from 0. `start_s` is
+when the first of them began to compute, `end_s` when the last ended. Other times are means per iteration:
+`iteration_s` includes the wait for the slot, `delayed_s`; `ideal_s` is the duration on an idle network.
+`marks` is the total over the `count` iterations, null where marks are not counted."""
 
 PLACEMENTS = pl.Schema(
     {
@@ -37,8 +37,8 @@ PLACEMENTS = pl.Schema(
         "links": pl.List(pl.String),
     }
 )
-"""A row per stint, a job's stay on the same GPUs: it had them from `given_s` to `until_s`, and computed from
-`start_s`."""
+"""A row per stint, a job's stay on the same GPUs: they were allocated to it from `given_s` to `until_s`, and
+its first iteration there began at `start_s`."""
 
 DECISIONS = pl.Schema(
     {
@@ -56,9 +56,9 @@ DECISIONS = pl.Schema(
         "why": pl.String(),
     }
 )
-"""A row per time that the scheduler was asked. `own_score` is that of its own choice, and `score` that of
-the one taken, as CASSINI ranks them; null without it. `why` is JSON: what scheduler and CASSINI say for
-themselves."""
+"""A row per decision of the scheduler. `own_score` is CASSINI's score of the scheduler's own choice, `score`
+that of the chosen candidate; null without CASSINI. `why` is JSON: the notes of the scheduler and of
+CASSINI."""
 
 LINK_SCORES = pl.Schema(
     {
@@ -70,8 +70,8 @@ LINK_SCORES = pl.Schema(
         "after": pl.Float64(),
     }
 )
-"""A row per decision of CASSINI and link that jobs share: its score under the scheduler's own choice without
-shifts (`before`), and under the one taken with its shifts (`after`)."""
+"""A row per decision of CASSINI and shared link: its score under the scheduler's own choice without
+time-shifts (`before`), and under the chosen candidate with its time-shifts (`after`)."""
 
 DELAYS = pl.Schema(
     {
@@ -82,13 +82,14 @@ DELAYS = pl.Schema(
         "delay_s": pl.Float64,
     }
 )
-"""A row per decision, link and pair of jobs that met there while it held: time that `job` lost to `other`, as
-it sent more slowly than on an idle network. What it lost is shared out by what the others sent."""
+"""A row per decision, link and pair of jobs that contended there while it was in force: the time by which
+`other` delayed `job`, compared with an idle network. A job's delay is divided among the others in proportion
+to what they sent."""
 
 ADJUSTMENTS = pl.Schema(
     {"job": pl.String, "at_s": pl.Float64, "deviation_s": pl.Float64, "delay_s": pl.Float64}
 )
-"""A row per time that a job that had drifted was brought back to its slot."""
+"""A row per adjustment: a job that had drifted was moved back into its slot."""
 
 JOBS = pl.Schema(
     {
@@ -119,9 +120,9 @@ JOBS = pl.Schema(
         "adjustments": pl.Int64,
     }
 )
-"""A row per job that arrived. `workers` as submitted; `completion_s` from arrival to end; `waiting_s`
-without GPUs; `slowdown` is the mean iteration ÷ that on an idle network; `rho` is `completion_s` ÷ the time
-that the job would have taken alone, on the workers that it was submitted with."""
+"""A row per job that arrived. `workers` is as submitted; `completion_s` is the time from arrival to end;
+`waiting_s` the time without GPUs; `slowdown` the mean iteration ÷ that on an idle network; `rho` is
+`completion_s` ÷ the run time of the job alone, on the workers that it was submitted with."""
 
 LINKS = pl.Schema(
     {
@@ -135,8 +136,9 @@ LINKS = pl.Schema(
         "marks": pl.Float64,
     }
 )
-"""A row per link and job that crossed it: what share of the link's capacity over the run it used, how long
-it sent, and how long of that it met other flows there and the link was full."""
+"""A row per link and job that crossed it: `utilisation` is the job's share of the link's capacity over the
+whole run, `busy_s` the time that it sent, and `contended_s` the part of that in which other flows crossed the
+link and it was full."""
 
 
 STREAMED = {
@@ -147,4 +149,4 @@ STREAMED = {
     "delays": DELAYS,
     "adjustments": ADJUSTMENTS,
 }
-"""Tables that are written while a run goes on; the others are of what happened in all."""
+"""Tables written during a run; the others summarise the whole run and are written at its end."""

@@ -1,4 +1,4 @@
-"""`[cluster]`: what a run of a trace assumes about servers and jobs, whatever the scheduler."""
+"""`[cluster]`: assumptions of a run about servers and jobs, independent of the scheduler."""
 
 from typing import Annotated
 
@@ -34,4 +34,4 @@ class Settings(Table):
     marks: StrictBool = default(True, "Hocket: NSDI'24 Fig 13 and 14 count ECN marks")
     """Whether ECN marks are counted."""
     merge: Annotated[Number, Field(ge=0, lt=1)] = default(0.0, "Hocket: a row for each iteration")
-    """Iterations of a job one after another whose times differ by less than this share are one row."""
+    """Consecutive iterations of a job whose times differ by less than this fraction share one row."""

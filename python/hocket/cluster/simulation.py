@@ -1,4 +1,4 @@
-"""Runs a trace of jobs under a scheduler: who is asked when, and what is done with the answer."""
+"""Runs a trace of jobs under a scheduler: calls it when a decision is due, and applies its decision."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ from hocket import _hocket
 from hocket.cluster.interruption import Interruption
 from hocket.cluster.marks import marks_for
 from hocket.cluster.policies import Policy, load_policy
-from hocket.cluster.tables import Tables, Verdict
+from hocket.cluster.tables import DecisionRecord, Tables
 from hocket.cluster.trace import Trace, TraceLike, as_trace
 from hocket.cluster.transitions import Costs, Transitions
 from hocket.errors import InputError, SelfCheckError
@@ -19,19 +19,19 @@ from hocket.results import Run, RunWriter, peak_rss_mb
 from hocket.results.run import MANIFEST
 from hocket.results.sink import Memory, Sink
 from hocket.schedulers import Decision, Scheduler, State
-from hocket.schedulers.cassini import Cassini, Chosen
+from hocket.schedulers.cassini import Cassini, Choice
 from hocket.schedulers.checks import checked
 from hocket.schedulers.crossings import Routes
 from hocket.units import shown
 
 Progress = Callable[[float, int, int], object]
-"""Called now and then with simulated seconds, jobs done, and jobs in total."""
+"""Called after every step with simulated seconds, jobs done, and jobs in total."""
 
 # The engine's clock counts picoseconds in 64 bits; half of that is 106 days.
 _NEVER_PS = 2**63 - 1
-# How often a scheduler may move jobs, or let all wait, while no work is done, before it is held never to let
-# them get on.
-_MOST_IN_VAIN = 1_000
+# Consecutive decisions that may move jobs, or leave all of them waiting, without any iteration being
+# finished. A scheduler that exceeds this would never end the run.
+_MAX_IDLE_DECISIONS = 1_000
 
 
 SchedulerLike = str | Policy | Scheduler
@@ -67,24 +67,24 @@ def simulate_cluster(
     directory: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Run | dict[str, Run]:
-    """Simulate the jobs of a trace on the flow engine, where a scheduler places them.
+    """Simulate the jobs of a trace on the flow engine, placed by a scheduler.
 
     `trace` is a `Trace`, a path, or its tables. A scheduler is a name that `hocket cluster --scheduler`
     takes, such as "themis+cassini"; an object with `schedule(state, candidates)`; or a
-    `hocket.cluster.policies.Policy` of such an object. For one, the answer is its run; for a list, the runs
+    `hocket.cluster.policies.Policy` of such an object. One scheduler returns its run; a list returns the runs
     by the schedulers' names, in the order of the list.
 
     The same trace and scheduler give the same tables, which `hocket.cluster.schemas` describes. With a
-    `directory` the run is written there while it goes on, so that its tables need not fit into memory; of a
-    list, each into a directory of its name in it. `progress` is called now and then with simulated seconds,
-    jobs done and jobs in total. Ctrl-C ends the run early, and a list with it: what was finished by then
-    comes back, marked as interrupted.
+    `directory` the tables are written there during the run, so that they need not fit into memory; the runs
+    of a list go into subdirectories named after the schedulers. `progress` is called after every step with
+    simulated seconds, jobs done and jobs in total. Ctrl-C ends the run early, and skips the rest of a list:
+    everything finished by then is returned, marked as interrupted.
 
     Raises:
-        hocket.errors.InputError: The trace is wrong, a scheduler's name is unknown or given twice, or a
-            scheduler raises or answers what cannot be carried out; what was recorded until then is in the
-            directory, with the status `failed`.
-        hocket.errors.SelfCheckError: A check of the engine failed; likewise.
+        hocket.errors.InputError: The trace is invalid, a scheduler's name is unknown or given twice, or a
+            scheduler raises an exception or returns a decision that cannot be applied. Tables recorded until
+            then are in the directory, with the status `failed`.
+        hocket.errors.SelfCheckError: A self-check of the engine failed; the tables are kept likewise.
 
     >>> run = simulate_cluster({
     ...     "fabric": {"testbed": "cassini"},
@@ -101,7 +101,7 @@ def simulate_cluster(
     for title in titles:
         if titles.count(title) > 1:
             raise InputError(
-                f"scheduler {shown(title)}: is given {titles.count(title)} times; names are unique"
+                f"scheduler {shown(title)}: is given {titles.count(title)} times; names must be unique"
             )
     runs = {}
     for policy in policies:
@@ -113,7 +113,7 @@ def simulate_cluster(
 
 
 def _as_policy(scheduler: SchedulerLike, trace: Trace) -> Policy:
-    """The scheduler under its name. Raises `InputError` for an unknown one."""
+    """The scheduler with its name. Raises `InputError` for an unknown name."""
     match scheduler:
         case str():
             return load_policy(scheduler, trace)
@@ -128,7 +128,7 @@ def _as_policy(scheduler: SchedulerLike, trace: Trace) -> Policy:
 
 
 def _simulated(trace: Trace, policy: Policy, directory: str | Path | None, progress: Progress | None) -> Run:
-    """One run. An error says where the tables are, if any were written."""
+    """One run. An error names the directory of the tables, if any were written."""
     try:
         with RunWriter(directory) if directory is not None else Memory() as sink:
             return _Simulation(trace, policy, trace.file.until_ps, sink, progress).run()
@@ -139,21 +139,21 @@ def _simulated(trace: Trace, policy: Policy, directory: str | Path | None, progr
 
 
 def reached(trace: Trace, policy: Policy | str, at_ps: int) -> Transitions:
-    """Jobs, GPUs and engine of such a run at `at_ps`, or at its end if that comes before.
+    """The jobs, GPUs and engine of such a run at `at_ps`, or at its end if that comes first.
 
     Raises `InputError` as `simulate_cluster` does.
     """
     if isinstance(policy, str):
         policy = load_policy(policy, trace)
     simulation = _Simulation(trace, policy, min(at_ps, trace.file.until_ps or at_ps), Memory(), None)
-    while simulation.goes_on():
+    while simulation.unfinished():
         simulation.step()
     return simulation.transitions
 
 
 @dataclass
-class _Wall:
-    """How long it took to decide, in seconds of a wall clock."""
+class _DecisionTimes:
+    """Wall-clock seconds of each decision."""
 
     scheduler_s: list[float] = field(default_factory=list)
     cassini_s: list[float] = field(default_factory=list)
@@ -166,7 +166,7 @@ class _Wall:
 
 
 class _Simulation:
-    """One run, from the first arrival to the last departure or the trace's end."""
+    """One run, from the first arrival to the last departure or to the trace's `until`."""
 
     def __init__(
         self, trace: Trace, policy: Policy, until_ps: int | None, sink: Sink, progress: Progress | None
@@ -202,25 +202,25 @@ class _Simulation:
             routes,
             adjust=trace.cassini.adjust,
             dedicated=self._dedicated,
-            over=self._tables.stint,
+            on_stint_end=self._tables.add_stint,
         )
-        # Without CASSINI a scheduler's own choice is all that is looked at.
+        # Without CASSINI only the scheduler's own choice is used.
         self._candidates = trace.cassini.candidates if policy.cassini else 1
         self._arrived = 0
         self._ask_again_ps: int | None = None
-        self._in_vain = 0
+        self._idle_decisions = 0
         self._work_done = (0, 0)
-        self._wall = _Wall()
+        self._decision_times = _DecisionTimes()
         self._started = time.perf_counter()
 
     def run(self) -> Run:
-        """All of it; what was recorded is kept, however it ends."""
+        """The whole run. Recorded tables are kept, however it ends."""
         status = {"status": "complete"}
         try:
             with Interruption() as interruption:
-                while self.goes_on():
+                while self.unfinished():
                     self.step()
-                    if interruption.came:
+                    if interruption.received:
                         status = {"status": "interrupted"}
                         break
         except (InputError, SelfCheckError) as error:
@@ -228,8 +228,8 @@ class _Simulation:
             raise
         return self._finish(status)
 
-    def goes_on(self) -> bool:
-        """Whether anything is left to happen before the end."""
+    def unfinished(self) -> bool:
+        """Whether an event is left before the end."""
         if self._until_ps is not None and self._engine.now_ps >= self._until_ps:
             return False
         if self._arrived < len(self._trace.jobs) or self._ask_again_ps is not None:
@@ -237,7 +237,7 @@ class _Simulation:
         return len(self.transitions.stints()) > 0
 
     def step(self) -> None:
-        """On to the next time at which something happens, and what follows from it."""
+        """Advance to the next event, and make the decision that it triggers, if any."""
         departed = self.transitions.ended(self._advanced())
         arrived = self._arrivals()
         asked_for = self._ask_again_ps is not None and self._ask_again_ps <= self._engine.now_ps
@@ -251,21 +251,21 @@ class _Simulation:
             self._progress(self._engine.now_ps / 1e12, done, len(self._trace.jobs))
 
     def _advanced(self) -> Sequence[tuple[int, str]]:
-        """Lets the engine go on; returns the jobs whose stints ended."""
+        """Advance the engine; return the jobs whose stints ended, as (number, ending)."""
         try:
             return self._engine.advance(self._next_ps())
         except ValueError as error:
             raise SelfCheckError(str(error)) from None
 
     def _next_ps(self) -> int:
-        """Until when the engine can go on, unless a job ends before."""
+        """The next time known in advance; the engine stops earlier if a job ends."""
         times = [self._until_ps, self._ask_again_ps]
         if self._arrived < len(self._trace.jobs):
             times.append(self._trace.jobs[self._arrived].arrival_ps)
         return min((each for each in times if each is not None), default=_NEVER_PS)
 
     def _arrivals(self) -> list[str]:
-        """Takes in the jobs that arrive now; returns their names."""
+        """Admit the jobs that arrive now; return their names."""
         first, jobs = self._arrived, self._trace.jobs
         while self._arrived < len(jobs) and jobs[self._arrived].arrival_ps <= self._engine.now_ps:
             self.transitions.arrive(jobs[self._arrived])
@@ -277,66 +277,67 @@ class _Simulation:
         return arrived
 
     def _decide(self, reason: str) -> None:
-        """Asks the scheduler and CASSINI, and carries out what they say."""
+        """Ask the scheduler and CASSINI for a decision, and apply it."""
         state = self.transitions.state()
-        decision = self._asked(state)
-        chosen = self._chosen(state, decision)
+        decision = self._scheduler_decision(state)
+        chosen = self._cassini_choice(state, decision)
         candidate = decision.candidates[0 if chosen is None else chosen.candidate]
         moved = self.transitions.apply(candidate)
         if chosen is not None:
             self.transitions.align(chosen.slots)
         self._ask_again_ps = decision.ask_again_ps
         waiting = [each.job.name for each in state.jobs if not candidate.placement.get(each.job.name)]
-        self._check_hope(state, waiting, moved)
-        verdict = Verdict(state.now_ps, reason, len(state.jobs), len(waiting), decision, chosen, moved)
-        self._tables.verdict(verdict, self.transitions.stints())
+        self._check_progress(state, waiting, moved)
+        record = DecisionRecord(state.now_ps, reason, len(state.jobs), len(waiting), decision, chosen, moved)
+        self._tables.add_decision(record, self.transitions.stints())
 
-    def _asked(self, state: State) -> Decision:
-        """What the scheduler answers, checked."""
+    def _scheduler_decision(self, state: State) -> Decision:
+        """The scheduler's decision, checked."""
         before = time.perf_counter()
         try:
             decision = self._policy.scheduler.schedule(state, self._candidates)
         except Exception as error:
-            raise self._blamed(state, f"raised {type(error).__name__}: {error}") from error
-        self._wall.scheduler_s.append(time.perf_counter() - before)
+            raise self._scheduler_error(state, f"raised {type(error).__name__}: {error}") from error
+        self._decision_times.scheduler_s.append(time.perf_counter() - before)
         try:
             return checked(decision, state, dedicated=self._dedicated)
         except InputError as error:
-            raise self._blamed(state, str(error)) from None
+            raise self._scheduler_error(state, str(error)) from None
 
-    def _chosen(self, state: State, decision: Decision) -> Chosen | None:
-        """What CASSINI makes of the scheduler's candidates, if it is there."""
+    def _cassini_choice(self, state: State, decision: Decision) -> Choice | None:
+        """CASSINI's choice among the scheduler's candidates; None without CASSINI."""
         if self._cassini is None:
             return None
         before = time.perf_counter()
         try:
             chosen = self._cassini.choose(state, decision, self.transitions.iteration_start_ps)
         except InputError as error:
-            raise self._blamed(state, str(error)) from None
-        self._wall.cassini_s.append(time.perf_counter() - before)
+            raise self._scheduler_error(state, str(error)) from None
+        self._decision_times.cassini_s.append(time.perf_counter() - before)
         return chosen
 
-    def _check_hope(self, state: State, waiting: Sequence[str], moved: Sequence[str]) -> None:
-        """That a scheduler which wants to be asked for ever lets jobs get on now and then."""
+    def _check_progress(self, state: State, waiting: Sequence[str], moved: Sequence[str]) -> None:
+        """Raise `InputError` for a scheduler that keeps requesting decisions and prevents all progress."""
         work_done = len(self.transitions.done), sum(each.samples_done for each in state.jobs)
         if work_done != self._work_done or self._arrived < len(self._trace.jobs):
-            self._in_vain = 0
+            self._idle_decisions = 0
         elif moved or len(waiting) == len(state.jobs):
-            self._in_vain += 1
+            self._idle_decisions += 1
         self._work_done = work_done
-        if self._in_vain > _MOST_IN_VAIN:
+        if self._idle_decisions > _MAX_IDLE_DECISIONS:
             what = (
-                f"lets all {len(state.jobs)} jobs wait, {waiting[0]!r} first, although no GPU is taken"
+                f"leaves all {len(state.jobs)} jobs waiting, starting with {waiting[0]!r}, although all GPUs "
+                "are free"
                 if len(waiting) == len(state.jobs)
-                else "moves jobs before any of them ends an iteration"
+                else "moves jobs before any of them finishes an iteration"
             )
-            raise self._blamed(state, f"{what}; it was asked {_MOST_IN_VAIN:,} times meanwhile")
+            raise self._scheduler_error(state, f"{what}; this lasted {_MAX_IDLE_DECISIONS:,} decisions")
 
-    def _blamed(self, state: State, what: str) -> InputError:
+    def _scheduler_error(self, state: State, what: str) -> InputError:
         return InputError(f"scheduler {self._policy.title!r}: at {state.now_ps / 1e12:,.3f} s: {what}")
 
     def _finish(self, status: Mapping[str, str]) -> Run:
-        """The run as it stands; jobs keep the iterations that they finished."""
+        """The run up to now; jobs keep the iterations that they finished."""
         self.transitions.end()
         members, now_ps = self.transitions.members, self._engine.now_ps
         self._tables.finish(members, now_ps)
@@ -349,7 +350,7 @@ class _Simulation:
             "simulated_s": now_ps / 1e12,
             "run_s": time.perf_counter() - self._started,
             "peak_rss_mb": peak_rss_mb(),
-            "decided": self._wall.described(),
+            "decided": self._decision_times.described(),
             "counts": {
                 "jobs": len(self._trace.jobs),
                 "arrived": len(members),
@@ -362,22 +363,23 @@ class _Simulation:
 
 
 def _marks(trace: Trace) -> "_hocket._Marks | None":
-    """How links mark, or None where marks are not counted.
+    """The marking model, or None where marks are not counted.
 
-    Raises `InputError` if the trace asks for marks that nothing is known of.
+    Raises `InputError` if the trace explicitly enables marks on links for which no model was fitted.
     """
     if not trace.settings.marks:
         return None
     marks = marks_for(trace.network)
     if marks is None and "marks" in trace.settings.model_fields_set:
         raise InputError(
-            "cluster.marks: how links mark is known for 50 Gbps, and not all links have that rate"
+            "cluster.marks: marks are modelled for links of 50 Gbps only, and not all links have that rate; "
+            "leave the key out or set it to false"
         )
     return marks
 
 
 def _reason(arrived: Sequence[str], departed: Sequence[str], asked_for: bool) -> str:
-    """Why a scheduler is asked, for people.
+    """What triggered a decision, as text.
 
     >>> _reason(["a", "b"], [], True)
     'arrival of a, b; its own request'

@@ -1,4 +1,4 @@
-"""A job as it is submitted, wherever it comes from: a table, a generator, another cluster's trace."""
+"""A job as submitted, whether it comes from a table, a generator or another cluster's trace."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -14,35 +14,35 @@ from hocket.workloads import Model
 
 @dataclass(frozen=True)
 class Submission:
-    """What is asked of the cluster; the batch size and the workers suit model and strategy."""
+    """A job as submitted; its batch size and workers are valid for its model and strategy."""
 
     name: str | None
-    """`None` for one that is named after its model."""
+    """`None` for a job that is named after its model."""
     model: Model
     batch_size: int
     """Per GPU."""
     workers: int
     arrival_ps: int
     iterations: int
-    """On `workers`."""
+    """Its work, as iterations on `workers`."""
     fewest: int
-    """Workers that it can be shrunk to."""
+    """The smallest number of workers that it may be shrunk to."""
     most: int
-    """Workers that it can be grown to."""
+    """The largest number of workers that it may be grown to."""
     strategy: str | None = None
 
     @property
     def profile(self) -> WorkloadProfile:
-        """An iteration as submitted, on an idle network."""
+        """One iteration as submitted, on an idle network."""
         return self.model.profile(self.batch_size, self.workers, self.strategy)
 
     @property
     def gpu_ps(self) -> int:
-        """Its work, alone and as submitted: GPUs × picoseconds."""
+        """Its work when run alone as submitted, in GPU-picoseconds."""
         return self.workers * self.iterations * self.profile.period_ps
 
     def job(self, name: str, gpus: int) -> ClusterJob:
-        """The job called `name` on a cluster of so many GPUs; it never changes its strategy."""
+        """The job called `name` on a cluster of `gpus` GPUs; it never changes its strategy."""
         strategy = self.model.strategy_for(self.workers, self.strategy)
         most = min(self.most, gpus)
         return ClusterJob(
@@ -59,13 +59,16 @@ class Submission:
 
 
 def sizes_of(model: Model, strategy: str | None, fewest: int, most: int) -> tuple[int, ...]:
-    """Numbers of workers from `fewest` to `most` that `model` runs on, ascending; `None`: by any strategy."""
+    """Numbers of workers from `fewest` to `most` that `model` runs on with `strategy`, ascending.
+
+    With `None` as strategy, those of all its strategies.
+    """
     offered = [each for name, each in model.strategies.items() if strategy in (None, name)]
     return tuple(sorted({n for each in offered for n in each.workers.value if fewest <= n <= most}))
 
 
 def check_cluster(model: Model, workers: int, gpus: int) -> None:
-    """Raises `InputError` if `workers` are more than the cluster has GPUs, which are `gpus`."""
+    """Raise `InputError` if `workers` exceeds the number of GPUs of the cluster, `gpus`."""
     if workers > gpus:
         raise InputError(
             f"{model.name} on {workers} workers is larger than the cluster, which has {gpus} GPUs"
@@ -73,10 +76,10 @@ def check_cluster(model: Model, workers: int, gpus: int) -> None:
 
 
 def named(submissions: Sequence[Submission], gpus: int) -> tuple[ClusterJob, ...]:
-    """The jobs of `submissions` in order of arrival, those of the same time in the given order.
+    """The jobs of `submissions` in order of arrival, simultaneous ones in the given order.
 
-    Jobs without a name have that of their model; of several alike, with the suffixes -A, -B, … in order of
-    arrival (as NSDI'24 Fig 12 does).
+    Jobs without a name are named after their model; several of one model get the suffixes -A, -B, … in order
+    of arrival (as in NSDI'24 Fig 12).
     """
     ordered = sorted(submissions, key=lambda each: each.arrival_ps)
     taken = {each.name for each in ordered if each.name is not None}
@@ -108,7 +111,7 @@ def _letters(number: int) -> str:
 
 
 def check_names(submissions: Sequence[Submission]) -> None:
-    """Raises `InputError` for a name that two of `submissions` are given."""
+    """Raise `InputError` if two of `submissions` have the same name."""
     seen: set[str] = set()
     for name in (each.name for each in submissions if each.name is not None):
         if name in seen:

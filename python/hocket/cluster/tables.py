@@ -1,5 +1,5 @@
-"""Writes the tables of a cluster run while it goes on: rows of the engine get the workers, the batch size and
-the idle iteration of the stint that they are of.
+"""Writes the tables of a cluster run during the run. Each iteration of the engine is joined with the workers,
+the batch size and the idle iteration time of its stint.
 """
 
 import json
@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from hocket import _hocket
-from hocket.cluster.jobs import Measured, jobs_frame
+from hocket.cluster.jobs import JobTotals, jobs_frame
 from hocket.cluster.schemas import (
     ADJUSTMENTS,
     DECISIONS,
@@ -28,12 +28,12 @@ from hocket.engines.network import Network
 from hocket.results import frame
 from hocket.results.sink import Sink
 from hocket.schedulers import Decision
-from hocket.schedulers.cassini import Chosen
+from hocket.schedulers.cassini import Choice
 
 _Columns = Mapping[str, "_hocket._Column"]
 
-# So many decisions, and what happened between them, are handed on together.
-_DECISIONS_AT_ONCE = 64
+# Rows are passed on for this number of decisions at once, which is quicker than a table for each decision.
+_DECISIONS_PER_FLUSH = 64
 
 _INTEGERS = (
     "iteration",
@@ -44,10 +44,10 @@ _INTEGERS = (
     "communication_ps",
     "delayed_ps",
 )
-# A number of 64 bits.
+# A delay is a number of 64 bits.
 _BYTES_PER_DELAY = 8
 
-_OF_STINTS = pl.Schema(
+_STINT_COLUMNS = pl.Schema(
     {
         "job": pl.String,
         "start_ps": pl.Int64,
@@ -60,22 +60,22 @@ _OF_STINTS = pl.Schema(
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """One time that the scheduler was asked, and what came of it."""
+class DecisionRecord:
+    """One decision: its trigger, the scheduler's answer and CASSINI's choice."""
 
     time_ps: int
     reason: str
     jobs: int
     waiting: int
-    """Of the jobs, those that have no GPUs after it."""
+    """The number of jobs without GPUs after it."""
     decision: Decision
-    chosen: Chosen | None
-    """By CASSINI, if it was asked."""
+    chosen: Choice | None
+    """CASSINI's choice; None without CASSINI."""
     moved: Sequence[str]
 
 
 class Tables:
-    """Takes what happens, and hands rows to a sink before they are many."""
+    """Collects the events of a run, and passes their rows to a sink in groups."""
 
     def __init__(self, sink: Sink, engine: _hocket.ClusterRun, trace: Trace, *, counts_marks: bool) -> None:
         self._sink = sink
@@ -87,57 +87,57 @@ class Tables:
         self._jobs = [job.name for job in trace.jobs]
         self._counts_marks = counts_marks
         self._stints: list[Stint] = []
-        self._verdicts: list[Verdict] = []
+        self._records: list[DecisionRecord] = []
         self._delays: list[tuple[int, _Columns]] = []
-        self._measured = Measured()
+        self._totals_by_job = JobTotals()
         self._rows: Counter[str] = Counter()
         for name, schema in STREAMED.items():
             self._add(name, pl.DataFrame(schema=schema))
 
     @property
     def rows(self) -> dict[str, int]:
-        """How many were handed on so far, by table."""
+        """The number of rows passed on so far, by table."""
         return {name: self._rows[name] for name in STREAMED}
 
-    def verdict(self, verdict: Verdict, running: Iterable[Stint]) -> None:
-        """Takes a decision; `running` are the stints that are not over."""
+    def add_decision(self, record: DecisionRecord, running: Iterable[Stint]) -> None:
+        """Add a decision; `running` are the stints that have not ended."""
         self._take_delays()
-        self._verdicts.append(verdict)
-        if len(self._verdicts) >= _DECISIONS_AT_ONCE:
-            self._hand_on(running)
+        self._records.append(record)
+        if len(self._records) >= _DECISIONS_PER_FLUSH:
+            self._flush(running)
 
-    def stint(self, stint: Stint) -> None:
-        """Takes a stint that is over."""
+    def add_stint(self, stint: Stint) -> None:
+        """Add a stint that has ended."""
         self._stints.append(stint)
 
     def finish(self, members: Iterable[Member], ended_ps: int) -> None:
-        """Hands on what is left, and the tables of what happened in all."""
+        """Pass on the remaining rows, and the tables of jobs and links over the whole run."""
         self._take_delays()
-        self._hand_on()
-        self._sink.append_frame("jobs", jobs_frame(members, self._measured, ended_ps))
+        self._flush()
+        self._sink.append_frame("jobs", jobs_frame(members, self._totals_by_job, ended_ps))
         self._sink.append_frame("links", _links(self._frame(self._engine.links()), self._network, ended_ps))
 
     def _take_delays(self) -> None:
-        """What jobs did to each other since the last decision, which is the one that held."""
-        held = self._rows["decisions"] + len(self._verdicts) - 1
+        """Collect the delays since the last decision, and attribute them to that decision."""
+        held = self._rows["decisions"] + len(self._records) - 1
         self._delays.append((held, self._engine.take_delays()))
 
-    def _hand_on(self, running: Iterable[Stint] = ()) -> None:
-        """Hands all rows on that there are by now."""
+    def _flush(self, running: Iterable[Stint] = ()) -> None:
+        """Pass on all rows collected so far."""
         taken = {name: self._frame(columns) for name, columns in self._engine.take_tables().items()}
         iterations = _with_stints(taken["iterations"], [*self._stints, *running])
-        self._measured.add(iterations, taken["adjustments"])
+        self._totals_by_job.add(iterations, taken["adjustments"])
         self._add("iterations", _iterations(iterations))
         self._add("adjustments", _adjustments(taken["adjustments"]))
         self._add("delays", self._joined_delays())
         self._add("placements", _placements(self._stints, self._gpus, self._network))
-        self._add("link_scores", _link_scores(self._verdicts, self._rows["decisions"]))
-        self._add("decisions", _decisions(self._verdicts, self._rows["decisions"]))
-        for taken_over in (self._stints, self._verdicts, self._delays):
+        self._add("link_scores", _link_scores(self._records, self._rows["decisions"]))
+        self._add("decisions", _decisions(self._records, self._rows["decisions"]))
+        for taken_over in (self._stints, self._records, self._delays):
             taken_over.clear()
 
     def _joined_delays(self) -> pl.DataFrame:
-        """Those of several decisions as one table, which is quicker than a table for each."""
+        """The delays of several decisions as one table, which is quicker than a table for each."""
         if not self._delays:
             return pl.DataFrame(schema=DELAYS)
         counts = [len(columns["delay_s"]["buffer"]) // _BYTES_PER_DELAY for _, columns in self._delays]
@@ -146,7 +146,7 @@ class Tables:
         return rows.with_columns(decision=decisions).select(DELAYS.names()).cast(DELAYS)
 
     def _frame(self, columns: _Columns) -> pl.DataFrame:
-        """Rows of the engine, with the names that jobs and links are shown by."""
+        """Rows of the engine, with the display names of jobs and links."""
         rows = frame({name: self._named(name, column) for name, column in columns.items()})
         if "marks" in rows.columns and not self._counts_marks:
             return rows.with_columns(marks=pl.lit(None, dtype=pl.Float64))
@@ -165,12 +165,12 @@ class Tables:
 
 
 def _joined(tables: Sequence[_Columns]) -> _Columns:
-    """Rows of `tables` one after another."""
+    """The rows of `tables`, concatenated."""
     return {name: _joined_column([table[name] for table in tables]) for name in tables[0]}
 
 
 def _joined_column(columns: Sequence["_hocket._Column"]) -> "_hocket._Column":
-    """Each column of text has a dictionary of its own, which its codes count from."""
+    """The concatenation of `columns`. Each text column has its own dictionary, so its codes are shifted."""
     dtype = columns[0]["dtype"]
     words: list[str] = []
     parts = []
@@ -189,7 +189,7 @@ def _seconds(column: str) -> pl.Expr:
 
 
 def _with_stints(rows: pl.DataFrame, stints: Sequence[Stint]) -> pl.DataFrame:
-    """Rows of the engine, each with what there is to say of the stint that it is of."""
+    """Rows of the engine, each joined with the columns of its stint."""
     known = pl.DataFrame(
         [
             {
@@ -202,7 +202,7 @@ def _with_stints(rows: pl.DataFrame, stints: Sequence[Stint]) -> pl.DataFrame:
             }
             for stint in stints
         ],
-        schema=_OF_STINTS,
+        schema=_STINT_COLUMNS,
     ).sort("start_ps", maintain_order=True)
     return (
         rows.with_columns(pl.col(_INTEGERS).cast(pl.Int64))
@@ -260,37 +260,40 @@ def _placements(stints: Iterable[Stint], gpus: Sequence[str], network: Network) 
     return pl.DataFrame(rows, schema=PLACEMENTS)
 
 
-def _decisions(verdicts: Iterable[Verdict], first: int) -> pl.DataFrame:
+def _decisions(records: Iterable[DecisionRecord], first: int) -> pl.DataFrame:
     rows = []
-    for number, verdict in enumerate(verdicts, first):
-        chosen = verdict.chosen
+    for number, record in enumerate(records, first):
+        chosen = record.chosen
         scores = None if chosen is None else chosen.candidates
         rows.append(
             {
                 "decision": number,
-                "at_s": verdict.time_ps / 1e12,
-                "reason": verdict.reason,
-                "jobs": verdict.jobs,
-                "waiting": verdict.waiting,
-                "candidates": len(verdict.decision.candidates),
+                "at_s": record.time_ps / 1e12,
+                "reason": record.reason,
+                "jobs": record.jobs,
+                "waiting": record.waiting,
+                "candidates": len(record.decision.candidates),
                 "discarded": None if scores is None else sum(each.score is None for each in scores),
                 "chosen": 0 if chosen is None else chosen.candidate,
                 "own_score": None if scores is None else scores[0].score,
                 "score": None if chosen is None or scores is None else scores[chosen.candidate].score,
-                "moved": list(verdict.moved),
-                "why": _why(verdict.decision.why, chosen),
+                "moved": list(record.moved),
+                "why": _why(record.decision.why, chosen),
             }
         )
     return pl.DataFrame(rows, schema=DECISIONS)
 
 
-def _why(scheduler: Mapping[str, object], chosen: Chosen | None) -> str:
-    """What scheduler and CASSINI say, as JSON. A scheduler's own class may say what JSON cannot hold."""
+def _why(scheduler: Mapping[str, object], chosen: Choice | None) -> str:
+    """The notes of the scheduler and of CASSINI as JSON.
+
+    A user's own class may note values that JSON cannot represent; they are written as text.
+    """
     said = {"scheduler": dict(scheduler), "cassini": None if chosen is None else chosen.why}
     return json.dumps(said, ensure_ascii=False, default=str)
 
 
-def _link_scores(verdicts: Iterable[Verdict], first: int) -> pl.DataFrame:
+def _link_scores(records: Iterable[DecisionRecord], first: int) -> pl.DataFrame:
     rows = [
         {
             "decision": number,
@@ -300,15 +303,15 @@ def _link_scores(verdicts: Iterable[Verdict], first: int) -> pl.DataFrame:
             "jobs": list(score.jobs),
             "after": score.after,
         }
-        for number, verdict in enumerate(verdicts, first)
-        if verdict.chosen is not None
-        for score in verdict.chosen.links
+        for number, record in enumerate(records, first)
+        if record.chosen is not None
+        for score in record.chosen.links
     ]
     return pl.DataFrame(rows, schema=LINK_SCORES)
 
 
 def _links(rows: pl.DataFrame, network: Network, ended_ps: int) -> pl.DataFrame:
-    """Links under the names that are shown, with how much of their capacity was used."""
+    """The links by display name, with their utilisation."""
     rates = pl.DataFrame(network.links, schema={"link": pl.String, "rate_bps": pl.Int64}, orient="row")
     share = 8 * pl.col("bytes") / pl.col("rate_bps") / (max(ended_ps, 1) / 1e12)
     return (

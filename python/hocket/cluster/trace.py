@@ -1,4 +1,4 @@
-"""A trace: a cluster, and the jobs that come to it. Text in, checked once; what comes out is valid."""
+"""A trace: a cluster and the jobs submitted to it. Files and tables are checked once; a `Trace` is valid."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,13 +36,13 @@ class Trace:
 
     name: str
     file: TraceFile
-    """What it was made from, with the options of schedulers."""
+    """The tables that it was made from, including the options of schedulers."""
     jobs: tuple[ClusterJob, ...]
     """In order of arrival."""
     placement: Mapping[str, Gpus]
-    """Of jobs that run at the start already: where."""
+    """The GPUs of jobs that are placed at the start, by name."""
     imports: tuple[Report, ...]
-    """What became of the jobs in each foreign trace."""
+    """Counts of the jobs taken and skipped, for each imported trace."""
 
     def __repr__(self) -> str:
         jobs, gpus = counted(len(self.jobs), "job"), counted(len(self.cluster.gpus), "GPU")
@@ -51,21 +51,21 @@ class Trace:
 
     @property
     def seed(self) -> int:
-        """Every random stream comes from it."""
+        """The seed that every random stream is derived from."""
         return self.file.seed
 
     @property
     def until_s(self) -> float | None:
-        """When the run ends; `None` if when all jobs are done."""
+        """When the run ends; `None` if it ends when all jobs are done."""
         return None if self.file.until_ps is None else self.file.until_ps / _PS_PER_S
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What to know of its models before a run is believed."""
+        """Doubts about its models that affect the results of a run."""
         nic = format_rate(self.file.nic_bps)
         return tuple(
-            f"models: {shown(each.name)} keeps the rates that were measured, whatever NICs of {nic} can "
-            "send; its key nic says which NIC it was measured with"
+            f"models: {shown(each.name)} keeps its measured rates on NICs of {nic}; to have them scaled, set "
+            "its key nic to the rate of the NIC that it was measured with"
             for each in self.file.own_models
             if each.training is None and each.nic_bps is None
         )
@@ -106,10 +106,10 @@ class Trace:
         return network_of(self.file.fabric.topology)
 
     def resolved(self) -> dict[str, Any]:
-        """Everything explicit, ready for JSON: all defaults with their sources, what was imported.
+        """The complete trace ready for JSON, with all defaults, their sources, and counts of imported jobs.
 
-        Quantities are text with units. `defaults` lists every key that was not given, its value and source;
-        `given` is what `parse_trace` makes the same trace of.
+        Quantities are text with units. `defaults` lists every key that was not given, with its value and
+        source; `parse_trace` makes the same trace from `given`.
         """
         written: dict[str, Any] = self.file.model_dump(mode="json", by_alias=True, exclude_none=True)
         written["name"] = self.name
@@ -143,7 +143,7 @@ def as_trace(trace: TraceLike) -> Trace:
 def load_trace(path: str | Path, settings: Sequence[str] = ()) -> Trace:
     """The trace in the file at `path`: JSON or TOML, as `hocket.plan.read_tables` reads it.
 
-    Each of `settings` is KEY=VALUE, as `hocket run --set` takes it, and goes before what the file says.
+    Each of `settings` is KEY=VALUE, as for `hocket run --set`, and overrides the file.
 
     Raises `InputError`, one line per mistake, each naming file, line, key, value and limit.
     """
@@ -151,7 +151,7 @@ def load_trace(path: str | Path, settings: Sequence[str] = ()) -> Trace:
     tables = file.tables
     for text in settings:
         tables = _with(tables, text, file.source)
-    # With other values, a mistake may be in one of them and not in the file.
+    # With overrides, an error may be in one of them, so the lines of the file would mislead.
     lines = None if settings else file.lines
     return parse_trace(tables, file.source, file.directory, lines)
 
@@ -159,10 +159,10 @@ def load_trace(path: str | Path, settings: Sequence[str] = ()) -> Trace:
 def parse_trace(
     tables: object, source: str = "trace", directory: str | Path = "", lines: Lines | None = None
 ) -> Trace:
-    """The trace in `tables`, as TOML or JSON readers return them; `source` names it in errors, and `lines`
-    the line of each key.
+    """The trace in `tables`, as TOML or JSON readers return them.
 
-    Relative paths in it start from `directory`: from where the program runs, if that is not given.
+    Errors name it as `source`, with the line of each key if `lines` is given. Relative paths start from
+    `directory`, by default the current one.
 
     Raises `InputError`, one line per mistake.
 
@@ -200,9 +200,9 @@ def _with(tables: object, text: str, source: str) -> object:
 
 
 def _submissions(file: TraceFile) -> tuple[list[Submission], list[Report]]:
-    """All jobs, wherever they come from, and what became of those in foreign traces.
+    """All jobs from all sources, and a report on each imported trace.
 
-    Raises `InputError` for foreign traces that cannot be read, names that two jobs have, and too many jobs.
+    Raises `InputError` for imported traces that cannot be read, for duplicate names, and for too many jobs.
     """
     gpus = len(file.gpus.gpus)
     models = file.models
@@ -225,12 +225,12 @@ def _submissions(file: TraceFile) -> tuple[list[Submission], list[Report]]:
 
 
 def _check_rates(jobs: Sequence[ClusterJob], file: TraceFile) -> None:
-    """Raises `InputError` for the first job that asks a NIC for more than it has."""
+    """Raise `InputError` for the first job whose demand exceeds the rate of the slowest NIC."""
     nics = file.fabric.nic_rates_bps()
     slowest = min(nics, key=lambda host: nics[host])
     highest_bps: dict[tuple[str, int, str | None, int], int] = {}
     for job in jobs:
-        # Of more workers none asks for less: rates depend on the share of the buffer that each sends.
+        # Demand never falls with more workers, because each then sends a larger share of the buffer.
         key = (job.model, job.batch_size, job.strategy, job.sizes[-1])
         if key not in highest_bps:
             phases = job.profile(job.sizes[-1]).phases

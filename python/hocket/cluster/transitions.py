@@ -1,5 +1,5 @@
-"""From one placement to the next: jobs leave their GPUs at the end of an iteration, and begin on others once
-these are free and the price of starting is paid.
+"""Moves jobs from one placement to the next: a job leaves its GPUs at the end of an iteration, and starts on
+others once these are free and the start cost has passed.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,12 +15,12 @@ from hocket.schedulers.crossings import Routes
 
 @dataclass(frozen=True)
 class Costs:
-    """What starting a job costs, and how much its iterations vary."""
+    """The time that starting a job takes, and the variation of its compute times."""
 
     start_ps: int
-    """From getting its first GPUs to its first iteration."""
+    """From receiving its first GPUs to its first iteration."""
     restart_ps: int
-    """The same each time after that."""
+    """From receiving other GPUs to the next iteration."""
     jitter: float
     """Standard deviation of compute times, relative to their mean."""
 
@@ -34,107 +34,107 @@ class Stint:
     batch_size: int
     crossings: Crossings
     given_ps: int
-    """From then on it has the GPUs."""
+    """When the job received the GPUs."""
     start_ps: int
-    """Then its first iteration starts."""
+    """When its first iteration here starts."""
     first_iteration: int
-    """How many it did before."""
+    """The number of iterations that the job finished before."""
     iterations: int = 0
-    """How many it did; known when it is over."""
+    """The number of iterations finished here; known when the stint has ended."""
     until_ps: int | None = None
-    """When it left them."""
+    """When the job left the GPUs; None while it has them."""
 
     @property
     def samples(self) -> int:
-        """Of each iteration."""
+        """Samples per iteration."""
         return len(self.gpus) * self.batch_size
 
 
 @dataclass
 class Member:
-    """A job that has arrived, and what became of it so far."""
+    """A job that has arrived, and its progress so far."""
 
     job: ClusterJob
     number: int
-    """In the engine."""
+    """Its number in the engine."""
     batch_size: int
     gpus: Gpus = ()
-    """Those that it is to have, by the latest decision."""
+    """Its GPUs by the latest decision; it may not run on them yet."""
     stint: Stint | None = None
-    """What it does now, perhaps still where it was before that decision."""
+    """Its current stint, which may still be that from before the latest decision."""
     stopping: bool = False
-    """Whether it ends with the iteration under way."""
+    """Whether the stint ends with the iteration under way."""
     first_start_ps: int | None = None
     end_ps: int | None = None
     samples_done: int = 0
-    """In stints that are over, as are the next three."""
+    """In stints that have ended, as are the next three."""
     iterations: int = 0
     gpu_ps: int = 0
-    """GPUs × time that it had them."""
-    held_ps: int = 0
-    """Time that it had GPUs."""
+    """GPUs × time that they were allocated to it."""
+    allocated_ps: int = 0
+    """Time with any GPUs."""
     stints: int = 0
     slot: Slot | None = None
 
 
 @dataclass
 class Transitions:
-    """All jobs that have arrived, who has which GPU, and who is to have it."""
+    """All jobs that have arrived, and for each GPU its current user and its owner by the latest decision."""
 
     engine: _hocket.ClusterRun
     cluster: Cluster
     costs: Costs
     routes: Routes
     adjust: bool
-    """Whether a job that drifts from its slot is brought back."""
+    """Whether a job that drifts from its slot is moved back into it."""
     dedicated: bool
     """Whether every job has GPUs and a network of its own."""
-    over: Callable[[Stint], object]
-    """Told of every stint that is over."""
+    on_stint_end: Callable[[Stint], object]
+    """Called with every stint that has ended."""
     active: dict[str, Member] = field(default_factory=dict)
     """Jobs that are not done, in order of arrival."""
     done: list[Member] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         count = len(self.cluster.gpus)
-        # Who is to have each GPU by the latest decision, since when, and who uses it now.
+        # By GPU: the job that owns it by the latest decision, since when, and the job that still uses it.
         self._owners: list[str | None] = [None] * count
         self._given_ps = [0] * count
         self._users: list[str | None] = [None] * count
         self._by_number: dict[int, Member] = {}
 
     def arrive(self, job: ClusterJob) -> None:
-        """Takes in a job; it waits."""
+        """Admit a job, which waits for GPUs."""
         member = Member(job, self.engine.add(job.name), job.batch_size)
         self.active[job.name] = member
         self._by_number[member.number] = member
 
     def state(self) -> State:
-        """What a scheduler sees."""
+        """The state of the cluster as a scheduler sees it."""
         now_ps = self.engine.now_ps
         states = tuple(self._state(member, now_ps) for member in self.active.values())
         return State(now_ps, self.cluster, states, tuple(self._given_ps))
 
     def iteration_start_ps(self, name: str) -> int | None:
-        """When the iteration under way of a job started; None if it does not run, or was told to stop."""
+        """When the current iteration of a job started; None if the job does not run, or is about to stop."""
         member = self.active[name]
         if member.stint is None or member.stopping:
             return None
         return self.engine.iteration_start_ps(member.number)
 
     def stints(self) -> list[Stint]:
-        """Those that are not over."""
+        """All stints that have not ended."""
         return [member.stint for member in self.active.values() if member.stint is not None]
 
     def place(self, placement: Mapping[str, Gpus]) -> None:
-        """Puts jobs that wait on free GPUs, besides what was decided."""
+        """Place waiting jobs on free GPUs; all others keep their placement."""
         decided = {name: member.gpus for name, member in self.active.items()}
         self.apply(Candidate({**decided, **placement}))
 
     def apply(self, candidate: Candidate) -> list[str]:
-        """Makes `candidate` what is to be; returns the jobs that leave GPUs on which they were to run.
+        """Make `candidate` the target placement; return the jobs that lose GPUs allocated to them before.
 
-        It takes effect with `begin`, for each job when it can.
+        Each job starts there with the first call of `begin` at which its GPUs are free.
         """
         moved: list[str] = []
         for name, member in self.active.items():
@@ -149,16 +149,16 @@ class Transitions:
                 member.stopping = True
                 if self.engine.stop(member.number):
                     self._leave(member)
-        self._hand_over()
+        self._update_owners()
         return moved
 
     def align(self, slots: Mapping[str, Slot]) -> None:
-        """Gives jobs these slots, and all others none; one that does not run yet will start in its slot."""
+        """Give jobs these slots and remove those of all others; a job not yet running starts in its slot."""
         for name, member in self.active.items():
             self._set_slot(member, slots.get(name))
 
     def ended(self, endings: Iterable[tuple[int, str]]) -> list[str]:
-        """Takes back the GPUs of jobs whose stints are over; returns those that are done."""
+        """Release the GPUs of jobs whose stints have ended; return the jobs that are done."""
         done = []
         for number, ending in endings:
             member = self._by_number[number]
@@ -169,13 +169,13 @@ class Transitions:
         return done
 
     def begin(self) -> None:
-        """Starts every job whose GPUs are free by now."""
+        """Start every job whose GPUs are free now."""
         for member in self.active.values():
             if member.gpus and member.stint is None and self._are_free(member.gpus):
                 self._start(member)
 
     def end(self) -> None:
-        """Ends the stints of jobs that still run, with the iterations that they finished."""
+        """End the stints of all running jobs, which keep the iterations that they finished."""
         for member in self.active.values():
             if member.stint is not None:
                 self._leave(member)
@@ -202,8 +202,8 @@ class Transitions:
             max(0, member.stints - 1),
         )
 
-    def _hand_over(self) -> None:
-        """Notes since when each GPU is its job's, by the latest decision."""
+    def _update_owners(self) -> None:
+        """Update the owner of each GPU by the latest decision, and when it became the owner."""
         owners: list[str | None] = [None] * len(self._owners)
         for name, member in self.active.items():
             for gpu in member.gpus:
@@ -228,13 +228,13 @@ class Transitions:
         return self.dedicated or all(self._users[gpu] is None for gpu in gpus)
 
     def _start(self, member: Member) -> None:
-        """Begins a stint on the GPUs that the job is to have, which are free."""
+        """Start a stint on the GPUs allocated to the job, which must be free."""
         job, now_ps = member.job, self.engine.now_ps
         ready_ps = now_ps + (self.costs.restart_ps if member.stints else self.costs.start_ps)
         start_ps = ready_ps if member.slot is None else member.slot.next_ps(ready_ps)
         crossings = [] if self.dedicated else self.routes.crossings(job.name, member.gpus)
         stint = Stint(job, member.gpus, member.batch_size, crossings, now_ps, start_ps, member.iterations)
-        self._use(stint)
+        self._claim(stint)
         self.engine.start(
             member.number,
             {
@@ -257,7 +257,7 @@ class Transitions:
         if member.first_start_ps is None:
             member.first_start_ps = now_ps
 
-    def _use(self, stint: Stint) -> None:
+    def _claim(self, stint: Stint) -> None:
         if self.dedicated:
             return
         for gpu in stint.gpus:
@@ -268,20 +268,20 @@ class Transitions:
             self._users[gpu] = stint.job.name
 
     def _leave(self, member: Member) -> None:
-        """Ends the stint of a job, which keeps the iterations that it finished."""
+        """End the stint of a job, which keeps the iterations that it finished."""
         stint = member.stint
         assert stint is not None, f"job {member.job.name!r} ended without having begun"
         stint.until_ps = self.engine.now_ps
         member.iterations = self.engine.iterations_done(member.number)
         stint.iterations = member.iterations - stint.first_iteration
         member.samples_done += stint.iterations * stint.samples
-        member.held_ps += stint.until_ps - stint.given_ps
+        member.allocated_ps += stint.until_ps - stint.given_ps
         member.gpu_ps += (stint.until_ps - stint.given_ps) * len(stint.gpus)
         member.stint, member.stopping = None, False
         if not self.dedicated:
             for gpu in stint.gpus:
                 self._users[gpu] = None
-        self.over(stint)
+        self.on_stint_end(stint)
 
     def _depart(self, member: Member) -> None:
         job = member.job
@@ -291,4 +291,4 @@ class Transitions:
         member.end_ps = self.engine.now_ps
         del self.active[job.name]
         self.done.append(member)
-        self._hand_over()
+        self._update_owners()

@@ -156,7 +156,7 @@ def link_circle_figure(
     """The circle of a link under a decision, without time-shifts and with the best ones found; `title` names
     the run.
 
-    `why` is that of `hocket.schedulers.cassini.Chosen`, `profiles` are those of one flow of each job, and
+    `why` is that of `hocket.schedulers.cassini.Choice`, `profiles` are those of one flow of each job, and
     links go by their names. Without a `link`, the one with the lowest score that has a circle. Raises
     `InputError` if there is none, or the periods of its jobs fit on none.
     """

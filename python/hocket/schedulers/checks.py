@@ -1,4 +1,4 @@
-"""Whether what a scheduler answered can be carried out."""
+"""Checks that the decision of a scheduler can be applied."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,21 +9,20 @@ from hocket.schedulers.state import Candidate, Cluster, Decision, Gpus, JobState
 
 
 def checked(decision: Decision, state: State, *, dedicated: bool = False) -> Decision:
-    """`decision` with the GPUs of each job ascending; `dedicated` jobs may have the same GPUs.
+    """`decision` with the GPUs of each job ascending; `dedicated` jobs may use the same GPUs.
 
-    Raises `InputError`, naming candidate, job, GPU or value, if it has no candidate, asks to be asked at a
-    time that is not ahead, places a job that is not there, on GPUs that are not there or that another has, on
-    a number of workers or with a batch size that the job cannot run with; or if its candidates, which are to
-    be equally good, give a job different numbers of workers or batch sizes.
+    Raises `InputError`, naming candidate, job, GPU or value, if the decision has no candidate; requests its
+    next call at a time that is not in the future; places a job that is not in the cluster, on GPUs that do
+    not exist or that another job has, or with a number of workers or a batch size that the job cannot run
+    with; or if its candidates give a job different numbers of workers or batch sizes.
     """
     if not isinstance(decision, Decision):
-        raise InputError(f"answered {type(decision).__name__}; it must be a Decision")
+        raise InputError(f"returned {type(decision).__name__}; it must return a Decision")
     if not decision.candidates:
-        raise InputError("answered no candidate; its own choice is the least that it must give")
+        raise InputError("returned no candidates; a Decision needs at least one, the scheduler's own choice")
     if decision.ask_again_ps is not None and decision.ask_again_ps <= state.now_ps:
         raise InputError(
-            f"wants to be asked again at {decision.ask_again_ps} ps; it must be later than now, "
-            f"{state.now_ps} ps"
+            f"ask_again_ps is {decision.ask_again_ps} ps; it must be later than now, {state.now_ps} ps"
         )
     jobs = {each.job.name: each for each in state.jobs}
     candidates = []
@@ -46,7 +45,7 @@ def _checked(
         job = _known(name, jobs)
         for gpu in gpus:
             if gpu in has and not (dedicated and has[gpu] != name):
-                raise InputError(f"GPU {cluster.gpus[gpu]} is handed out twice: to {has[gpu]!r} and {name!r}")
+                raise InputError(f"GPU {cluster.gpus[gpu]} is assigned twice: to {has[gpu]!r} and {name!r}")
             has[gpu] = name
         if gpus and len(gpus) not in job.job.sizes:
             sizes = ", ".join(map(str, job.job.sizes))
@@ -67,7 +66,7 @@ def _known(name: str, jobs: Mapping[str, JobState]) -> JobState:
 
 
 def _numbers(name: str, gpus: Sequence[int], count: int) -> Gpus:
-    """`gpus` ascending, which must be numbers of GPUs."""
+    """`gpus` in ascending order. Raises `InputError` unless all are numbers of GPUs."""
     try:
         numbers = tuple(sorted(map(index, gpus)))
     except TypeError:

@@ -1,4 +1,4 @@
-"""Which links a job crosses where it runs. Answers are kept, as most jobs stay where they are."""
+"""The links that a job crosses at a placement. Results are cached, as most jobs stay where they are."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,15 +10,16 @@ from hocket.engines.network import (
 )
 from hocket.schedulers.state import Cluster, Gpus
 
-# Labels of different jobs must not meet: a job has at most so many workers.
+# Distance between the labels of consecutive jobs, above the most workers of a job, so that labels never
+# repeat.
 _LABELS = 10_000
 
 
 class Routes:
-    """Links by job and placement: those of a ring over its hosts, each once, in ascending order of GPUs."""
+    """Links by job and placement: those of a ring over the job's hosts, in ascending order of GPUs."""
 
     def __init__(self, network: Network, cluster: Cluster, jobs: Sequence[str]) -> None:
-        """`jobs` names all jobs of a trace: their places in it decide which ways ECMP gives them."""
+        """`jobs` names all jobs of a trace: their positions determine the paths that ECMP selects."""
         self._fabric = network.fabric
         self._node_of = [network.nodes[host] for host in cluster.hosts]
         self._labels: Mapping[str, int] = {name: number * _LABELS for number, name in enumerate(jobs)}
@@ -26,7 +27,7 @@ class Routes:
         self._inputs: dict[tuple[str, Gpus], Inputs] = {}
 
     def crossings(self, job: str, gpus: Gpus) -> Crossings:
-        """As (link, flows); none for a job within one host."""
+        """The links of a job as (link, flows); empty for a job within one host."""
         key = (job, gpus)
         if key not in self._crossings:
             nodes = self._nodes(gpus)
@@ -34,16 +35,16 @@ class Routes:
         return self._crossings[key]
 
     def inputs(self, job: str, gpus: Gpus) -> Inputs:
-        """The links over which its flows come to those that they cross; none for a host's own link."""
+        """The links from which its flows enter each link that they cross; none for a host's own link."""
         key = (job, gpus)
         if key not in self._inputs:
             self._inputs[key] = ring_inputs(self._fabric, self._nodes(gpus), self._labels[job])
         return self._inputs[key]
 
     def label(self, job: str) -> int:
-        """Of the first flow of its ring; the others count on from it."""
+        """The label of the first flow of its ring; those of the others follow."""
         return self._labels[job]
 
     def _nodes(self, gpus: Gpus) -> list[int]:
-        """The hosts of `gpus`, each once."""
+        """The nodes of the hosts of `gpus`, each once."""
         return list(dict.fromkeys(self._node_of[gpu] for gpu in gpus))

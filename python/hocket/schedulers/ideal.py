@@ -7,9 +7,9 @@ class Ideal:
     """Jobs run from their arrival on, on the workers that they were submitted with, and share nothing."""
 
     dedicated = True
-    """A run gives each job its own GPUs and an idle network, whatever numbers they have here."""
+    """A run gives each job its own GPUs and an idle network; GPU numbers do not matter."""
 
     def schedule(self, state: State, candidates: int) -> Decision:
-        """The one placement there is."""
+        """The only placement, with the requested workers of each job."""
         placement = {each.job.name: tuple(range(each.job.requested)) for each in state.jobs}
         return Decision([Candidate(placement)])

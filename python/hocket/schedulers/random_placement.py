@@ -1,4 +1,4 @@
-"""Random (NSDI'24 section 5.1): workers are put on free GPUs at random, wherever these are."""
+"""Random (NSDI'24 section 5.1): workers are placed on free GPUs at random."""
 
 import random
 
@@ -6,10 +6,11 @@ from hocket.schedulers.state import Candidate, Decision, Gpus, State
 
 
 class RandomPlacement:
-    """Every job runs on the workers that it was submitted with, and stays where it is until it is done.
+    """Every job runs on the workers that it was submitted with, and keeps its GPUs until it is done.
 
-    The paper is silent about who waits. Hocket: jobs are placed in order of arrival, and one that does not
-    fit lets later ones pass, so that GPUs are used as fully as by other schedulers and only places differ.
+    The paper does not say which jobs wait. Hocket: jobs are placed in order of arrival, and later ones may
+    overtake one that does not fit, so that GPUs are used as fully as by other schedulers and only placements
+    differ.
     """
 
     def __init__(self, seed: int) -> None:
@@ -17,7 +18,7 @@ class RandomPlacement:
         self._asked = 0
 
     def schedule(self, state: State, candidates: int) -> Decision:
-        """New jobs on free GPUs at random, drawn once for each candidate."""
+        """Waiting jobs on random free GPUs, drawn once for each candidate."""
         self._asked += 1
         stays = {each.job.name: each.gpus for each in state.jobs if each.gpus}
         starts: dict[str, int] = {}
@@ -26,13 +27,14 @@ class RandomPlacement:
             if not each.gpus and each.job.requested <= left:
                 starts[each.job.name] = each.job.requested
                 left -= each.job.requested
-        # A stream for each time of asking: how many candidates were drawn before changes no own choice.
+        # Each call has its own stream, so that the number of candidates drawn earlier does not change its
+        # choice.
         stream = random.Random(f"{self._seed} random {self._asked}")
         draws = [_drawn(stream, state.free, starts) for _ in range(candidates if starts else 1)]
         return Decision([Candidate({**stays, **placed}) for placed in draws])
 
 
 def _drawn(stream: random.Random, free: Gpus, workers: dict[str, int]) -> dict[str, Gpus]:
-    """GPUs of each job, of those that are free."""
+    """Random GPUs of each job, out of the free ones."""
     drawn = iter(stream.sample(free, sum(workers.values())))
     return {name: tuple(sorted(next(drawn) for _ in range(count))) for name, count in workers.items()}

@@ -1,7 +1,7 @@
-"""What a scheduler sees and what it answers: a cluster, the jobs in it, and candidate placements.
+"""The interface of schedulers: the state that they see, and the decisions that they return.
 
-A scheduler is any class with `schedule`. It is asked when a job arrives or leaves and when it asked to be; it
-answers with complete placements that it holds equally good, its own choice first.
+A scheduler is any class with a method `schedule`. It is called when a job arrives or leaves, and at times
+that it requested. It returns complete placements that it considers equivalent, its own choice first.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,11 +14,11 @@ from hocket.profiles import WorkloadProfile
 from hocket.workloads import Model, find_model
 
 Gpus = tuple[int, ...]
-"""GPUs by number, ascending; none for a job that waits."""
+"""GPUs by number, ascending; empty for a waiting job."""
 
 
 class Span(IntEnum):
-    """How far apart the workers of a job are; of several distances the widest."""
+    """The smallest unit that contains all workers of a job."""
 
     SERVER = 0
     RACK = 1
@@ -27,31 +27,31 @@ class Span(IntEnum):
 
 @dataclass(frozen=True)
 class Cluster:
-    """GPUs, the servers that they are in, and the racks that those are in; all are numbered from 0."""
+    """GPUs, their servers and their racks, each numbered from 0."""
 
     gpus: tuple[str, ...]
-    """The name of each."""
+    """The names of the GPUs."""
     hosts: tuple[str, ...]
-    """By GPU: the host of the fabric whose NIC it sends through. GPUs may share one."""
+    """By GPU: the host of the fabric whose NIC it sends through. GPUs may share a host."""
     server_of: tuple[int, ...]
-    """By GPU, ascending."""
+    """By GPU: its server, ascending."""
     rack_of: tuple[int, ...]
-    """By server: servers of a rack are below one switch."""
+    """By server: its rack. Servers of a rack are below one switch."""
 
     @cached_property
     def gpus_of(self) -> tuple[Gpus, ...]:
-        """By server."""
+        """The GPUs of each server."""
         found: list[list[int]] = [[] for _ in self.rack_of]
         for gpu, server in enumerate(self.server_of):
             found[server].append(gpu)
         return tuple(tuple(gpus) for gpus in found)
 
     def rack(self, gpu: int) -> int:
-        """The rack that a GPU is in."""
+        """The rack of a GPU."""
         return self.rack_of[self.server_of[gpu]]
 
     def span(self, gpus: Sequence[int]) -> Span:
-        """How far apart `gpus` are.
+        """The span of `gpus`.
 
         >>> cluster = Cluster(("a", "b", "c"), ("a", "b", "c"), (0, 1, 2), (0, 0, 1))
         >>> cluster.span([0]).name, cluster.span([0, 1]).name, cluster.span([0, 2]).name
@@ -64,11 +64,11 @@ class Cluster:
 
 @dataclass(frozen=True)
 class ClusterJob:
-    """What does not change about a job while it is in the cluster."""
+    """The properties of a job that do not change while it is in the cluster."""
 
     name: str
     model: str
-    """Of the catalogue, or of the trace's own `[[models]]`."""
+    """The name of its model, in the catalogue or in the trace's own `[[models]]`."""
     batch_size: int
     """Per GPU, as submitted."""
     strategy: str | None
@@ -78,9 +78,9 @@ class ClusterJob:
     sizes: tuple[int, ...]
     """Numbers of workers that it can run on, ascending; the last is its maximum parallelism."""
     samples: int
-    """Its work: an iteration on n workers with b samples each does n × b."""
+    """Its work: an iteration on n workers with b samples each processes n × b samples."""
     trained: Model | None = field(default=None, repr=False, compare=False)
-    """The model itself, with the cluster's NICs; of the catalogue as it was measured if not given."""
+    """The model itself, for the cluster's NICs; by default the catalogue's, as measured."""
 
     @cached_property
     def definition(self) -> Model:
@@ -88,14 +88,14 @@ class ClusterJob:
         return self.trained or find_model(self.model)
 
     def profile(self, workers: int, batch_size: int | None = None) -> WorkloadProfile:
-        """One iteration on an idle network."""
+        """One iteration on an idle network, with the submitted batch size if none is given."""
         key = (workers, batch_size or self.batch_size)
         if key not in self._profiles:
             self._profiles[key] = self.definition.profile(key[1], workers, self.strategy)
         return self._profiles[key]
 
     def iterations(self, samples: int, workers: int, batch_size: int | None = None) -> int:
-        """How many iterations it takes to do `samples`, the last one perhaps not full."""
+        """The number of iterations for `samples`, rounded up: the last one may have fewer."""
         return -(-samples // (workers * (batch_size or self.batch_size)))
 
     @cached_property
@@ -110,15 +110,15 @@ class JobState:
     job: ClusterJob
     samples_done: int
     gpus: Gpus
-    """Where it runs, or is about to; none while it waits."""
+    """The GPUs that it runs on, or is about to run on; empty while it waits."""
     batch_size: int
-    """Per GPU, now."""
+    """Per GPU, at present."""
     first_start_ps: int | None
-    """When it first got GPUs, if it did."""
+    """When it first got GPUs; None if it never had any."""
     gpu_ps: int
-    """GPUs × time that it has had so far, in picoseconds."""
+    """GPU time so far, in GPU-picoseconds."""
     restarts: int
-    """How often it was moved, grown or shrunk."""
+    """The number of times that it was moved, grown or shrunk."""
 
     @property
     def samples_left(self) -> int:
@@ -135,7 +135,7 @@ class State:
     jobs: tuple[JobState, ...]
     """In order of arrival."""
     given_ps: tuple[int, ...]
-    """By GPU: when it was given to the job that has it; 0 for a free one."""
+    """By GPU: when it was allocated to its job; 0 for a free GPU."""
 
     @property
     def free(self) -> Gpus:
@@ -149,25 +149,25 @@ class Candidate:
     """One placement of all jobs."""
 
     placement: Mapping[str, Gpus]
-    """By job; one that is not in it, or has no GPUs, waits."""
+    """The GPUs of each job; a job that is missing, or has no GPUs, waits."""
     batch_sizes: Mapping[str, int] = field(default_factory=dict)
-    """Per GPU, of jobs whose batch size changes."""
+    """Batch sizes per GPU of jobs whose batch size changes."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What a scheduler answers."""
+    """The decision of a scheduler."""
 
     candidates: Sequence[Candidate]
-    """At least one, all equally good to the scheduler; its own choice comes first."""
+    """At least one; the scheduler considers all of them equivalent, and its own choice comes first."""
     ask_again_ps: int | None = None
-    """When it wants to be asked next, should no job arrive or leave before."""
+    """When to call the scheduler again if no job arrives or leaves before; None for no further call."""
     why: Mapping[str, Any] = field(default_factory=dict)
-    """What led to it, for the table of decisions: anything that JSON holds."""
+    """Notes on the reasons, for the table of decisions: any value that JSON can represent."""
 
 
 class Scheduler(Protocol):
-    """A policy. Whatever it keeps between calls is its own."""
+    """A policy. It may keep its own state between calls."""
 
     def schedule(self, state: State, candidates: int) -> Decision:
-        """Where jobs should run from now on, in up to `candidates` equally good ways."""
+        """The placement of jobs from now on, as up to `candidates` equivalent candidates."""

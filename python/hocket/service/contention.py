@@ -15,10 +15,10 @@ from hocket.compat.verdict import Speedup, Verdict
 from hocket.engines.network import Network
 from hocket.engines.specs import plain
 from hocket.profiles import WorkloadProfile
-from hocket.schedulers.cassini.answers import Answers, Circle, reference
 from hocket.schedulers.cassini.components import Member, Part, layout
 from hocket.schedulers.cassini.options import CassiniOptions
-from hocket.schedulers.cassini.slots import Paid, Prediction, Spacing, faster
+from hocket.schedulers.cassini.slots import IterationTime, Prediction, Spacing, faster
+from hocket.schedulers.cassini.time_shifts import Circle, TimeShiftSolver, reference
 
 OPTIONS = CassiniOptions()
 """The same options as in simulated clusters: steps of 5°, a threshold of 0.6, a limit of steps."""
@@ -116,9 +116,9 @@ class Place:
 class Predicted:
     """Predicted iterations of a job among the others of its component."""
 
-    free: Paid
-    """Without slots, starting at random times."""
-    slotted: Paid
+    free: IterationTime
+    """Without slots, at random starts."""
+    slotted: IterationTime
     """In slots."""
 
     @property
@@ -180,7 +180,7 @@ def solve(component: Component, held: Mapping[str, HeldSlot], jitter: float) -> 
         return Solution({}, {}, {}, None, why)
     network = _network(component.jobs)
     part = _part(component)
-    (answer,) = Answers(OPTIONS, network, _SEED).of([part])
+    (answer,) = TimeShiftSolver(OPTIONS, network, _SEED).solve([part])
     names = [name for name, _ in network.links]
     unshifted = Solution({names[link]: score for link, score in answer.expected.items()}, {}, {}, None, None)
     if answer.circle is None:

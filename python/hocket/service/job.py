@@ -6,7 +6,7 @@ from functools import cached_property
 
 from hocket.compat.answer import written_score
 from hocket.compat.verdict import Speedup
-from hocket.schedulers.cassini.slots import Paid
+from hocket.schedulers.cassini.slots import IterationTime
 from hocket.service.contention import Component, Contender, Predicted, Solution
 from hocket.service.iterations import IterationTimes, LatestTimes
 from hocket.service.models import (
@@ -272,7 +272,7 @@ def _predicted(predicted: Predicted) -> PredictedTimes:
     )
 
 
-def _predicted_times(paid: Paid) -> Times:
+def _predicted_times(paid: IterationTime) -> Times:
     return Times(mean_ns=round(paid.mean_ps / _PS_PER_NS), p99_ns=round(paid.p99_ps / _PS_PER_NS))
 
 

@@ -128,7 +128,7 @@ class Session:
                 origin_ns = time.monotonic_ns() + round(_START_AFTER_S * 1e9)
                 unix_ns = time.time_ns() + origin_ns - time.monotonic_ns()
                 self._iterate(counters, origin_ns, interruption)
-                status = {"status": "interrupted" if interruption.came else "complete"}
+                status = {"status": "interrupted" if interruption.received else "complete"}
             except WorkersLostError as error:
                 status = {"status": "failed", "failure": str(error)}
             measured_s = max(0.0, (time.monotonic_ns() - origin_ns) / 1e9) if origin_ns else 0.0
@@ -179,16 +179,18 @@ class Session:
         until_s = time.monotonic() + _READY_WITHIN_S
 
         def is_over() -> bool:
-            return interruption.came or all(rank.ready for rank in self._ranks) or time.monotonic() > until_s
+            return (
+                interruption.received or all(rank.ready for rank in self._ranks) or time.monotonic() > until_s
+            )
 
         listen_until(self._ranks, is_over, _TELL_EVERY_S, lambda: self._tell(0.0))
         for rank in self._ranks:
-            if not (rank.ready or interruption.came):
+            if not (rank.ready or interruption.received):
                 raise WorkersLostError(f"{rank.title} was not ready within {_READY_WITHIN_S:g} s")
 
     def _iterate(self, counters: Counters, origin_ns: int, interruption: Interruption) -> None:
         """Starts all workers, and stops them when it is time."""
-        if interruption.came:
+        if interruption.received:
             return
         starts_ns = {
             job.name: origin_ns + (job.arrival_ps + self._shift_ps(job)) // PS_PER_NS
@@ -204,7 +206,7 @@ class Session:
             now_s = (time.monotonic_ns() - origin_ns) / 1e9
             self._tell(max(0.0, now_s))
             is_late = until_ps is not None and now_s >= until_ps / PS_PER_S
-            if (interruption.came or is_late) and not stopped:
+            if (interruption.received or is_late) and not stopped:
                 stopped = True
                 self._stop()
             watch.check(self._ranks)

@@ -28,7 +28,7 @@ def work_ps(trace: Trace) -> int:
 
 
 @pytest.mark.parametrize("load", [0.8, 0.9, 1.0])
-def test_jobs_of_a_duration_are_the_work_that_the_load_needs_to_the_nearest_job(load: float) -> None:
+def test_the_work_drawn_for_a_duration_matches_the_load_to_the_nearest_job(load: float) -> None:
     trace = poisson(load=load)
     largest_ps = max(
         job.requested * job.iterations(job.samples, job.requested) * job.profile(job.requested).period_ps
@@ -71,7 +71,7 @@ def test_all_models_are_equally_likely() -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**63 - 1), low=st.integers(1, 2), high=st.integers(12, 24))
-def test_jobs_are_what_their_models_run(seed: int, low: int, high: int) -> None:
+def test_drawn_jobs_are_valid_for_their_models(seed: int, low: int, high: int) -> None:
     for job in poisson(seed=seed, workers=[low, high], models="model-parallel", batch_sizes="uniform").jobs:
         model = CATALOGUE[job.model]
         smallest, largest = model.batch_sizes.value

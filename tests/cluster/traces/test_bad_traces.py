@@ -1,4 +1,4 @@
-"""What is wrong with a trace is said with its key, its value and the limit, all of it at once."""
+"""Errors in a trace name the key, the value and the limit, and are all reported together."""
 
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ def with_dynamic(**keys: Any) -> dict[str, Any]:
         ),
         (
             with_job(placement=["s0", "s1", "s1", "s2"]),
-            "trace: jobs[0].placement[2]: 's1' is given to job 'a' already",
+            "trace: jobs[0].placement[2]: 's1' is already given to job 'a'",
         ),
         (
             {
@@ -64,15 +64,15 @@ def with_dynamic(**keys: Any) -> dict[str, Any]:
                     {**JOB, "name": "b", "workers": 1, "placement": ["s3"]},
                 ],
             },
-            "trace: jobs[1].placement[0]: 's3' is given to job 'a' already",
+            "trace: jobs[1].placement[0]: 's3' is already given to job 'a'",
         ),
         (
             with_job(placement=["s0"]),
-            "trace: jobs[0].placement: names 1 GPUs, and the job has 4 workers",
+            "trace: jobs[0].placement: names 1 GPUs, but the job has 4 workers",
         ),
         (
             with_job(arrival="1 s", placement=["s0", "s1", "s2", "s3"]),
-            "trace: jobs[0].placement: is where a job is at the start, and this one arrives at 1 s",
+            "trace: jobs[0].placement: is allowed only for jobs that arrive at 0 s; this one arrives at 1 s",
         ),
         (
             with_job(batch_size=1),
@@ -88,11 +88,11 @@ def with_dynamic(**keys: Any) -> dict[str, Any]:
         ),
         (
             with_job(min_workers=5),
-            "trace: jobs[0].min_workers: 5 leaves out the 4 workers that the job is submitted with",
+            "trace: jobs[0].min_workers: 5 excludes the 4 workers that the job is submitted with",
         ),
         (
             with_job(max_workers=3),
-            "trace: jobs[0].max_workers: 3 leaves out the 4 workers that the job is submitted with",
+            "trace: jobs[0].max_workers: 3 excludes the 4 workers that the job is submitted with",
         ),
         (
             with_job(arrival="60 h", placemnt=1),
@@ -106,7 +106,7 @@ def with_dynamic(**keys: Any) -> dict[str, Any]:
         (with_poisson(load=-0.5), "trace: poisson.load: must be above 0: got -0.5"),
         (
             with_poisson(jobs=3),
-            "trace: poisson: has exactly one of duration and jobs: the load says how many or how long",
+            "trace: poisson: must have exactly one of duration and jobs; the load determines the other",
         ),
         (
             with_poisson(models=["VGG"]),
@@ -115,13 +115,13 @@ def with_dynamic(**keys: Any) -> dict[str, Any]:
         ),
         (
             with_poisson(workers=[5, 4]),
-            "trace: poisson.workers: must be the smallest and the largest, in this order: got 5 and 4",
+            "trace: poisson.workers: must be [smallest, largest], in this order: got 5 and 4",
         ),
         (
             with_poisson(workers=[3, 6]),
-            "trace: poisson.models: GPT2 runs on none of 3 to 6 workers, which the key workers and "
+            "trace: poisson.models: GPT2 cannot run on 3 to 6 workers, which the key workers and "
             "24 GPUs allow\n"
-            "trace: poisson.models: GPT3 runs on none of 3 to 6 workers, which the key workers and "
+            "trace: poisson.models: GPT3 cannot run on 3 to 6 workers, which the key workers and "
             "24 GPUs allow",
         ),
         (
@@ -130,11 +130,13 @@ def with_dynamic(**keys: Any) -> dict[str, Any]:
         ),
         (
             with_poisson(iterations=[1, 2], run_time=["1 s", "2 s"]),
-            "trace: poisson.iterations: is how much work a job is, and so is run_time: give one of them",
+            "trace: poisson.iterations: is given as well as run_time, and both set the work of a job: leave "
+            "one out",
         ),
         (
             with_poisson(duration="2000 h"),
-            "trace: poisson: jobs arrive over 7200000 s, and the latest arrival is at 4611686.018427387903 s",
+            "trace: poisson: jobs arrive over 7200000 s, but the latest arrival allowed is at "
+            "4611686.018427387903 s",
         ),
         (
             with_dynamic(arriving=[{"model": "DLMR"}]),
@@ -151,7 +153,7 @@ def with_dynamic(**keys: Any) -> dict[str, Any]:
         ),
         (
             with_dynamic(running=[{"model": "DLRM", "name": "x", "count": 2}]),
-            "trace: dynamic.running[0].name: is one name for 2 jobs; without it they are named after their "
+            "trace: dynamic.running[0].name: is one name for 2 jobs; leave it out to name them after their "
             "model",
         ),
         (
@@ -190,7 +192,7 @@ def with_dynamic(**keys: Any) -> dict[str, Any]:
                     ]
                 },
             },
-            "trace: fabric: 'c' has no path to 'a'; a job may be on both",
+            "trace: fabric: 'c' has no path to 'a'; a job may be placed on both",
         ),
         (
             {
@@ -220,13 +222,13 @@ def with_dynamic(**keys: Any) -> dict[str, Any]:
         ([], "trace: must be a table of keys: got a list"),
     ],
 )
-def test_a_mistake_is_told_with_its_key_value_and_limit(tables: object, message: str) -> None:
+def test_an_error_names_key_value_and_limit(tables: object, message: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_trace(tables)
     assert str(caught.value) == message
 
 
-def test_all_mistakes_are_told_at_once() -> None:
+def test_all_errors_are_reported_together() -> None:
     with pytest.raises(InputError) as caught:
         parse_trace({"fabric": TESTBED, "jobs": [{**JOB, "workers": 30}, {**JOB, "model": "x"}]})
     assert [line.partition(" ")[2].partition(":")[0] for line in str(caught.value).splitlines()] == [
@@ -241,7 +243,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         load_trace(tmp_path / "nothing.toml")
 
 
-def test_an_empty_file_is_told_what_a_trace_holds(tmp_path: Path) -> None:
+def test_the_error_for_an_empty_file_describes_a_trace(tmp_path: Path) -> None:
     (tmp_path / "empty.toml").write_text(" \n", encoding="utf-8")
     with pytest.raises(InputError, match=r"empty\.toml: is empty; a trace has at least a \[fabric\]"):
         load_trace(tmp_path / "empty.toml")

@@ -165,7 +165,7 @@ def test_a_time_scale_shortens_waits_and_work_alike(tmp_path: Path) -> None:
     assert run_s(trace, 1) == pytest.approx(300, abs=trace.jobs[1].profile(4).period_ps / PS_PER_S)
 
 
-def test_models_of_jobs_that_name_none_are_drawn_by_seed_from_those_that_run_on_so_many(
+def test_unnamed_models_are_drawn_by_seed_from_those_that_run_on_the_gpus(
     tmp_path: Path,
 ) -> None:
     lines = "".join(f"{n},u,v,8,1,1,COMPLETED,2020-04-01 00:00:00,,,600,0\n" for n in range(100, 200))
@@ -197,8 +197,8 @@ def test_models_of_jobs_that_name_none_are_drawn_by_seed_from_those_that_run_on_
             HELIOS.replace("gpu_num", "gpus"),
             "line 1: has no column 'gpu_num'; needed are job_id, gpu_num, state, submit_time, duration",
         ),
-        ("helios", HELIOS.replace(",60\n", "\n"), "line 2: has 11 values, and there are 12 columns"),
-        ("helios", "", "has no job that can be run: it has none"),
+        ("helios", HELIOS.replace(",60\n", "\n"), "line 2: has 11 values, but the table has 12 columns"),
+        ("helios", "", "has no job that can be run: it is empty"),
         (
             "helios",
             "\n".join(HELIOS.splitlines()[:1] + HELIOS.splitlines()[2:5]),
@@ -212,7 +212,7 @@ def test_models_of_jobs_that_name_none_are_drawn_by_seed_from_those_that_run_on_
             "job 'ncf-2': 'nfc' is not a known application; known are imagenet, cifar10, yolov3, bert, "
             "deepspeech2, ncf, ResNet-50, ResNet-18, CycleGAN, A3C, Transformer, LM, Recommendation",
         ),
-        ("gavel", "a\tb\n", "line 1: has 2 values between tabs, and a job of Gavel 6, 7, 10"),
+        ("gavel", "a\tb\n", "line 1: has 2 tab-separated values; a job of Gavel has 6, 7, 10"),
         ("philly", "{}", "the file: must be a list: got a table"),
         ("philly", "[1]", "[0]: must be a table: got 1"),
         ("philly", "[", "line 1: is not valid JSON: Expecting value"),
@@ -224,7 +224,7 @@ def test_models_of_jobs_that_name_none_are_drawn_by_seed_from_those_that_run_on_
         ),
     ],
 )
-def test_a_mistake_in_a_file_is_told_with_its_place_and_its_value(
+def test_an_error_in_a_file_names_the_place_and_the_value(
     tmp_path: Path, form: str, text: str, message: str
 ) -> None:
     with pytest.raises(InputError) as caught:
@@ -232,7 +232,7 @@ def test_a_mistake_in_a_file_is_told_with_its_place_and_its_value(
     assert str(caught.value) == f"trace: import[0]: {tmp_path / 'jobs'}: {message}"
 
 
-def test_a_name_that_two_jobs_have_is_refused(tmp_path: Path) -> None:
+def test_a_duplicate_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="jobs: names the job '10' twice"):
         imported(tmp_path, "helios", HELIOS.replace("\n14,", "\n10,"))
 
@@ -250,7 +250,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path, form: str) -> None:
+def test_a_binary_file_is_refused(tmp_path: Path, form: str) -> None:
     (tmp_path / "jobs").write_bytes(b"\xff\xfe\x00\x01" * 10)
     with pytest.raises(InputError, match="is not UTF-8 text"):
         parse_trace({"fabric": TESTBED, "import": [{"file": "jobs", "format": form}]}, directory=tmp_path)

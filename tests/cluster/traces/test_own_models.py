@@ -64,17 +64,17 @@ def test_a_job_runs_on_the_numbers_of_workers_that_were_measured_as_they_were_me
     assert phases(job.profile(2)) == [(60, 80, 20)]
 
 
-def test_a_model_that_says_its_nic_sends_the_same_bytes_with_those_of_the_cluster() -> None:
+def test_a_model_with_a_nic_sends_the_same_bytes_with_those_of_the_cluster() -> None:
     # 1.6 Gbit in 80 ms: 32 ms of sending at 50 Gbps, and 48 ms between; at 100 Gbps 16 ms of sending.
     assert own_behind("100 Gbps", nic="50 Gbps").profile(8, 2).period_ps == (60 + 48 + 16 + 10) * MS
     assert own_behind("50 Gbps", nic="50 Gbps").profile(8, 2) == own_behind("100 Gbps").profile(8, 2)
 
 
-def test_where_rates_stay_as_measured_a_warning_says_so() -> None:
+def test_a_warning_names_models_whose_rates_are_not_scaled() -> None:
     assert trace(model(TWO, nic="50 Gbps")).warnings == ()
     assert trace(model(TWO), nic="100 Gbps").warnings == (
-        "models: 'own' keeps the rates that were measured, whatever NICs of 100 Gbps can send; its key nic "
-        "says which NIC it was measured with",
+        "models: 'own' keeps its measured rates on NICs of 100 Gbps; to have them scaled, set its key nic to "
+        "the rate of the NIC that it was measured with",
     )
 
 
@@ -94,7 +94,7 @@ def test_faster_gpus_shorten_what_is_computed() -> None:
         (20, 90 + 15 + 60 + 20 + 5, (105, 60, 24)),
     ],
 )
-def test_between_measured_batch_sizes_all_is_linear_and_beyond_them_only_compute(
+def test_profiles_are_linear_between_measured_batch_sizes_and_only_compute_beyond(
     batch_size: int, period_ms: float, up: tuple[float, float, float]
 ) -> None:
     (job,) = trace(model(TWO, LARGER, batch_sizes=[8, 32])).jobs
@@ -223,11 +223,11 @@ def test_a_catalogue_model_is_trained_with_the_batch_size_of_the_job_and_faster_
     ("tables", "message"),
     [
         (model(TWO, name="vgg-16"), "models[0].name: 'vgg-16' is a model of the catalogue"),
-        (model(), "models[0]: has either profiles, by number of workers, or training: got neither"),
-        (model(TWO, training={"layers": LAYERS}), "models[0]: has either profiles, by number of workers, or"),
+        (model(), "models[0]: must have either profiles, by number of workers, or training: got neither"),
+        (model(TWO, training={"layers": LAYERS}), "models[0]: must have either profiles, by number of"),
         (model({"workers": 2}), "models[0].profiles[0]: needs period and up, or the file of"),
-        (model({**TWO, "file": "x"}), "models[0].profiles[0].period: comes from the file"),
-        (model({**TWO, "job": "x"}), "models[0].profiles[0].job: is of a file, and there is none"),
+        (model({**TWO, "file": "x"}), "models[0].profiles[0].period: is given as well as file"),
+        (model({**TWO, "job": "x"}), "models[0].profiles[0].job: selects a job of a file, but"),
         (
             model(measured(2, "10 ms", ("5 ms", "6 ms", "1 Gbps"))),
             "models[0].profiles[0].up[0]: 5 ms + 6 ms does not fit in the period of 10 ms",
@@ -235,23 +235,23 @@ def test_a_catalogue_model_is_trained_with_the_batch_size_of_the_job_and_faster_
         (model(TWO, TWO), "models[0].profiles[1]: is for 2 workers at batch size 8, as is profiles[0]"),
         (
             model(TWO, measured(2, "170 ms", batch_size=16)),
-            "models[0].profiles[1]: has 0 Up phases and profiles[0] has 1; at one number of workers all have",
+            "models[0].profiles[1]: has 0 Up phases and profiles[0] has 1; profiles of equal workers need",
         ),
         (
             model(TWO, batch_sizes=[16, 32]),
-            "models[0].batch_sizes: 16 to 32 leaves out some that were measured",
+            "models[0].batch_sizes: 16 to 32 excludes some of the measured batch sizes, 8",
         ),
-        (model(TWO, batch_sizes=[32, 4]), "models[0].batch_sizes: must be the smallest and the largest"),
-        (model(TWO, workers=[2]), "models[0].workers: is of training"),
+        (model(TWO, batch_sizes=[32, 4]), "models[0].batch_sizes: must be [smallest, largest]"),
+        (model(TWO, workers=[2]), "models[0].workers: belongs to training"),
         (model(TWO, nic="10 Gbps"), "models[0].profiles[0]: 20 Gbps is above the model's nic of 10 Gbps"),
         (model(TWO, memory="96 GB"), "models[0].memory: 96 GB is above the 80 GB of a GPU"),
         (model({**ONE, "workers": 25}), "models[0].profiles[0].workers: must be at most"),
         (model({"workers": 2, "file": "gone.toml"}), "models[0].profiles[0].file: gone.toml: cannot be read"),
-        (model(training={"layers": LAYERS}), "models[0].training: needs workers"),
+        (model(training={"layers": LAYERS}), "models[0].training: needs the key workers"),
         (model(training={"layers": LAYERS}, workers=[2], speed=2), "models[0].training: is computed for"),
         (
             model(training={"model": "ResNet50", "batch_size": 4}, workers=[2]),
-            "models[0].training.batch_size: is the model's",
+            "models[0].training.batch_size: belongs to the model",
         ),
         (
             model(training={"model": "ResNet5000"}, workers=[2]),
@@ -266,7 +266,7 @@ def test_a_mistake_in_a_model_is_named(tables: Tables, message: str) -> None:
     assert any(line.startswith(f"trace: {message}") for line in lines), lines
 
 
-def test_jobs_are_held_to_what_a_model_was_given_for() -> None:
+def test_jobs_outside_the_range_of_a_model_are_refused() -> None:
     for keys, message in (
         ({"workers": 3}, "jobs[0].workers: 3 is outside the given numbers of workers for own, 1 to 2"),
         ({"batch_size": 9}, "jobs[0].batch_size: 9 is outside the given batch sizes for own, 8 to 8"),
@@ -283,7 +283,7 @@ def test_jobs_are_held_to_what_a_model_was_given_for() -> None:
         trace(model(TWO), model(TWO, name="Own"))
 
 
-def test_a_file_of_several_jobs_is_asked_which(tmp_path: Path) -> None:
+def test_a_job_of_a_file_with_several_must_be_selected(tmp_path: Path) -> None:
     jobs = [{"name": name, "period": "10 ms", "up": []} for name in "xy"]
     (tmp_path / "jobs.json").write_text(json.dumps({"jobs": jobs}), encoding="utf-8")
     asked = {"fabric": fabric(), "jobs": []}
@@ -294,7 +294,7 @@ def test_a_file_of_several_jobs_is_asked_which(tmp_path: Path) -> None:
             parse_trace(given, directory=tmp_path)
         return str(error.value)
 
-    assert "has 2 jobs; say which with job = NAME, of 'x', 'y'" in refused()
+    assert "has 2 jobs; select one with job = NAME: 'x', 'y'" in refused()
     assert "has no job 'z'; it has 'x', 'y'" in refused(job="z")
     assert "models[0]" not in refused(job="y")
 
@@ -305,4 +305,4 @@ def test_a_warning_is_printed_before_a_run(hocket: Any, tmp_path: Path) -> None:
     (tmp_path / "trace.json").write_text(json.dumps(tables), encoding="utf-8")
     for command in (["trace", "trace.json"], ["cluster", "trace.json", "--scheduler", "random"]):
         done = hocket(*command)
-        assert (done.code, done.err.count("warning: models: 'own' keeps the rates")) == (0, 1)
+        assert (done.code, done.err.count("warning: models: 'own' keeps its measured")) == (0, 1)

@@ -61,7 +61,7 @@ def test_the_work_of_a_job_is_samples() -> None:
     assert found.sizes == (1, 2, 3, 4)
 
 
-def test_limits_say_how_far_a_job_shrinks_and_grows() -> None:
+def test_limits_bound_the_sizes_of_a_job() -> None:
     (found,) = parse_trace({"fabric": TESTBED, "jobs": [job(min_workers=3, max_workers=6)]}).jobs
     assert found.sizes == (3, 4, 5, 6)
 
@@ -80,18 +80,18 @@ def test_no_job_grows_beyond_the_cluster() -> None:
     assert found.sizes[-1] == 6
 
 
-def test_jobs_come_in_order_of_arrival_and_keep_their_order_at_equal_times() -> None:
+def test_jobs_are_in_order_of_arrival_and_keep_their_order_at_equal_times() -> None:
     jobs = [job("late", arrival="2 s"), job("first"), job("second")]
     found = parse_trace({"fabric": TESTBED, "jobs": jobs}).jobs
     assert [each.name for each in found] == ["first", "second", "late"]
 
 
-def test_a_placement_is_gpu_numbers_in_ascending_order() -> None:
+def test_a_placement_lists_gpu_numbers_in_ascending_order() -> None:
     trace = parse_trace({"fabric": TESTBED, "jobs": [job(workers=2, placement=["s4", "s1"]), job("b")]})
     assert trace.placement == {"a": (1, 4)}
 
 
-def test_settings_go_before_the_file() -> None:
+def test_settings_override_the_file() -> None:
     path = EXAMPLES / "poisson.toml"
     trace = load_trace(path, ["seed=7", "poisson.load=0.8", "cluster.restart_cost=1 s"])
     assert (trace.seed, trace.settings.restart_cost_ps) == (7, 10**12)
@@ -134,7 +134,7 @@ def test_a_description_adds_up() -> None:
     assert headline(trace).startswith("2 jobs on 24 GPUs in 24 servers and 6 racks")
 
 
-def test_the_load_of_jobs_that_all_come_at_once_is_that_until_the_last_is_done() -> None:
+def test_the_load_of_simultaneous_jobs_lasts_until_the_last_is_done() -> None:
     trace = parse_trace({"fabric": TESTBED, "jobs": [job(), job("b", iterations=50)]})
     first, second = load_over_time(trace, parts=2)["load"].to_list()
     assert (first, second) == (pytest.approx(8 / 24), pytest.approx(4 / 24))

@@ -8,7 +8,7 @@ import pytest
 from hocket.engines.network import Network
 from hocket.errors import InputError
 from hocket.schedulers import Candidate, Decision, State
-from hocket.schedulers.cassini import Cassini, Chosen
+from hocket.schedulers.cassini import Cassini, Choice
 
 MakeState = Callable[..., State]
 MakeCassini = Callable[..., Cassini]
@@ -22,7 +22,7 @@ TRIANGLE = {"R": (0, 2), "S": (3, 4), "T": (5, 1)}
 W_AND_V = {"W": (0, 2), "V": (1, 3)}
 
 
-def choose(cassini: Cassini, state: State, decision: Decision) -> Chosen:
+def choose(cassini: Cassini, state: State, decision: Decision) -> Choice:
     """What it makes of `decision` while all jobs are between two iterations."""
     return cassini.choose(state, decision, lambda job: None)
 
@@ -57,7 +57,7 @@ def test_jobs_that_fit_get_slots_of_one_distance_half_a_period_apart(
     assert apart == pytest.approx(150 / 274, abs=0.05)
 
 
-def test_the_reference_goes_on_from_its_iteration_under_way(
+def test_the_reference_continues_from_its_current_iteration(
     make_cassini: MakeCassini, make_state: MakeState, make_decision: MakeDecision
 ) -> None:
     state = make_state(**W_AND_V)
@@ -67,7 +67,7 @@ def test_the_reference_goes_on_from_its_iteration_under_way(
     assert chosen.slots[reference].origin_ps == began[reference]
 
 
-def test_every_link_tells_what_it_scored_before_and_after(
+def test_every_link_has_its_scores_before_and_after(
     make_cassini: MakeCassini, make_state: MakeState, make_decision: MakeDecision, network: Network
 ) -> None:
     chosen = choose(make_cassini(), make_state(W=(), V=()), make_decision(W_AND_V))
@@ -111,7 +111,7 @@ def test_a_candidate_whose_shifts_disagree_around_a_loop_is_discarded_by_name(
     assert all(name in reason for name in "RST")
 
 
-def test_if_all_are_discarded_the_scheduler_has_its_way_without_slots(
+def test_if_all_are_discarded_the_schedulers_choice_is_taken_without_slots(
     make_cassini: MakeCassini, make_state: MakeState, make_decision: MakeDecision
 ) -> None:
     other = {"R": (1, 3), "S": (2, 5), "T": (4, 0)}
@@ -132,7 +132,7 @@ def test_loops_are_solved_together(
     assert chosen.components[0].origin == "joint"
 
 
-def test_what_stays_as_it_was_keeps_its_slots(
+def test_an_unchanged_component_keeps_its_slots(
     make_cassini: MakeCassini, make_state: MakeState, make_decision: MakeDecision
 ) -> None:
     cassini = make_cassini()
@@ -167,7 +167,7 @@ def test_a_job_that_is_left_alone_loses_its_slot(
     assert not chosen.slots
 
 
-def test_jobs_that_ask_for_a_link_nearly_all_the_time_get_no_slots(
+def test_jobs_that_demand_a_link_nearly_all_the_time_get_no_slots(
     make_cassini: MakeCassini, make_state: MakeState, make_decision: MakeDecision
 ) -> None:
     chosen = choose(make_cassini(), make_state(B=(), C=()), make_decision({"B": (0, 2), "C": (1, 3)}))
@@ -184,12 +184,12 @@ def test_below_the_threshold_nothing_is_shifted(
     chosen = choose(cassini, make_state(W=(), V=()), make_decision(W_AND_V))
     assert not chosen.slots
     assert chosen.components[0].why_none == (
-        "a score of 0.992 is below 0.999: priorities or adaptive unfairness do more for these jobs"
+        "a score of 0.992 is below 0.999: priorities or adaptive unfairness help these jobs more"
     )
 
 
 @pytest.mark.parametrize(("aggregate", "expected"), [("min", 0.832), ("tail", 0.832), ("mean", 0.9125)])
-def test_candidates_are_ranked_by_the_aggregate_asked_for(
+def test_candidates_are_ranked_by_the_configured_aggregate(
     make_cassini: MakeCassini,
     make_state: MakeState,
     make_decision: MakeDecision,
@@ -218,7 +218,7 @@ def test_candidates_of_other_sizes_are_refused(
     make_cassini: MakeCassini, make_state: MakeState, make_decision: MakeDecision
 ) -> None:
     decision = make_decision({"W": (0, 2)}, {"W": (0, 2, 3)})
-    with pytest.raises(InputError, match=r"candidates\[1\]: job 'W' has 3 workers, and 2 in the first"):
+    with pytest.raises(InputError, match=r"candidates\[1\]: job 'W' has 3 workers, but 2 in the first"):
         choose(make_cassini(), make_state(W=()), decision)
 
 
@@ -230,7 +230,7 @@ def test_candidates_of_other_batch_sizes_are_refused(
         choose(make_cassini(), make_state(W=()), decision)
 
 
-def test_the_same_decision_is_the_same_to_the_byte(
+def test_equal_inputs_give_identical_decisions(
     make_cassini: MakeCassini, make_state: MakeState, make_decision: MakeDecision
 ) -> None:
     state, decision = make_state(W=(), V=(), R=(), S=()), make_decision(MIXED, FITTING)

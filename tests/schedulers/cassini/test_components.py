@@ -9,9 +9,9 @@ from hocket import _hocket
 from hocket.engines.network import Network
 from hocket.profiles import PhaseSpec, WorkloadProfile
 from hocket.schedulers.cassini import CassiniOptions, check_relative_shifts
-from hocket.schedulers.cassini.answers import Answers, reference
 from hocket.schedulers.cassini.components import Member, Part, layout
 from hocket.schedulers.cassini.expected import expected_score
+from hocket.schedulers.cassini.time_shifts import TimeShiftSolver, reference
 
 MS = 10**9
 GBPS = 10**9
@@ -30,7 +30,7 @@ def member(name: str, profile: WorkloadProfile, *links: int) -> Member:
 HALF = job_profile(100, (0, 50, 40))
 
 
-def test_jobs_are_together_that_contend_directly_or_through_others() -> None:
+def test_a_component_joins_jobs_that_contend_directly_or_through_others() -> None:
     members = [member("a", HALF, 0), member("b", HALF, 0, 1), member("c", HALF, 1), member("d", HALF, 2)]
     found = layout([*members, member("e", HALF, 2), member("f", HALF, 3)], [50 * GBPS] * 4)
     assert [part.names for part in found.parts] == [("a", "b", "c"), ("d", "e")]
@@ -39,7 +39,7 @@ def test_jobs_are_together_that_contend_directly_or_through_others() -> None:
     assert not found.roomy
 
 
-def test_a_link_with_room_for_all_peaks_connects_nobody() -> None:
+def test_a_link_with_capacity_for_all_peaks_connects_no_jobs() -> None:
     members = [member("a", HALF, 0, 1), member("b", HALF, 0, 1)]
     found = layout(members, [80 * GBPS, 79 * GBPS])
     assert found.roomy == {0: {"a": 1, "b": 1}}
@@ -65,7 +65,7 @@ def test_the_expected_score_is_the_mean_over_all_shifts(wishes: list[tuple[int, 
     assert found == pytest.approx(1 - mean_excess / 50, abs=1e-9)
 
 
-def test_flows_multiply_what_a_job_asks_for() -> None:
+def test_flows_multiply_the_demand_of_a_job() -> None:
     # Two flows of 40 Gbps, half of the time, on 50.
     assert expected_score(50 * GBPS, [(HALF, 2)]) == pytest.approx(1 - 0.5 * 30 / 50)
 
@@ -96,14 +96,14 @@ def test_theorem_1_holds_on_trees_of_jobs_and_links(data: st.DataObject) -> None
     ]
     network = one_network(jobs)
     (part,) = layout(members, [50 * GBPS] * 2 * jobs).parts
-    # Answers check it themselves; that they did needs a loop-free circle.
-    (answer,) = Answers(CassiniOptions(), network, seed=0).of([part])
-    assert answer.circle is not None
-    assert answer.circle.origin == "loop-free"
-    assert answer.circle.turned(0).shifts_ps[0] == 0
+    # The solver checks it itself, but only for a loop-free circle.
+    (solution,) = TimeShiftSolver(CassiniOptions(), network, seed=0).solve([part])
+    assert solution.circle is not None
+    assert solution.circle.origin == "loop-free"
+    assert solution.circle.turned(0).shifts_ps[0] == 0
 
 
-def test_a_shift_that_no_common_turn_explains_is_named() -> None:
+def test_the_error_names_jobs_whose_relative_shift_changed() -> None:
     periods_ps = {"a": 100, "b": 100, "c": 50}
     found_ps = {"a": 0, "b": 30, "c": 10}
     check_relative_shifts("up", found_ps, {"a": 90, "b": 20, "c": 0}, periods_ps)
@@ -115,22 +115,22 @@ def test_periods_without_a_circle_are_left_to_chance_and_discard_nothing() -> No
     profiles = [job_profile(period, (0, 20, 40)) for period in (997, 613, 389)]
     members = [member(name, profile, 0) for name, profile in zip("abc", profiles, strict=True)]
     (part,) = layout(members, [50 * GBPS] * 2).parts
-    (answer,) = Answers(CassiniOptions(tolerance=0), one_network(1), seed=0).of([part])
-    assert answer.circle is None
-    assert not answer.discards
-    assert answer.scores == answer.expected
-    assert answer.why_none is not None
-    assert "common multiple" in answer.why_none
+    (solution,) = TimeShiftSolver(CassiniOptions(tolerance=0), one_network(1), seed=0).solve([part])
+    assert solution.circle is None
+    assert not solution.discards
+    assert solution.scores == solution.expected
+    assert solution.why_none is not None
+    assert "common multiple" in solution.why_none
 
 
 def test_a_part_is_solved_once_while_it_is_there() -> None:
-    answers = Answers(CassiniOptions(), one_network(1), seed=0)
+    solver = TimeShiftSolver(CassiniOptions(), one_network(1), seed=0)
     (part,) = layout([member("a", HALF, 0), member("b", HALF, 0)], [50 * GBPS] * 2).parts
     (other,) = layout([member("a", HALF, 0), member("c", HALF, 0)], [50 * GBPS] * 2).parts
-    (first,) = answers.of([part])
-    assert answers.of([part, other, part])[0] is first
-    answers.of([other])
-    assert answers.of([part])[0] is not first
+    (first,) = solver.solve([part])
+    assert solver.solve([part, other, part])[0] is first
+    solver.solve([other])
+    assert solver.solve([part])[0] is not first
 
 
 def test_the_reference_has_the_highest_priority_and_then_the_seed_decides() -> None:

@@ -8,9 +8,9 @@ from hocket.engines.network import Network
 from hocket.engines.specs import plain
 from hocket.profiles import PhaseSpec, WorkloadProfile
 from hocket.schedulers.cassini import CassiniOptions, Slot
-from hocket.schedulers.cassini.answers import Answers
 from hocket.schedulers.cassini.components import Member, Part, layout
 from hocket.schedulers.cassini.slots import Prediction, Spacing
+from hocket.schedulers.cassini.time_shifts import TimeShiftSolver
 from hocket.workloads import profile
 
 RATE_BPS = 50 * 10**9
@@ -30,9 +30,9 @@ def part_of(*models: tuple[str, int]) -> Part:
 
 
 def spaced(part: Part, jitter: float = JITTER) -> Spacing:
-    (answer,) = Answers(CassiniOptions(), NETWORK, seed=0).of([part])
-    assert answer.circle is not None
-    found = Prediction(FABRIC, part, jitter=jitter, adjust=True, seed=3).spacing(answer.circle.turned(0))
+    (solution,) = TimeShiftSolver(CassiniOptions(), NETWORK, seed=0).solve([part])
+    assert solution.circle is not None
+    found = Prediction(FABRIC, part, jitter=jitter, adjust=True, seed=3).spacing(solution.circle.turned(0))
     assert found is not None
     return found
 
@@ -77,7 +77,7 @@ def paid_and_adjusted(part: Part, slots: Spacing | None, until_ps: int) -> tuple
         pytest.param([("VGG19", 1024), ("VGG16", 1200)], id="snapshot 3"),
     ],
 )
-def test_slots_win_and_jobs_stay_in_them(models: list[tuple[str, int]]) -> None:
+def test_slots_bring_a_speed_up_and_jobs_stay_in_them(models: list[tuple[str, int]]) -> None:
     part = part_of(*models)
     slots = spaced(part)
     assert slots.gain > 1
@@ -99,7 +99,7 @@ def test_without_jitter_jobs_that_fit_need_no_more_than_their_period() -> None:
     assert slots.gain > 1
 
 
-def test_jobs_of_unlike_periods_are_better_off_without() -> None:
+def test_jobs_of_dissimilar_periods_are_faster_without_slots() -> None:
     # 19, 9 and 11 iterations to a turn (snapshot 5): padding all of them costs more than collisions do.
     assert spaced(part_of(("BERT", 8), ("VGG19", 1400), ("WideResNet101", 800))).gain < 1
 

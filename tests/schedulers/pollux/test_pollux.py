@@ -150,7 +150,7 @@ def test_candidates_differ_in_servers_alone_and_do_not_change_the_own_choice() -
         assert {name: len(gpus) for name, gpus in each.placement.items()} == workers(alone)
 
 
-def test_a_decision_says_what_it_is_worth() -> None:
+def test_a_decision_records_its_goodput_and_speedups() -> None:
     why = Pollux(options(), 1).schedule(state(cluster(4), job("a")), 1).why
     assert why["fitness"] > why["fitness_before"]
     assert 1 <= why["generations"] < 30, "one worker is the most at first: no allocation can be better"
@@ -163,8 +163,8 @@ def test_an_empty_cluster_needs_no_further_round() -> None:
     assert (decision.candidates[0].placement, decision.ask_again_ps) == ({}, None)
 
 
-def test_what_cannot_be_scheduled_is_named() -> None:
-    with pytest.raises(InputError, match="job a: it runs on 3 workers or more; the cluster has 2 GPUs"):
+def test_the_error_names_a_job_that_cannot_be_scheduled() -> None:
+    with pytest.raises(InputError, match="job a: it needs at least 3 workers, but the cluster has 2 GPUs"):
         Pollux(options(), 1).schedule(state(cluster(2), job("a", sizes=(3, 4))), 1)
     with pytest.raises(InputError, match="candidates: 0 is below 1"):
         Pollux(options(), 1).schedule(state(cluster(2), job("a")), 0)

@@ -53,13 +53,13 @@ def test_each_pays_what_it_costs_the_other(make_cluster: MakeCluster) -> None:
     assert shares == pytest.approx({0: 2 / 2.5, 1: 2 / 3})
 
 
-def test_a_winner_in_nobodys_way_pays_nothing(make_cluster: MakeCluster) -> None:
+def test_a_winner_that_costs_nobody_anything_pays_nothing(make_cluster: MakeCluster) -> None:
     offer = offered(make_cluster, (1, 1, 4))
     tables = [[bid(offer, 2, 2.0)], [bid(offer, 2, 5.0)]]
     assert payments(tables, offer, best_outcome(tables, offer)) == {0: 1.0, 1: 1.0}
 
 
-def test_one_rack_for_two_goes_to_whom_it_helps_more(make_cluster: MakeCluster) -> None:
+def test_a_contested_rack_goes_to_the_job_that_gains_more(make_cluster: MakeCluster) -> None:
     # Rack 0 has two servers on offer, racks 1 and 2 one each.
     offer = offered(make_cluster, (3, 2, 1), gpus=[0, 1, 2, 4])
     first = [bid(offer, 2, 1.4), bid(offer, 2, 2.0, Span.RACK)]
@@ -69,7 +69,7 @@ def test_one_rack_for_two_goes_to_whom_it_helps_more(make_cluster: MakeCluster) 
     assert {job: won.span for job, (won, _) in outcome.wins.items()} == {0: Span.RACKS, 1: Span.RACK}
 
 
-def test_who_stays_has_the_very_servers_that_it_had(make_cluster: MakeCluster) -> None:
+def test_a_job_that_stays_keeps_its_servers(make_cluster: MakeCluster) -> None:
     offer = offered(make_cluster, (2, 1, 2))
     tables = [[stay({0: 1, 1: 1}, 3.0)], [bid(offer, 2, 1.5, Span.SERVER), bid(offer, 2, 1.2)]]
     outcome = best_outcome(tables, offer)
@@ -142,9 +142,7 @@ def posed(make_cluster: MakeCluster, instance: Instance) -> tuple[Offer, list[in
 
 @settings(max_examples=150, deadline=None)
 @given(instances())
-def test_no_choice_of_bids_and_gpus_has_a_larger_product(
-    make_cluster: MakeCluster, instance: Instance
-) -> None:
+def test_the_product_equals_that_of_exhaustive_search(make_cluster: MakeCluster, instance: Instance) -> None:
     offer, gpus, tables = posed(make_cluster, instance)
     outcome = best_outcome(tables, offer)
     assert outcome.proven
@@ -154,7 +152,7 @@ def test_no_choice_of_bids_and_gpus_has_a_larger_product(
 
 @settings(max_examples=60, deadline=None)
 @given(instances())
-def test_payments_are_those_of_trying_everything(make_cluster: MakeCluster, instance: Instance) -> None:
+def test_payments_equal_those_of_exhaustive_search(make_cluster: MakeCluster, instance: Instance) -> None:
     offer, gpus, tables = posed(make_cluster, instance)
     outcome = best_outcome(tables, offer)
     shares = payments(tables, offer, outcome)

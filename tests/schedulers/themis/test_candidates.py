@@ -177,7 +177,7 @@ def leased(state: State, job: JobState) -> set[int]:
 
 @settings(max_examples=120, deadline=None)
 @given(st.data())
-def test_every_candidate_can_be_carried_out(
+def test_every_candidate_can_be_applied(
     clusters: st.SearchStrategy[tuple[State, ThemisOptions]], data: st.DataObject
 ) -> None:
     state, _, decision = decided(data, clusters)
@@ -186,7 +186,7 @@ def test_every_candidate_can_be_carried_out(
 
 @settings(max_examples=120, deadline=None)
 @given(st.data())
-def test_candidates_slow_nobody_down_and_keep_leases_and_who_stays(
+def test_candidates_slow_no_job_and_keep_leases_and_staying_jobs(
     clusters: st.SearchStrategy[tuple[State, ThemisOptions]], data: st.DataObject
 ) -> None:
     state, options, decision = decided(data, clusters)

@@ -47,7 +47,7 @@ def test_a_job_that_has_run_grows_to_its_maximum_parallelism(
     assert placed(ask(state, workers="requested")) == {"a": (0, 1)}
 
 
-def test_nobody_moves_for_less_than_a_restart(
+def test_no_job_moves_for_less_than_a_restart(
     make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState
 ) -> None:
     # 27.4 s of serial work are left: four workers save 6.85 s of 13.7 s, and a restart takes 30 s.
@@ -56,7 +56,7 @@ def test_nobody_moves_for_less_than_a_restart(
     assert placed(ask(state, restart_cost="0 s")) == {"a": (0, 1, 2, 3)}
 
 
-def test_two_alike_share_and_pay_half(
+def test_two_equal_jobs_share_and_pay_half(
     make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState
 ) -> None:
     state = make_state(0, make_cluster(1, 1, 4), make_job("a"), make_job("b"))
@@ -87,7 +87,7 @@ def test_two_alike_share_and_pay_half(
 
 
 @pytest.mark.parametrize(("hidden_payment", "expected"), [(True, {"c": 3}), (False, {"c": 1})])
-def test_what_payments_take_goes_to_those_who_did_not_see_the_offer(
+def test_gpus_paid_go_to_jobs_that_did_not_see_the_offer(
     make_cluster: MakeCluster,
     make_job: MakeJob,
     make_state: MakeState,
@@ -102,7 +102,7 @@ def test_what_payments_take_goes_to_those_who_did_not_see_the_offer(
     assert {"c": workers(decision)["c"]} == expected
 
 
-def test_everybody_gets_one_before_anybody_gets_two(
+def test_every_job_gets_one_gpu_before_any_gets_two(
     make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState
 ) -> None:
     jobs = [make_job(f"j{number}") for number in range(4)]
@@ -123,7 +123,7 @@ def test_a_winner_of_one_gpu_keeps_it_although_the_other_goes_without(
 
 
 @pytest.mark.parametrize(("knob", "asked"), [(0, 10), (0.5, 5), (0.75, 3), (0.8, 2), (0.95, 1), (1, 1)])
-def test_the_knob_says_how_many_see_the_offer(
+def test_the_knob_sets_how_many_jobs_see_the_offer(
     make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState, knob: float, asked: int
 ) -> None:
     jobs = [make_job(f"j{number}") for number in range(10)]
@@ -131,7 +131,7 @@ def test_the_knob_says_how_many_see_the_offer(
     assert len(decision.why["asked"]) == asked
 
 
-def test_the_worst_off_is_asked_first(
+def test_the_job_with_the_worst_rho_bids_first(
     make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState
 ) -> None:
     # On one GPU ρ is three times that on three; b has waited, and comes before both.
@@ -141,7 +141,7 @@ def test_the_worst_off_is_asked_first(
     assert ask(make_state(0, cluster, *jobs[:2])).why["asked"] == ["on_one"]
 
 
-def test_the_next_are_asked_where_the_worst_off_cannot_bid(
+def test_the_next_jobs_bid_if_the_worst_cannot(
     make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState
 ) -> None:
     jobs = [make_job("needs_four", sizes=(4,)), make_job("a", (0, 1))]
@@ -150,7 +150,7 @@ def test_the_next_are_asked_where_the_worst_off_cannot_bid(
     assert workers(decision) == {"needs_four": 0, "a": 4}
 
 
-def test_the_seed_settles_who_of_equals_comes_first(
+def test_the_seed_orders_equally_unfair_jobs(
     make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState
 ) -> None:
     state = make_state(0, make_cluster(1, 1, 4), *[make_job(name) for name in "abc"])
@@ -195,7 +195,7 @@ def test_leases_that_end_soon_may_be_auctioned_together(
     assert ask(state, batch="1 h").ask_again_ps == 11 * MINUTE
 
 
-def test_who_wins_its_gpus_again_stays_on_them_with_a_new_lease(
+def test_a_job_that_wins_its_gpus_again_stays_with_a_new_lease(
     make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState
 ) -> None:
     # Two racks are free that are as good, and the job is in the last.
@@ -210,7 +210,7 @@ def test_who_wins_its_gpus_again_stays_on_them_with_a_new_lease(
     assert between.why["offered"] == list(range(8))
 
 
-def test_a_winner_leaves_gpus_to_those_who_may_want_them_back(
+def test_a_winner_avoids_gpus_that_others_may_reclaim(
     make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState
 ) -> None:
     # The leases of a end; b could have its GPUs or those of the second rack, which nobody had.
@@ -231,7 +231,7 @@ def test_a_job_runs_on_its_sizes_or_not_at_all(
     assert placed(ask(state)) == {"a": (), "b": (0, 1)}
 
 
-def test_one_gpu_per_server_and_two_are_no_different_to_the_rules(
+def test_the_rules_are_the_same_for_one_and_two_gpus_per_server(
     make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState
 ) -> None:
     jobs = [make_job("a", requested=4), make_job("b", requested=3), make_job("c", requested=2)]
@@ -289,7 +289,7 @@ def test_the_time_average_of_competing_jobs_is_a_switch(
 
 def test_bad_input_is_named(make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState) -> None:
     state = make_state(0, make_cluster(1, 1, 4), make_job("big", requested=8, sizes=(8, 12)))
-    with pytest.raises(InputError, match="big: needs 8 workers at least, but the cluster has 4 GPUs"):
+    with pytest.raises(InputError, match="big: needs at least 8 workers, but the cluster has 4 GPUs"):
         ask(state)
     with pytest.raises(InputError, match="candidates: 0 is below 1"):
         Themis(ThemisOptions(), 1).schedule(make_state(0, make_cluster(1, 1, 4)), 0)

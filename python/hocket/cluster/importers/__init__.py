@@ -1,6 +1,4 @@
-"""Public traces of GPU clusters as jobs of the catalogue: one reader for each format, one rule for what they
-train.
-"""
+"""Imports public traces of GPU clusters: a reader for each format, one rule that assigns models to jobs."""
 
 from hocket.cluster.importers.mapping import Import, Imported, Report, imported
 

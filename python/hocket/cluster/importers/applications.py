@@ -1,5 +1,6 @@
-"""What the applications of other traces are in the catalogue: the same model, else one that trains on the
-same kind of data and whose gradients are nearest in size, as these are what the network sees.
+"""Maps the applications of other traces to models of the catalogue: the same model if there is one, else the
+model for the same kind of data whose gradients are nearest in size, as gradients are what crosses the
+network.
 """
 
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from hocket.profiles import PS_PER_S
 MODEL_OF: Mapping[str, str] = {
     # Pollux (OSDI'21) Table 1
     "imagenet": "ResNet50",
-    "cifar10": "ResNet50",  # ResNet18, 45 MB: the smallest network of images that there is
+    "cifar10": "ResNet50",  # ResNet18, 45 MB: the smallest image model in the catalogue
     "yolov3": "WideResNet101",  # Darknet-53, 248 MB against 243
     "bert": "BERT",
     "deepspeech2": "CamemBERT",  # sequences; the smallest of these
@@ -24,7 +25,7 @@ MODEL_OF: Mapping[str, str] = {
     "LM": "CamemBERT",  # an LSTM of text, a few tens of MB
     "Recommendation": "DLRM",
 }
-"""By the name in the trace, the model of the catalogue."""
+"""The model of the catalogue by the application's name in the trace."""
 
 _SMALL, _MEDIUM, _LARGE, _EXTRA_LARGE = (1, 10), (10, 100), (100, 1_000), (1_000, 10_000)
 
@@ -42,7 +43,7 @@ _TENTHS_OF_GPU_HOURS: Mapping[str, tuple[int, int]] = {
 
 
 def gpu_time_ps(application: str, random: Random) -> int | None:
-    """GPUs × time of a job of Pollux in picoseconds, its logarithm uniform in the application's category.
+    """The GPU time of a job of Pollux in GPU-picoseconds, log-uniform in its application's category.
 
     `None` for an application that is not one of Pollux's.
     """

@@ -1,4 +1,4 @@
-"""Traces of Gavel (OSDI'20): rows of values between tabs, in three layouts that their number tells apart."""
+"""Traces of Gavel (OSDI'20): tab-separated rows in three layouts, which differ in their number of values."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,12 +28,12 @@ _LAYOUTS = {
 
 
 def read(path: Path) -> Iterator[Record]:
-    """The jobs in the file; a step is an iteration, the scale factor the number of GPUs."""
+    """The jobs in the file; a step counts as an iteration, and the scale factor is the number of GPUs."""
     for line, values in lines(path, "\t"):
         if len(values) not in _LAYOUTS:
             counts = ", ".join(str(count) for count in sorted(_LAYOUTS))
             raise InputError(
-                f"{path}: line {line}: has {len(values)} values between tabs, and a job of Gavel {counts}"
+                f"{path}: line {line}: has {len(values)} tab-separated values; a job of Gavel has {counts}"
             )
         row = Row(path, line, dict(zip(_LAYOUTS[len(values)], values, strict=True)))
         yield Record(
@@ -41,6 +41,6 @@ def read(path: Path) -> Iterator[Record]:
             submitted_ps=row.seconds("arrival"),
             gpus=row.whole("scale_factor"),
             iterations=row.whole("steps"),
-            # Later ones write the batch size behind it: "ResNet-18 (batch size 128)".
+            # Later versions append the batch size: "ResNet-18 (batch size 128)".
             application=row.text("type").partition(" (")[0],
         )

@@ -10,7 +10,7 @@ _FAILED = ("FAILED", "NODE_FAIL")
 
 
 def read(path: Path) -> Iterator[Record]:
-    """The jobs in the file, those that failed refused; who was cancelled or ran out of time had its GPUs."""
+    """The jobs in the file; failed ones are refused, cancelled and timed-out ones are not: they used GPUs."""
     for row in rows(path, _COLUMNS):
         state = row.text("state")
         yield Record(

@@ -1,4 +1,4 @@
-"""`[[import]]`: which jobs of a foreign trace are taken, and what they are in the catalogue."""
+"""`[[import]]`: selects jobs of another cluster's trace, and assigns models of the catalogue to them."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,7 +51,7 @@ _READERS: Mapping[Format, Callable[[Path], Iterator[Record]]] = {
 
 
 class Import(Table):
-    """Jobs of a foreign trace, in order of submission."""
+    """Jobs of another cluster's trace, in order of submission."""
 
     file: FilePath
     """The file of the trace."""
@@ -68,44 +68,44 @@ class Import(Table):
     time_scale: Annotated[Number, Field(gt=0, le=1_000)] = default(1.0, "Hocket: as it was")
     """Factor of times between arrivals and of run times alike, so that the load stays."""
     models: Models = models_field()
-    """What jobs train whose application the trace does not name."""
+    """The models of jobs whose application the trace does not name."""
     batch_sizes: BatchSizes = batch_sizes_field()
     """`"reference"` or `"uniform"`, as for jobs that are drawn."""
 
-    def asks_for(self, since_ps: int) -> bool:
-        """Whether it asks for a job that was submitted so long after the first one of the file."""
+    def selects(self, since_ps: int) -> bool:
+        """Whether it takes a job that was submitted `since_ps` after the first one of the file."""
         return self.from_ps <= since_ps and (self.until_ps is None or since_ps < self.until_ps)
 
 
 @dataclass(frozen=True)
 class Report:
-    """What became of the jobs in a file."""
+    """The numbers of jobs taken from a file and skipped."""
 
     file: str
     format: str
     jobs: int
-    """In the file."""
+    """The number of jobs in the file."""
     outside: int
     """Not submitted within `from` and `until`, or beyond the limit."""
     taken: int
     skipped: Mapping[str, int]
-    """Jobs by the reason for which they cannot be run, in the order in which the reasons came up."""
+    """Jobs that cannot run, by reason, in the order in which the reasons first occurred."""
 
     def __str__(self) -> str:
-        """In a line.
+        """The report in one line.
 
         >>> str(Report("log.csv", "helios", jobs=9, outside=3, taken=4, skipped={"failed": 2}))
-        'log.csv: 4 of 9 jobs taken; 2 × failed; 3 × outside the time or the number that is asked for'
+        'log.csv: 4 of 9 jobs taken; 2 × failed; 3 × outside the selected time or above the limit'
         """
         return "; ".join([f"{self.file}: {self.taken:,} of {self.jobs:,} jobs taken", *self._others()])
 
     def why_none(self) -> str:
-        """What became of the jobs if none was taken."""
-        return "; ".join(self._others()) or "it has none"
+        """Why no job was taken."""
+        return "; ".join(self._others()) or "it is empty"
 
     def _others(self) -> list[str]:
         reasons = [f"{count:,} × {reason}" for reason, count in self.skipped.items()]
-        beyond = [f"{self.outside:,} × outside the time or the number that is asked for"]
+        beyond = [f"{self.outside:,} × outside the selected time or above the limit"]
         return reasons + (beyond if self.outside else [])
 
     def to_dict(self) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Imported:
-    """Jobs of a foreign trace, and what became of the others."""
+    """The jobs taken from another cluster's trace, and a report on all of them."""
 
     submissions: tuple[Submission, ...]
     report: Report
@@ -124,12 +124,12 @@ class Imported:
 def imported(
     table: Import, directory: Path, stream: str, gpus: int, models: Mapping[str, Model] = CATALOGUE
 ) -> Imported:
-    """The jobs that `table` asks for, whose file is looked for from `directory` on.
+    """The jobs that `table` selects; the path of its file is relative to `directory`.
 
-    What the file does not say is drawn from the random stream called `stream`; `gpus` is the size of the
-    cluster, and jobs train some of `models`.
+    Properties missing from the file are drawn from the random stream called `stream`; `gpus` is the size of
+    the cluster, and jobs train some of `models`.
 
-    Raises `InputError` for a file that cannot be read, and if no job is left.
+    Raises `InputError` for a file that cannot be read, and if no job can be taken.
     """
     path = directory / table.file
     records = list(_READERS[table.format](path))
@@ -138,7 +138,7 @@ def imported(
     taken: list[Submission] = []
     outside = 0
     for record, since_ps in _in_order(records):
-        if not table.asks_for(since_ps) or len(taken) == table.limit:
+        if not table.selects(since_ps) or len(taken) == table.limit:
             outside += 1
             continue
         found = mapping.submission(record, since_ps)
@@ -154,7 +154,7 @@ def imported(
 
 
 def _check_names(path: Path, names: Sequence[str]) -> None:
-    """Raises `InputError` for a name that cannot be shown, and for one of two jobs."""
+    """Raise `InputError` for a name with unprintable characters or of a wrong length, and for duplicates."""
     for name in names:
         if not (name.isprintable() and 1 <= len(name) <= _LONGEST_NAME):
             raise InputError(
@@ -166,7 +166,7 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
 
 
 def _in_order(records: Sequence[Record]) -> Iterator[tuple[Record, int]]:
-    """Those with a time by that, each with the picoseconds since the first."""
+    """The records with a submission time, in its order, each with the picoseconds since the first."""
     known = [(record.submitted_ps, record) for record in records if record.submitted_ps is not None]
     known.sort(key=lambda item: item[0])
     for submitted_ps, record in known:
@@ -174,7 +174,7 @@ def _in_order(records: Sequence[Record]) -> Iterator[tuple[Record, int]]:
 
 
 class _Mapping:
-    """Records as submissions to a cluster of so many GPUs."""
+    """Maps records to submissions to a cluster of `gpus` GPUs."""
 
     def __init__(
         self, table: Import, path: Path, gpus: int, random: Random, models: Mapping[str, Model]
@@ -188,7 +188,7 @@ class _Mapping:
         self._scale = Fraction(table.time_scale)
 
     def submission(self, record: Record, since_ps: int) -> Submission | str:
-        """The job of `record`, submitted so long after the first, or why it is none."""
+        """The job of `record`, submitted `since_ps` after the first, or the reason why it cannot run."""
         arrival_ps = round((since_ps - self._table.from_ps) * self._scale)
         reason = record.refused or self._misfit(record, arrival_ps)
         if reason is not None:
@@ -211,7 +211,7 @@ class _Mapping:
             workers=record.gpus,
             arrival_ps=arrival_ps,
             iterations=iterations,
-            # Hocket: these clusters gave jobs what they asked for, and no job says that it could use more.
+            # Hocket: these clusters gave jobs the GPUs requested, and the traces name no larger number.
             fewest=1,
             most=record.gpus,
         )
@@ -228,7 +228,7 @@ class _Mapping:
         return None
 
     def _offered(self, record: Record) -> Sequence[Model]:
-        """The models that the job may train, of those that run on so many GPUs."""
+        """The models that the job may train, among those that run on its number of GPUs."""
         models = self._models
         if record.application is not None:
             if record.application not in MODEL_OF:
@@ -245,7 +245,7 @@ class _Mapping:
         return "any of the models"
 
     def _iterations(self, record: Record, period_ps: int) -> int:
-        """How much work it is, on the GPUs that it asks for; 0 for none."""
+        """The work of a job in iterations on its requested GPUs; 0 for none."""
         if record.iterations is not None:
             return max(1, round(record.iterations * self._scale)) if record.iterations else 0
         run_time_ps = record.run_time_ps

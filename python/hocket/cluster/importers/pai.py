@@ -1,5 +1,5 @@
-"""Alibaba's PAI (cluster-trace-gpu-v2020): `pai_task_table.csv`, one row for each role in a job, without a
-header.
+"""Alibaba's PAI (cluster-trace-gpu-v2020): `pai_task_table.csv`, one row for each role in a job, published
+without a header.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,11 +23,11 @@ _PERCENT = 100
 
 
 def read(path: Path) -> Iterator[Record]:
-    """The jobs in the file, in the order in which they are first named.
+    """The jobs in the file, in the order in which their names first occur.
 
     A job has the GPUs of all its tasks together: instances × `plan_gpu`, which is in percent, each instance's
-    share rounded up. Its time is from the start of its first task to the end of its last. Refused are jobs
-    with a task that did not end well.
+    share rounded up. It runs from the start of its first task to the end of its last. Jobs with a task that
+    did not terminate normally are refused.
     """
     tasks: dict[str, list[Row]] = {}
     for row in rows(path, _COLUMNS, header=None):
@@ -54,6 +54,6 @@ def _record(name: str, tasks: Sequence[Row]) -> Record:
 
 def _gpus(task: Row) -> int:
     if not task.text("plan_gpu"):
-        # A task of the CPU alone, such as a parameter server.
+        # The task uses CPUs only, such as a parameter server.
         return 0
     return task.whole("inst_num") * -(-task.number("plan_gpu") // _PERCENT)

@@ -12,10 +12,10 @@ _NO_TIME = (None, "", "None")
 
 
 def read(path: Path) -> Iterator[Record]:
-    """The jobs in the file, those that failed refused; who was killed by its user had its GPUs.
+    """The jobs in the file; failed ones are refused, those killed by their users are not: they used GPUs.
 
-    A job has the GPUs of its first attempt, as in the authors' notebook, and runs as long as all its attempts
-    did together, without the waits between them.
+    A job has the GPUs of its first attempt, as in the authors' notebook, and the total run time of all its
+    attempts, without the waits between them.
     """
     for number, job in enumerate(_list(_content(path), f"{path}: the file")):
         yield _record(_table(job, f"{path}: [{number}]"), f"{path}: [{number}]")
@@ -96,5 +96,5 @@ def _content(path: Path) -> object:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
     except ValueError as error:
-        # A number of thousands of digits, which no time or count is.
+        # Python refuses to parse integers of thousands of digits.
         raise InputError(f"{path}: is not valid JSON: {error}") from None

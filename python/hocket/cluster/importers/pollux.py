@@ -1,4 +1,4 @@
-"""Workloads of Pollux (OSDI'21): CSV files with the application of each job and how it was submitted."""
+"""Workloads of Pollux (OSDI'21): CSV files with the application and the submission of each job."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,9 +9,9 @@ _COLUMNS = ("name", "time", "application", "num_replicas", "batch_size")
 
 
 def read(path: Path) -> Iterator[Record]:
-    """The jobs in the file. It has no durations: a job ends when its application is trained.
+    """The jobs in the file, without durations: there a job ends when its application is trained.
 
-    `batch_size` is that of all replicas together on other GPUs, and not used.
+    `batch_size` is checked but not used: it is the total over all replicas, on other GPUs.
     """
     for row in rows(path, _COLUMNS):
         row.whole("batch_size")

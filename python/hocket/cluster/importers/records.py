@@ -1,4 +1,4 @@
-"""What readers of foreign traces give: jobs as they were there, and errors that name file, line and value."""
+"""Records of jobs in other clusters' traces, and tables read with errors that name file, line and value."""
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,40 +16,40 @@ _NUMBER = pattern(r"[+-]?(?:[0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})(?:[eE][
 _EPOCH = datetime(1970, 1, 1)
 _PS_PER_US = 10**6
 _MOST_S = 10**12
-"""Seconds beyond which no clock of a cluster is: 30,000 years."""
+"""The largest time accepted, in seconds: 30,000 years."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """A job of a foreign trace."""
+    """A job of another cluster's trace."""
 
     name: str
     submitted_ps: int | None
-    """By the trace's own clock, if it is known."""
+    """By the trace's own clock; `None` if unknown."""
     gpus: int = 0
     run_time_ps: int | None = None
-    """With its GPUs; `None` if the trace says its work in another way."""
+    """On its GPUs; `None` if the trace specifies its work differently."""
     iterations: int | None = None
     application: str | None = None
-    """What it trains, in the trace's words."""
+    """The application that it trains, as named by the trace."""
     refused: str | None = None
-    """Why it is none that can be run again."""
+    """Why it cannot be run again; `None` if it can."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table, and where it stands."""
+    """A row of a table, with its file and line."""
 
     path: Path
     line: int
     values: Mapping[str, str]
 
     def text(self, key: str) -> str:
-        """The value as it stands, without blanks around it."""
+        """The value as text, without surrounding blanks."""
         return self.values[key].strip()
 
     def wrong(self, key: str, expected: str) -> InputError:
-        """The error that says that `key` must be what is `expected`."""
+        """The error for a value of `key` that is not as `expected`."""
         return InputError(
             f"{self.path}: line {self.line}: {key} must be {expected}: got {shown(self.text(key))}"
         )
@@ -63,7 +63,7 @@ class Row:
         return value
 
     def whole(self, key: str) -> int:
-        """A whole number from 0 to 10¹², also as 2.0. Raises `InputError` for anything else."""
+        """A whole number from 0 to 10¹², possibly written as 2.0. Raises `InputError` for anything else."""
         value = self.number(key)
         if value.denominator != 1:
             raise self.wrong(key, "a whole number")
@@ -112,14 +112,14 @@ def rows(path: Path, columns: Sequence[str], header: bool | None = True) -> Iter
             names, with_header = _names(path, line, values, columns), False
         elif len(values) != len(names):
             raise InputError(
-                f"{path}: line {line}: has {len(values)} values, and there are {len(names)} columns"
+                f"{path}: line {line}: has {len(values)} values, but the table has {len(names)} columns"
             )
         else:
             yield Row(path, line, dict(zip(names, values, strict=True)))
 
 
 def _names(path: Path, line: int, values: Sequence[str], needed: Sequence[str]) -> list[str]:
-    """The names in a header. Raises `InputError` if one that is `needed` is missing, or there twice."""
+    """The names in a header. Raises `InputError` if one of `needed` is missing or occurs twice."""
     names = [value.strip() for value in values]
     for column in needed:
         if names.count(column) > 1:
@@ -130,13 +130,13 @@ def _names(path: Path, line: int, values: Sequence[str], needed: Sequence[str]) 
 
 
 def lines(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """The lines of a table that are not empty, with their numbers from 1.
+    """The non-empty lines of a table, with their numbers counted from 1.
 
     Raises `InputError` if the file cannot be read as a table.
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            # Between tabs a quotation mark is one: commands have them.
+            # Tab-separated traces contain commands, in which quotation marks are ordinary characters.
             reader = csv.reader(
                 file,
                 delimiter=delimiter,
@@ -148,7 +148,7 @@ def lines(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: is not UTF-8 text: byte {error.start} of a part that was read") from None
     except csv.Error as error:
-        raise InputError(f"{path}: line {reader.line_num}: is no row of a table: {error}") from None
+        raise InputError(f"{path}: line {reader.line_num}: is not a row of a table: {error}") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {_reason(error)}") from None
 

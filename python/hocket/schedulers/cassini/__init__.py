@@ -1,9 +1,9 @@
-"""CASSINI: of the placements that a scheduler holds equally good, the one whose jobs take turns best
-(NSDI'24 §4.2).
+"""CASSINI: chooses among placements that a scheduler considers equivalent the one whose jobs interleave best,
+and assigns slots (NSDI'24 §4.2).
 """
 
 from hocket.schedulers.cassini.cassini import Cassini
-from hocket.schedulers.cassini.chosen import CandidateScore, Chosen, Component, LinkScore, OnCircle, Slot
+from hocket.schedulers.cassini.choice import CandidateScore, Choice, Component, LinkScore, OnCircle, Slot
 from hocket.schedulers.cassini.options import CassiniOptions
 from hocket.schedulers.cassini.theorem import check_relative_shifts
 
@@ -11,7 +11,7 @@ __all__ = [
     "CandidateScore",
     "Cassini",
     "CassiniOptions",
-    "Chosen",
+    "Choice",
     "Component",
     "LinkScore",
     "OnCircle",

@@ -1,4 +1,4 @@
-"""The CASSINI module: picks a candidate and hands out slots (NSDI'24 §4.2, Algorithm 2)."""
+"""The CASSINI module: chooses a candidate and assigns slots (NSDI'24 §4.2, Algorithm 2)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,33 +6,33 @@ from dataclasses import dataclass, replace
 from hocket.compat.answer import written_score
 from hocket.engines.network import Crossings, Network
 from hocket.errors import InputError
-from hocket.schedulers.cassini.answers import Answer, Answers, Circle, reference
-from hocket.schedulers.cassini.chosen import CandidateScore, Chosen, Component, LinkScore, OnCircle, Slot
+from hocket.schedulers.cassini.choice import CandidateScore, Choice, Component, LinkScore, OnCircle, Slot
 from hocket.schedulers.cassini.components import Layout, Member, Part, layout
 from hocket.schedulers.cassini.options import CassiniOptions
 from hocket.schedulers.cassini.slots import Prediction, Spacing
+from hocket.schedulers.cassini.time_shifts import Circle, TimeShifts, TimeShiftSolver, reference
 from hocket.schedulers.state import Candidate, Decision, Gpus, JobState, State
 
 
 @dataclass(frozen=True)
-class _Judged:
-    """A candidate with what was found for its parts."""
+class _RatedCandidate:
+    """A candidate with the time-shifts of its parts and its score."""
 
     layout: Layout
-    answers: Sequence[Answer]
+    solutions: Sequence[TimeShifts]
     moved_jobs: int
     score: float | None
     """None if it is discarded."""
 
     @property
     def discarded(self) -> str | None:
-        return next((answer.why_none for answer in self.answers if answer.discards), None)
+        return next((solution.why_none for solution in self.solutions if solution.discards), None)
 
 
 class Cassini:
-    """Of the placements that a scheduler holds equally good, the one whose jobs take turns best.
+    """Chooses among placements that a scheduler considers equivalent the one whose jobs interleave best.
 
-    It remembers the slots that it gave: jobs that share links with the same jobs as before keep theirs.
+    It remembers the slots in force: jobs that share links with the same jobs as before keep theirs.
     """
 
     def __init__(
@@ -53,46 +53,47 @@ class Cassini:
         self._jitter = jitter
         self._seed = seed
         self._capacities_bps = [rate_bps for _, rate_bps in network.links]
-        self._answers = Answers(options, network, seed)
+        self._solver = TimeShiftSolver(options, network, seed)
         self._members: dict[tuple[str, Gpus, int], Member] = {}
         self._in_force: dict[object, tuple[Component, Mapping[str, Slot]]] = {}
 
-    def choose(self, state: State, decision: Decision, started_ps: Callable[[str], int | None]) -> Chosen:
-        """The best of the candidates of `decision`, and slots for jobs that gain by them.
+    def choose(self, state: State, decision: Decision, started_ps: Callable[[str], int | None]) -> Choice:
+        """The best of the candidates of `decision`, and slots for jobs with a predicted speed-up.
 
-        `started_ps` tells when the iteration under way of a job began, or None for one that is in none. Sizes
-        and batch sizes stay those of the scheduler. If all candidates are discarded, its own choice is taken.
+        `started_ps` returns when the current iteration of a job began, or None if it is in none. Numbers of
+        workers and batch sizes stay those of the scheduler. If all candidates are discarded, the scheduler's
+        own choice is taken.
 
-        Raises `InputError` for a candidate in which a job has another size or batch size than in the first.
+        Raises `InputError` for a candidate in which a job's workers or batch size differ from the first's.
         """
         _check_sizes(decision.candidates)
-        judged = self._judged(state, decision.candidates)
-        chosen = min(range(len(judged)), key=lambda number: _order(judged[number], number))
-        slotted = self._slotted(state, judged[chosen], started_ps)
+        rated = self._rated(state, decision.candidates)
+        chosen = min(range(len(rated)), key=lambda number: _order(rated[number], number))
+        slotted = self._assign_slots(state, rated[chosen], started_ps)
         before = {name for _, slots in self._in_force.values() for name in slots}
         self._in_force = slotted
         slots = {name: slot for _, given in slotted.values() for name, slot in given.items()}
-        return Chosen(
+        return Choice(
             candidate=chosen,
-            candidates=tuple(CandidateScore(each.score, each.moved_jobs, each.discarded) for each in judged),
-            links=tuple(self._link_scores(judged[0], judged[chosen], slots)),
+            candidates=tuple(CandidateScore(each.score, each.moved_jobs, each.discarded) for each in rated),
+            links=tuple(self._link_scores(rated[0], rated[chosen], slots)),
             components=tuple(component for component, _ in slotted.values()),
             slots=slots,
             released=tuple(state.job.name for state in state.jobs if state.job.name in before - slots.keys()),
         )
 
-    def _judged(self, state: State, candidates: Sequence[Candidate]) -> list[_Judged]:
+    def _rated(self, state: State, candidates: Sequence[Candidate]) -> list[_RatedCandidate]:
         known, self._members = self._members, {}
         layouts = [
             layout(self._placed(state, candidate, known), self._capacities_bps) for candidate in candidates
         ]
-        answers = iter(self._answers.of([part for each in layouts for part in each.parts]))
-        judged = []
+        solutions = iter(self._solver.solve([part for each in layouts for part in each.parts]))
+        rated = []
         for candidate, each in zip(candidates, layouts, strict=True):
-            of_parts = [next(answers) for _ in each.parts]
-            moved = sum(_is_moved(job, candidate) for job in state.jobs)
-            judged.append(_Judged(each, of_parts, moved, self._score(each, of_parts)))
-        return judged
+            of_parts = [next(solutions) for _ in each.parts]
+            moved = sum(_moves(job, candidate) for job in state.jobs)
+            rated.append(_RatedCandidate(each, of_parts, moved, self._score(each, of_parts)))
+        return rated
 
     def _placed(
         self, state: State, candidate: Candidate, known: Mapping[tuple[str, Gpus, int], Member]
@@ -112,13 +113,13 @@ class Cassini:
             placed.append(self._members[key])
         return placed
 
-    def _score(self, of: Layout, answers: Sequence[Answer]) -> float | None:
-        """The aggregate over all links that several jobs cross; 1 if there are none."""
-        if any(answer.discards for answer in answers):
+    def _score(self, of: Layout, solutions: Sequence[TimeShifts]) -> float | None:
+        """The aggregate score of all shared links; 1 if there are none, None for a discarded candidate."""
+        if any(solution.discards for solution in solutions):
             return None
-        scores = [score for answer in answers for score in answer.scores.values()]
+        scores = [score for solution in solutions for score in solution.scores.values()]
         if self._options.aggregate == "fabric":
-            # Hocket: a mean over shared links alone may rise because more links are shared.
+            # Hocket: a mean over shared links alone would rise when more links with good scores are shared.
             return 1 - sum(1 - score for score in scores) / len(self._capacities_bps)
         scores = sorted([*scores, *[1.0] * len(of.roomy)])
         if not scores:
@@ -130,46 +131,46 @@ class Cassini:
         # The link at the worst twentieth, by nearest rank.
         return scores[-(-len(scores) // 20) - 1]
 
-    def _slotted(
-        self, state: State, judged: _Judged, started_ps: Callable[[str], int | None]
+    def _assign_slots(
+        self, state: State, rated: _RatedCandidate, started_ps: Callable[[str], int | None]
     ) -> dict[object, tuple[Component, Mapping[str, Slot]]]:
-        """By key of the part, its component and slots; parts that stayed as they were keep theirs."""
+        """The component and slots of each part, by key; unchanged parts keep theirs."""
         has_slot = {name: slot for _, slots in self._in_force.values() for name, slot in slots.items()}
         found: dict[object, tuple[Component, Mapping[str, Slot]]] = {}
-        for part, answer in zip(judged.layout.parts, judged.answers, strict=True):
+        for part, solution in zip(rated.layout.parts, rated.solutions, strict=True):
             if part.key in self._in_force:
                 component, slots = self._in_force[part.key]
                 found[part.key] = replace(component, kept=True), slots
             else:
-                found[part.key] = self._new_slots(state, part, answer, has_slot, started_ps)
+                found[part.key] = self._new_slots(state, part, solution, has_slot, started_ps)
         return found
 
     def _new_slots(
         self,
         state: State,
         part: Part,
-        answer: Answer,
+        solution: TimeShifts,
         has_slot: Mapping[str, Slot],
         started_ps: Callable[[str], int | None],
     ) -> tuple[Component, Mapping[str, Slot]]:
         in_place = {each.job.name for each in state.jobs if _runs_as(each, part)}
         priorities = [1 + (name in has_slot) if name in in_place else 0 for name in part.names]
         first = reference(part, priorities, self._seed)
-        component = _component(part, answer, first)
-        if answer.circle is None:
+        component = _component(part, solution, first)
+        if solution.circle is None:
             return component, {}
-        if answer.score < self._options.shift_threshold:
+        if solution.score < self._options.shift_threshold:
             limit = self._options.shift_threshold
-            # Shifts win nothing there, but other remedies of HotNets'22 §4 need no room on the link.
-            advice = "priorities or adaptive unfairness do more for these jobs"
-            why_none = f"a score of {written_score(answer.score)} is below {limit:g}: {advice}"
+            # Time-shifts do not help there, but the other remedies of HotNets'22 §4 need no spare capacity.
+            advice = "priorities or adaptive unfairness help these jobs more"
+            why_none = f"a score of {written_score(solution.score)} is below {limit:g}: {advice}"
             return replace(component, why_none=why_none), {}
-        spaced = self._spaced(part, answer.circle.turned(first))
+        spaced = self._spaced(part, solution.circle.turned(first))
         if spaced is None:
-            return replace(component, why_none="jobs that are late make each other later: no slots last"), {}
+            return replace(component, why_none="no slots are stable: late jobs delay each other further"), {}
         component = replace(component, gain=spaced.gain)
         if spaced.gain <= 1:
-            return replace(component, why_none="slots are predicted to win nothing"), {}
+            return replace(component, why_none="slots have no predicted speed-up"), {}
         name = part.names[first]
         origin_ps = _origin_ps(state.now_ps, started_ps(name), has_slot.get(name))
         places = zip(part.names, spaced.offsets_ps, spaced.periods_ps, strict=True)
@@ -183,19 +184,21 @@ class Cassini:
         )
         return prediction.spacing(circle)
 
-    def _link_scores(self, own: _Judged, chosen: _Judged, slots: Mapping[str, Slot]) -> list[LinkScore]:
-        """Links on which jobs contend under the own choice of the scheduler or under the one chosen."""
+    def _link_scores(
+        self, own: _RatedCandidate, chosen: _RatedCandidate, slots: Mapping[str, Slot]
+    ) -> list[LinkScore]:
+        """The links on which jobs contend under the scheduler's own choice or under the chosen candidate."""
         before = {
-            link: (_crossing(part, link), answer.expected[link])
-            for part, answer in zip(own.layout.parts, own.answers, strict=True)
+            link: (_crossing(part, link), solution.expected[link])
+            for part, solution in zip(own.layout.parts, own.solutions, strict=True)
             for link in part.links
         }
         after = {
             link: (
                 _crossing(part, link),
-                (answer.scores if part.names[0] in slots else answer.expected)[link],
+                (solution.scores if part.names[0] in slots else solution.expected)[link],
             )
-            for part, answer in zip(chosen.layout.parts, chosen.answers, strict=True)
+            for part, solution in zip(chosen.layout.parts, chosen.solutions, strict=True)
             for link in part.links
         }
         found = []
@@ -216,22 +219,22 @@ class Cassini:
         return found
 
 
-def _component(part: Part, answer: Answer, first: int) -> Component:
-    """A part before anyone has slots, with the job at place `first` as its reference."""
+def _component(part: Part, solution: TimeShifts, first: int) -> Component:
+    """The component of a part without slots, with the job at place `first` as its reference."""
     component = Component(
         jobs=part.names,
         links=tuple(part.links),
         reference=part.names[first],
-        score=answer.score,
+        score=solution.score,
         origin=None,
         circle={},
         gain=None,
-        why_none=answer.why_none,
+        why_none=solution.why_none,
         kept=False,
     )
-    if answer.circle is None:
+    if solution.circle is None:
         return component
-    circle = answer.circle.turned(first)
+    circle = solution.circle.turned(first)
     places = zip(part.names, circle.periods_ps, circle.shifts_ps, strict=True)
     return replace(
         component,
@@ -240,57 +243,58 @@ def _component(part: Part, answer: Answer, first: int) -> Component:
     )
 
 
-def _order(judged: _Judged, number: int) -> tuple[bool, float, int, int]:
-    """Highest score first, to a billionth; of equals the one that moves fewer running jobs, then the first.
+def _order(rated: _RatedCandidate, number: int) -> tuple[bool, float, int, int]:
+    """Sort key: highest score first, rounded to 1e-9; then fewer moved jobs; then the lower number.
 
-    Without any score the first, which is the scheduler's own.
+    Candidates without a score come last, so that if all are discarded the scheduler's own, number 0, is
+    first.
     """
-    if judged.score is None:
+    if rated.score is None:
         return True, 0.0, 0, number
-    return False, -round(judged.score, 9), judged.moved_jobs, number
+    return False, -round(rated.score, 9), rated.moved_jobs, number
 
 
 def _crossing(part: Part, link: int) -> dict[str, int]:
-    """The flows of each job on a link."""
+    """The number of flows of each job on a link."""
     return {part.members[place].name: flows for place, flows in part.links[link]}
 
 
 def _roomy(of: Layout, link: int) -> tuple[Mapping[str, int], float | None]:
-    """Flows and score of a link that carries all its jobs at once; no score if fewer than two cross it."""
+    """Flows and score of a link with capacity for all its jobs; no score if fewer than two cross it."""
     crossing = of.roomy.get(link, {})
     return crossing, 1.0 if crossing else None
 
 
 def _origin_ps(now_ps: int, began_ps: int | None, slot: Slot | None) -> int:
-    """Where the reference goes on undelayed: from its iteration under way, else from its next slot."""
+    """Origin that does not delay the reference: the start of its iteration, else its next slot or now."""
     if began_ps is not None:
         return began_ps
     return now_ps if slot is None else slot.next_ps(now_ps)
 
 
 def _runs_as(state: JobState, part: Part) -> bool:
-    """Whether a job of `part` runs already where it is to run."""
+    """Whether a job of `part` already runs on the GPUs and with the batch size that it has there."""
     key = (state.job.name, state.gpus, state.batch_size)
     return any(member.key == key for member in part.members)
 
 
-def _is_moved(state: JobState, candidate: Candidate) -> bool:
+def _moves(state: JobState, candidate: Candidate) -> bool:
     return bool(state.gpus) and tuple(candidate.placement.get(state.job.name, ())) != state.gpus
 
 
 def _check_sizes(candidates: Sequence[Candidate]) -> None:
-    """That candidates differ in where jobs run and nothing else, so that all else is the scheduler's."""
+    """Raise `InputError` unless candidates differ only in where jobs run; the scheduler decides all else."""
     own = candidates[0]
     for number, candidate in enumerate(candidates):
         for name in sorted(own.placement.keys() | candidate.placement.keys()):
             sizes = [len(each.placement.get(name, ())) for each in (own, candidate)]
             if sizes[0] != sizes[1]:
                 raise InputError(
-                    f"candidates[{number}]: job {name!r} has {sizes[1]} workers, and {sizes[0]} in the first "
-                    "candidate; candidates are equally good only where sizes agree"
+                    f"candidates[{number}]: job {name!r} has {sizes[1]} workers, but {sizes[0]} in the first "
+                    "candidate; candidates may differ only in where jobs run"
                 )
         if dict(candidate.batch_sizes) != dict(own.batch_sizes):
             raise InputError(
-                f"candidates[{number}]: batch sizes {dict(candidate.batch_sizes)} are not those of the first "
-                f"candidate, {dict(own.batch_sizes)}"
+                f"candidates[{number}]: batch sizes {dict(candidate.batch_sizes)} differ from those of the "
+                f"first candidate, {dict(own.batch_sizes)}"
             )

@@ -1,4 +1,4 @@
-"""Which jobs meet on which links under a candidate: components of the affinity graph (NSDI'24 §4.1)."""
+"""Jobs that share links under a candidate: the components of the affinity graph (NSDI'24 §4.1)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from hocket.schedulers.state import Gpus
 
 @dataclass(frozen=True)
 class Member:
-    """A job where a candidate has it run."""
+    """A job at its placement under a candidate."""
 
     name: str
     gpus: Gpus
@@ -21,53 +21,53 @@ class Member:
 
     @property
     def key(self) -> tuple[str, Gpus, int]:
-        """What decides profile and crossings."""
+        """The properties that determine profile and crossings."""
         return self.name, self.gpus, self.batch_size
 
     @cached_property
     def flows(self) -> Mapping[int, int]:
-        """By link that it crosses."""
+        """The number of flows by link."""
         return dict(self.crossings)
 
     @cached_property
     def peak_bps(self) -> int:
-        """The most that one of its flows asks of a link."""
+        """The highest demand of one of its flows."""
         return max((phase.rate_bps for phase in self.profile.phases), default=0)
 
 
 @dataclass(frozen=True)
 class Part:
-    """Jobs that contend for links with each other, directly or through others, by arrival."""
+    """Jobs that contend for links with each other, directly or through others, in order of arrival."""
 
     members: tuple[Member, ...]
     links: Mapping[int, tuple[tuple[int, int], ...]]
-    """By link, ascending, its jobs as (place in `members`, flows)."""
+    """The jobs of each link as (place in `members`, flows), by link, ascending."""
 
     @cached_property
     def key(self) -> tuple[tuple[str, Gpus, int], ...]:
-        """Parts of equal keys are the same: links and profiles follow from who runs where."""
+        """Equal for identical parts, as links and profiles follow from the placement of the jobs."""
         return tuple(member.key for member in self.members)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Its jobs."""
+        """The names of its jobs."""
         return tuple(member.name for member in self.members)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What is shared under a candidate."""
+    """The shared links under a candidate."""
 
     parts: tuple[Part, ...]
-    """By their first job."""
+    """In the order of their first jobs."""
     roomy: Mapping[int, Mapping[str, int]]
-    """Flows by job, on links that several cross and that carry all of them at their peaks: such a link scores
-    1 at any shifts. Hocket: it joins no components, though in NSDI'24 Algorithm 2 every shared link does;
-    what looks like a loop over it is none."""
+    """Flows by job on shared links with capacity for the peak demands of all their jobs, whose score is 1
+    under any time-shifts. Hocket: these links do not connect components, though in NSDI'24 Algorithm 2 every
+    shared link does; so they close no loops either."""
 
 
 def layout(members: Sequence[Member], capacities_bps: Sequence[int]) -> Layout:
-    """The parts that `members` fall into on links of these capacities."""
+    """The parts that `members` form on links of these capacities."""
     roomy = {}
     contended = {}
     for link, crossing in _shared(members).items():
@@ -80,8 +80,8 @@ def layout(members: Sequence[Member], capacities_bps: Sequence[int]) -> Layout:
 
 
 def _shared(members: Sequence[Member]) -> dict[int, list[tuple[int, int]]]:
-    """By link that several of `members` cross, ascending, these as (number, flows)."""
-    # Most links are crossed by one job alone; sets find the others many times faster than a loop over all.
+    """The members on each shared link as (number, flows), by link, ascending."""
+    # Most links are crossed by a single job; sets find the others many times faster than a loop over all.
     crossed: set[int] = set()
     shared: set[int] = set()
     for member in members:

@@ -1,19 +1,19 @@
-"""The score of a link whose jobs come at any time: the mean over all shifts."""
+"""The expected score of a link without time-shifts: the mean over all relative shifts of its jobs."""
 
 from collections.abc import Sequence
 
 from hocket.profiles import WorkloadProfile
 
-# Demands are counted in so many parts of the capacity, which bounds the work; a score is off by at most half
-# a part for each job.
+# Demands are rounded to multiples of this fraction of the capacity, which bounds the work; a score is off by
+# at most half such a part per job.
 _PARTS = 1_000
 
 
 def expected_score(capacity_bps: int, jobs: Sequence[tuple[WorkloadProfile, int]]) -> float:
     """1 less the mean of NSDI'24 Equation 1 over all shifts of `jobs`, given as (profile, flows).
 
-    At a random shift a job asks for each of its rates with the share of its period that it has it for,
-    whatever the others ask for.
+    At a random shift, the probability that a job demands one of its rates is the fraction of its period at
+    that rate, independently of the other jobs.
 
     >>> from hocket.profiles import PhaseSpec
     >>> half = WorkloadProfile(200, (PhaseSpec(0, 100, 40),), ())
@@ -40,7 +40,7 @@ def expected_score(capacity_bps: int, jobs: Sequence[tuple[WorkloadProfile, int]
 
 
 def _rates(profile: WorkloadProfile, flows: int, capacity_bps: int) -> list[tuple[int, float]]:
-    """Rates in parts of the capacity, and the share of the period that each has."""
+    """Rates in parts of the capacity, and the fraction of the period at each."""
     idle = 1 - profile.up_ps / profile.period_ps
     rates = [(0, idle)]
     for phase in profile.phases:

@@ -1,8 +1,8 @@
-"""How far apart slots must be to last, and whether they win anything: predicted on the flow engine.
+"""The length of slots, and the speed-up that they bring: both are predicted on the flow engine.
 
-Slots as far apart as iterations on an idle network do not last where jobs still collide a little: each
-iteration then ends late for the next slot, and a job that is late can only be delayed further. So slots are
-as far apart as the slowest job needs, and a little more as compute times vary; jobs that are early wait.
+Slots as long as an iteration on an idle network are not stable where jobs still contend a little: each
+iteration then ends too late for the next slot, and a late job can only be delayed further. So slots are as
+long as the slowest job needs, and a little longer because compute times vary; early jobs wait.
 """
 
 import math
@@ -16,35 +16,35 @@ import numpy.typing as npt
 from hocket import _hocket
 from hocket.compat.verdict import Speedup
 from hocket.engines.specs import plain
-from hocket.schedulers.cassini.answers import Circle
 from hocket.schedulers.cassini.components import Part
+from hocket.schedulers.cassini.time_shifts import Circle
 
 _STARTS = 8
-"""Relative places that jobs without slots begin at. Hocket: as many as where snapshots are reproduced."""
+"""Number of random relative starts of jobs without slots. Hocket: as for the reproduction of snapshots."""
 _LAPS = (3, 12)
-"""Iterations of the longest job from each of these places: the fewest and the most. Between these, as many as
-fit into `_ITERATIONS` of the shortest."""
+"""The fewest and the most iterations of the longest job for each start; in between, as many as fit into
+`_ITERATIONS` iterations of the shortest job."""
 _ITERATIONS = 500
 _ATTEMPTS = 4
-"""How often slots are made longer before a component goes without. Each attempt is as long as the one before
-needed; with more room there is less that collides."""
+"""How often slots are lengthened before a component goes without. Each attempt takes the length that the one
+before needed; longer slots leave less contention."""
 _SLACKS = (0.5, 1.0, 2.0)
-"""Room in a slot for compute times that vary, in multiples of their deviation. Hocket: which is best depends
-on how much an iteration that is late makes others late, so they are tried."""
+"""Slack in a slot for variable compute times, in multiples of their standard deviation. Hocket: the best one
+depends on how much a late iteration delays others, so all are tried."""
 
 
 @dataclass(frozen=True)
-class Paid:
-    """What a job pays for an iteration, the wait before it included."""
+class IterationTime:
+    """Duration of an iteration of a job, including the wait for its slot."""
 
     mean_ps: float
     p99_ps: float
 
 
-def faster(free: Paid, slotted: Paid) -> Speedup:
-    """How many times faster a job's iterations are in slots than without.
+def faster(free: IterationTime, slotted: IterationTime) -> Speedup:
+    """The speed-up of a job's iterations in slots over those without.
 
-    >>> str(faster(Paid(220.0, 240.0), Paid(200.0, 200.0)))
+    >>> str(faster(IterationTime(220.0, 240.0), IterationTime(200.0, 200.0)))
     'speed-up 1.10 on average, 1.20 at p99'
     """
     return Speedup(free.mean_ps / slotted.mean_ps, free.p99_ps / slotted.p99_ps)
@@ -52,41 +52,41 @@ def faster(free: Paid, slotted: Paid) -> Speedup:
 
 @dataclass(frozen=True)
 class Spacing:
-    """Slots of the jobs of a part, by place in its members."""
+    """Slots of the jobs of a part, in the order of its members."""
 
     periods_ps: tuple[int, ...]
     offsets_ps: tuple[int, ...]
-    """From the origin, below the period."""
-    free: tuple[Paid, ...]
+    """Offset from the origin, less than the period."""
+    free: tuple[IterationTime, ...]
     """Without slots, at random starts."""
-    slotted: tuple[Paid, ...]
+    slotted: tuple[IterationTime, ...]
     """In slots."""
 
     @property
     def gain(self) -> float:
-        """An iteration without slots ÷ one in slots, mean over jobs."""
+        """Iteration time without slots ÷ in slots, mean over jobs."""
         return self.speedup.mean
 
     @property
     def speedup(self) -> Speedup:
-        """Without slots ÷ in slots, mean over jobs."""
+        """Iteration time without slots ÷ in slots, mean and p99, each averaged over jobs."""
         each = [faster(free, slotted) for free, slotted in zip(self.free, self.slotted, strict=True)]
         return Speedup(float(np.mean([its.mean for its in each])), float(np.mean([its.p99 for its in each])))
 
 
 @dataclass(frozen=True)
 class _Slots:
-    """Where the jobs of a part begin, and how far apart their slots are."""
+    """Offsets and lengths of the slots of a part's jobs."""
 
     offsets_ps: Sequence[int]
     periods_ps: Sequence[int]
 
-    def paying(self, free: Sequence[Paid], slotted: Sequence[Paid]) -> Spacing:
+    def timed(self, free: Sequence[IterationTime], slotted: Sequence[IterationTime]) -> Spacing:
         return Spacing(tuple(self.periods_ps), tuple(self.offsets_ps), tuple(free), tuple(slotted))
 
 
 class Prediction:
-    """Runs of the jobs of one part on the flow engine."""
+    """Predicts iteration times by running the jobs of one part on the flow engine."""
 
     def __init__(self, fabric: _hocket.Fabric, part: Part, *, jitter: float, adjust: bool, seed: int) -> None:
         """`jitter` and `adjust` as in the run that is predicted."""
@@ -98,17 +98,18 @@ class Prediction:
         self._periods_ps = [member.profile.period_ps for member in part.members]
 
     def spacing(self, circle: Circle) -> Spacing | None:
-        """Slots for the shifts of `circle` that last, with the highest gain; none if no slots last.
+        """Stable slots for the time-shifts of `circle` with the highest gain; None if no slots are stable.
 
-        Also a gain below 1 is returned: then jobs do better without.
+        The gain may be below 1: then the jobs are faster without slots.
         """
         perimeter_ps = self._lasting_perimeter_ps(circle)
         if perimeter_ps is None:
             return None
         free = self._free()
         tightest = _laid_out(circle, perimeter_ps)
-        # With jitter, no slots win more than these would without.
-        best = tightest.paying(free, [Paid(period_ps, period_ps) for period_ps in tightest.periods_ps])
+        # Jitter only reduces the gain, so this is an upper bound.
+        shortest = [IterationTime(period_ps, period_ps) for period_ps in tightest.periods_ps]
+        best = tightest.timed(free, shortest)
         if best.gain <= 1 or self._jitter == 0:
             return best
         options = []
@@ -116,46 +117,52 @@ class Prediction:
             slots = _laid_out(circle, _in_steps(circle, perimeter_ps * (1 + slack * self._jitter)))
             until_ps = _STARTS * self._laps() * max(slots.periods_ps)
             rows = self._run(slots, slots.offsets_ps, until_ps, self._jitter)
-            options.append(slots.paying(free, self._paid([rows], until_ps)))
+            options.append(slots.timed(free, self._iteration_times([rows], until_ps)))
         return max(options, key=lambda option: option.gain)
 
     def _lasting_perimeter_ps(self, circle: Circle) -> int | None:
-        """The shortest turn found in which all iterations end within their slots, so that turns are alike."""
+        """The shortest perimeter found at which all iterations end within their slots, if any is found."""
         perimeter_ps = circle.padded_perimeter_ps
         for _ in range(_ATTEMPTS):
             needed_ps = self._needed_perimeter_ps(circle, perimeter_ps)
             if needed_ps > perimeter_ps:
                 perimeter_ps = needed_ps
                 continue
-            # The last attempt may have asked for more room than its jobs then took.
+            # The last attempt may be longer than its jobs needed.
             shorter_ps = max(needed_ps, circle.padded_perimeter_ps)
             lasts = self._needed_perimeter_ps(circle, shorter_ps) <= shorter_ps
             return shorter_ps if lasts else perimeter_ps
         return None
 
     def _needed_perimeter_ps(self, circle: Circle, perimeter_ps: int) -> int:
-        """The turn with slots as long as iterations in those of a turn of `perimeter_ps` without jitter."""
+        """The perimeter at which slots are as long as the iterations in slots of `perimeter_ps`, without
+        jitter.
+
+        It is rounded up by `_in_steps`.
+        """
         slots = _laid_out(circle, perimeter_ps)
-        # The first turn begins on an idle network; of the second, all iterations end in the third.
+        # The first turn begins on an idle network; iterations begun in the second end within the third.
         rows = self._run(slots, slots.offsets_ps, 3 * perimeter_ps, jitter=0.0)
         each_ps = -(-rows.duration_ps // rows.count)
         return _in_steps(circle, int((each_ps * np.array(circle.rounds)[rows.job]).max(initial=0)))
 
-    def _free(self) -> list[Paid]:
-        """By place, iterations without slots, over random relative places."""
+    def _free(self) -> list[IterationTime]:
+        """By place, iteration times without slots, over random relative starts."""
         draws = Random(f"{self._seed} starts of {' '.join(self._part.names)}")
         until_ps = self._laps() * max(self._periods_ps)
         starts = [[draws.randrange(period_ps) for period_ps in self._periods_ps] for _ in range(_STARTS)]
-        return self._paid([self._run(None, each, until_ps, self._jitter) for each in starts], until_ps)
+        return self._iteration_times(
+            [self._run(None, each, until_ps, self._jitter) for each in starts], until_ps
+        )
 
     def _laps(self) -> int:
         fewest, most = _LAPS
         return max(fewest, min(most, _ITERATIONS * min(self._periods_ps) // max(self._periods_ps)))
 
-    def _paid(self, runs: Sequence["_Rows"], until_ps: int) -> list[Paid]:
-        """By place, the mean over runs of the mean iteration, and the 99th percentile of all iterations."""
+    def _iteration_times(self, runs: Sequence["_Rows"], until_ps: int) -> list[IterationTime]:
+        """By place, the mean over runs of the mean iteration, and the 99th percentile over all iterations."""
         return [
-            Paid(
+            IterationTime(
                 mean_ps=float(np.mean([rows.mean_ps(place, until_ps) for rows in runs])),
                 p99_ps=_p99_ps(np.concatenate([rows.each_ps(place, until_ps) for rows in runs])),
             )
@@ -176,7 +183,7 @@ class Prediction:
                     "crossings": member.crossings,
                     "inputs": [],
                     "at_ps": starts_ps[place],
-                    # More than fit, however jitter falls.
+                    # More than can fit, whatever jitter is drawn.
                     "iterations": 2 + 2 * until_ps // member.profile.period_ps,
                     "share": ("fair", 1.0),
                     "priority": 0,
@@ -191,7 +198,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Iterations, equal ones in a row: whose, how many, and what they took and waited together."""
+    """Rows of equal iterations: job, number, total duration and total wait."""
 
     job: npt.NDArray[np.int64]
     count: npt.NDArray[np.int64]
@@ -205,13 +212,13 @@ class _Rows:
         return _Rows(*(np.frombuffer(each["buffer"], each["dtype"]).astype(np.int64) for each in given))
 
     def mean_ps(self, job: int, until_ps: int) -> float:
-        """The mean iteration of a job and the wait before it; `until_ps` for one that finished none."""
+        """The mean iteration of a job including the wait before it; `until_ps` if it finished none."""
         own = self.job == job
         count = int(self.count[own].sum())
         return float((self.duration_ps + self.delayed_ps)[own].sum() / count) if count else float(until_ps)
 
     def each_ps(self, job: int, until_ps: int) -> npt.NDArray[np.float64]:
-        """Each iteration of a job and the wait before it; one of `until_ps` if there is none."""
+        """Each iteration of a job including the wait before it; a single `until_ps` if it finished none."""
         own = self.job == job
         count = self.count[own]
         if not count.sum():
@@ -224,13 +231,13 @@ def _p99_ps(each_ps: npt.NDArray[np.float64]) -> float:
 
 
 def _in_steps(circle: Circle, perimeter_ps: float) -> int:
-    """The first turn from `perimeter_ps` on that all jobs divide into whole picoseconds."""
+    """The smallest perimeter from `perimeter_ps` on that all jobs divide into whole picoseconds."""
     step = math.lcm(*circle.rounds)
     return -(-math.ceil(perimeter_ps) // step) * step
 
 
 def _laid_out(circle: Circle, perimeter_ps: int) -> _Slots:
-    """Slots on a turn of another length, with jobs at the angles of the circle."""
+    """Slots on a perimeter of another length, with the jobs at the angles of `circle`."""
     return _Slots(
         offsets_ps=[shift_ps * perimeter_ps // circle.perimeter_ps for shift_ps in circle.shifts_ps],
         periods_ps=[perimeter_ps // rounds for rounds in circle.rounds],

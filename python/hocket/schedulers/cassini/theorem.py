@@ -7,13 +7,13 @@ from collections.abc import Mapping
 def check_relative_shifts(
     link: str, found_ps: Mapping[str, int], shifts_ps: Mapping[str, int], periods_ps: Mapping[str, int]
 ) -> None:
-    """That the jobs of `link` keep the shifts `found_ps` that were found for it, but for one turn of all.
+    """Assert that `shifts_ps` keeps the relative shifts `found_ps` of the jobs of `link`.
 
-    A job's place repeats with its period, so two of them are where they were found to be if what Algorithm 1
-    added to either agrees modulo the greatest common divisor of their periods; if all pairs do, one turn of
-    the whole circle explains them all.
+    A job's position repeats with its period, so two jobs keep their relative shift if the amounts that
+    Algorithm 1 added to them agree modulo the greatest common divisor of their periods. If all pairs agree, a
+    single rotation of the whole circle maps `found_ps` to `shifts_ps`.
 
-    Raises `AssertionError` that names link, jobs and the difference.
+    Raises `AssertionError`, which names link, jobs and the difference.
 
     >>> periods = {"a": 60, "b": 40}
     >>> check_relative_shifts("up", {"a": 0, "b": 30}, {"a": 10, "b": 0}, periods)

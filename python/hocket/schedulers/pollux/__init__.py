@@ -1,5 +1,5 @@
-"""Pollux (OSDI'21) as NSDI'24 §5.1 runs it: GPUs are shared out by a genetic search for goodput, and
-candidate placements are relabelings of servers that are worth the same to every job.
+"""Pollux (OSDI'21) as in NSDI'24 §5.1: a genetic search for goodput allocates GPUs, and candidate placements
+are relabelings of servers with the same goodput for every job.
 """
 
 from hocket.schedulers.pollux.options import PolluxOptions

@@ -1,4 +1,4 @@
-"""Workers by server, which is all that Pollux decides, and the GPUs that jobs get by it."""
+"""Allocations of Pollux, which are numbers of workers by server, and the GPUs that they give to jobs."""
 
 from collections.abc import Mapping, Sequence
 
@@ -22,10 +22,10 @@ def row_of(cluster: Cluster, gpus: Sequence[int]) -> Row:
 
 
 def gpus_by_job(cluster: Cluster, before: Mapping[str, Gpus], rows: Mapping[str, Row]) -> dict[str, Gpus]:
-    """The GPUs of each job. Whose row stays keeps its GPUs; others keep those that they can, then take the
-    lowest free.
+    """The GPUs of each job. A job with an unchanged row keeps its GPUs; the others keep as many as they can,
+    then take the lowest free ones.
 
-    `rows` fit on the servers, and `before` has each of their jobs.
+    `rows` must fit on the servers, and `before` must contain each of their jobs.
     """
     given = {job: gpus for job, gpus in before.items() if job in rows and rows[job] == row_of(cluster, gpus)}
     taken = {gpu for gpus in given.values() for gpu in gpus}

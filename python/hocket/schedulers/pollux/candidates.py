@@ -1,5 +1,5 @@
-"""Allocations that are worth the same to Pollux: servers change places, and every job has as many workers on
-as many servers as before.
+"""Allocations that are equivalent to Pollux: servers are permuted, and every job keeps its number of workers
+and of servers.
 """
 
 from collections.abc import Mapping
@@ -8,17 +8,15 @@ from random import Random
 from hocket.schedulers.pollux.allocation import Row
 from hocket.schedulers.state import Cluster
 
-# Random relabelings that are tried for each candidate asked for; small clusters have few that differ.
+# Random relabelings tried for each requested candidate; small clusters have few different ones.
 _TRIES = 10
 
 
 class EqualAllocations:
-    """Relabelings of an allocation in which jobs whose rows did not change stay, and others restart as
-    before.
-    """
+    """Relabelings of an allocation in which jobs with unchanged rows stay, and the same jobs restart."""
 
     def __init__(self, cluster: Cluster, before: Mapping[str, Row], after: Mapping[str, Row]) -> None:
-        """`before` and `after` have a row for every job, empty if it waits."""
+        """`before` and `after` have a row for every job, empty for a waiting job."""
         self._cluster = cluster
         self._before = before
         self._after = after
@@ -35,9 +33,7 @@ class EqualAllocations:
                     self._moving[server][job] = workers
 
     def sample(self, count: int, draw: Random) -> list[dict[str, Row]]:
-        """Up to `count` allocations, the one given first, no two alike but for the names of racks and
-        servers.
-        """
+        """Up to `count` allocations, `after` first; no two differ only in the names of racks or servers."""
         found = [dict(self._after)]
         seen = {self._shape(self._after)}
         if any(self._moving):
@@ -52,7 +48,7 @@ class EqualAllocations:
         return found
 
     def _shuffled(self, draw: Random) -> list[dict[str, int]]:
-        """What moves, by server, after servers that can have each other's share changed places."""
+        """The moving workers by server, randomly swapped between servers with room for each other's."""
         moving = list(self._moving)
         for last in range(len(moving) - 1, 0, -1):
             other = draw.randrange(last + 1)
@@ -63,8 +59,8 @@ class EqualAllocations:
     def _takes(self, server: int, jobs: Mapping[str, int]) -> bool:
         if sum(jobs.values()) > self._room[server]:
             return False
-        # At most one distributed job on a server (OSDI'21 §4.2), which there is among those that move
-        # already.
+        # At most one distributed job per server (OSDI'21 §4.2); the moving workers of a server already obey
+        # this among themselves.
         return not self._distributed_stays[server] or all(len(self._after[job]) == 1 for job in jobs)
 
     def _rows(self, moving: list[dict[str, int]]) -> dict[str, Row]:
@@ -75,11 +71,11 @@ class EqualAllocations:
         return {job: tuple(cells.get(job, ())) or row for job, row in self._after.items()}
 
     def _restarts_as_before(self, rows: Mapping[str, Row]) -> bool:
-        """Whether no job comes back to where it runs, which would be worth more."""
+        """Whether no moving job returns to its current servers, where it would avoid the restart."""
         return all(self._after[job] == row or row != self._before[job] for job, row in rows.items())
 
     def _shape(self, rows: Mapping[str, Row]) -> tuple[object, ...]:
-        """What an allocation is without the names of racks, and of servers of a rack."""
+        """The allocation up to the names of racks, and of servers within a rack."""
         servers: list[list[tuple[str, int]]] = [[] for _ in self._cluster.gpus_of]
         for job, row in rows.items():
             for server, workers in row:

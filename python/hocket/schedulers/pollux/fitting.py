@@ -1,7 +1,7 @@
-"""The throughput model of a job, fitted to its iteration times on an idle network.
+"""Fits the throughput model of a job to its iteration times on an idle network.
 
-Pollux fits its model to what it has seen of a running job; Hocket fits it to the profile of the catalogue or
-of `[[models]]`, so that both see the same iterations.
+Pollux fits its model to measurements of the running job; Hocket fits it to the profile of the catalogue or of
+`[[models]]`, so that the scheduler and the simulation use the same iterations.
 """
 
 from functools import cache
@@ -12,14 +12,15 @@ from hocket.profiles import PS_PER_S
 from hocket.schedulers.pollux.goodput import Floats, Throughput
 from hocket.workloads import Model
 
-# Batch sizes that a model is profiled with, spread over the catalogue's range.
+# The number of batch sizes that a model is profiled with, spread geometrically over its range.
 _PROFILED_BATCH_SIZES = 5
 
-# adaptdl 0.2.11 assumes that network time across nodes is at least so many times that within one, if it has
-# not seen both. Profiles do not tell them apart either.
+# adaptdl 0.2.11 assumes at least this ratio of network time across nodes to that within one, if it has not
+# measured both. Profiles do not distinguish the two either.
 _ACROSS_TO_LOCAL = 1.1
 
-# A fit with both coefficients has to be better by so much, in squares of relative errors.
+# A fit with both coefficients must reduce the sum of squared relative errors by more than this, so that
+# rounding does not decide.
 _BETTER = 1e-9
 
 
@@ -29,10 +30,10 @@ def fitted_throughput(
 ) -> Throughput:
     """The throughput of a job that was submitted with `batch_size`, on the numbers of workers `sizes`.
 
-    Compute time is how long an iteration on the fewest workers takes, over the batch sizes of `model`, and
-    network time how much longer one on more workers takes, with the batch size of the job. In profiles
-    communication that backpropagation hides costs no time, so that the two do not overlap (γ = 1). α
-    and β are at least 0 and minimise the squares of relative errors, as the logarithms in Pollux's fit do.
+    Compute time is the duration of an iteration on the fewest workers, over the batch sizes of `model`;
+    network time is the additional duration on more workers, at the batch size of the job. In profiles,
+    communication hidden behind backpropagation takes no time, so the two do not overlap (γ = 1). α and β are
+    at least 0 and minimise the squared relative errors, as the logarithms in Pollux's fit do.
     """
 
     def iteration_s(workers: int, batch_size: int) -> float:
@@ -59,8 +60,10 @@ def fitted_throughput(
 
 
 def _least_squares(terms: list[list[int]], sums: Floats, scale: Floats) -> list[float]:
-    """Two coefficients of at least 0 with which the terms of each row add up to its sum, with the least
-    squares of errors over `scale`; of fits as good as each other, the one with fewer coefficients above 0.
+    """Two non-negative coefficients of `terms` that fit `sums` with the least squared errors relative to
+    `scale`.
+
+    Of equally good fits, the one with fewer positive coefficients is returned.
     """
     rows = np.array(terms, dtype=np.float64).reshape(-1, 2) / scale[:, None]
     wanted = sums / scale

@@ -1,6 +1,7 @@
-"""Goodput: how many samples a job trains per second, times how much a sample in a large batch is worth.
+"""Goodput: samples per second times the statistical efficiency of a sample in a large batch.
 
-The models of Pollux (OSDI'21 §3); what the paper leaves open is as in the authors' release (adaptdl 0.2.11).
+The models are those of Pollux (OSDI'21 §3); details that the paper leaves open are as in the authors' release
+(adaptdl 0.2.11).
 """
 
 from dataclasses import dataclass
@@ -12,21 +13,21 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 SAMPLED_BATCH_SIZES = 50
-"""How many batch sizes `best` tries. Source: adaptdl 0.2.11."""
+"""The number of batch sizes that `best` tries. Source: adaptdl 0.2.11."""
 
-# The release keeps what is zero in the paper a little above, so that its fit can take logarithms.
+# The release replaces zeros of the paper with this value, so that its fit can take logarithms.
 _NEXT_TO_ZERO = 1e-8
 
-# Tolerance for batch sizes that are whole but for rounding. Source: adaptdl 0.2.11.
+# Tolerance for batch sizes that are integers up to rounding. Source: adaptdl 0.2.11.
 _ROUNDING = 1e-8
 
 
 @dataclass(frozen=True)
 class Throughput:
-    """How long an iteration takes: compute and network time, which overlap more the higher `overlap` is.
+    """Iteration time from compute and network time, which overlap more the higher `overlap` is.
 
-    OSDI'21 §3.2. Times are in seconds. The network time knows whether workers are on one node or on several,
-    but no rack, link or other job.
+    OSDI'21 §3.2. Times are in seconds. The network time depends on whether workers are on one node or on
+    several, but not on racks, links or other jobs.
     """
 
     compute_s: float
@@ -65,10 +66,9 @@ class Goodput:
     first_batch: int
 
     def efficiency(self, batch: Floats | Integers) -> Floats:
-        """What a sample is worth in a batch of all workers, against one in the first batch: (φ + M_0) / (φ +
-        M).
+        """Progress per sample in a `batch` of all workers, relative to the first batch: (φ + M_0) / (φ + M).
 
-        OSDI'21 §3.1.
+        Source: OSDI'21 §3.1.
 
         >>> noise = Goodput(Throughput(0, 1, 0, 0, 0, 0, 1), noise_scale=1_000, first_batch=100)
         >>> noise.efficiency(np.array([100, 1_200])).tolist()
@@ -79,16 +79,14 @@ class Goodput:
         )
 
     def of(self, nodes: Integers, workers: Integers, batch_size: Integers) -> Floats:
-        """Samples per second, counted as of the first batch, with `batch_size` for each worker. Arrays
-        broadcast.
-        """
+        """Goodput in samples of the first batch per second, at `batch_size` per worker. Arrays broadcast."""
         batch = workers * batch_size
         return batch / self.throughput.iteration_s(nodes, workers, batch_size) * self.efficiency(batch)
 
     def best(
         self, nodes: Integers, workers: Integers, largest_batch: int, limits: tuple[int, int]
     ) -> tuple[Floats, Integers]:
-        """The highest goodput and its batch size for each worker, within `limits`; by place in `nodes` and
+        """The highest goodput and its batch size per worker within `limits`, for each element of `nodes` and
         `workers`.
 
         Tries 50 batches in geometric progression up to `largest_batch`, none below the first batch; a single

@@ -1,4 +1,4 @@
-"""`[pollux]`: the parameters of Pollux, with where their defaults are from."""
+"""`[pollux]`: the parameters of Pollux, with the sources of their defaults."""
 
 from typing import Annotated, Literal
 
@@ -14,7 +14,7 @@ from hocket.units import DurationPs, PositiveDurationPs, parse_duration
 
 
 class PolluxOptions(Table):
-    """How Pollux shares out GPUs."""
+    """How Pollux allocates GPUs."""
 
     policy: Literal["pollux-osdi21", "pollux-adaptdl"] = default(
         "pollux-osdi21", "NSDI'24 §5.1 compares with the paper, not with later releases"
@@ -42,7 +42,7 @@ class PolluxOptions(Table):
     scale_up: Literal["doubling", "any"] = default(
         "doubling", "OSDI'21 §4.1: at most twice the workers that a job has had, and one at first"
     )
-    """How far a job may grow at once: `any` trusts its profile from the beginning."""
+    """The growth allowed in one step; `any` trusts the profile of a job from the beginning."""
 
     tune_batch_size: StrictBool = default(True, "OSDI'21 §4.1: jobs choose the batch size of highest goodput")
     """Whether jobs choose the batch size of highest goodput, within the catalogue's limits of the model;

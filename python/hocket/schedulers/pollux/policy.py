@@ -1,4 +1,4 @@
-"""The scheduler: rounds of the search at a fixed period, and jobs that arrive in between."""
+"""The scheduler: runs the search at a fixed period, and places jobs that arrive in between."""
 
 from random import Random
 from typing import Any
@@ -11,29 +11,30 @@ from hocket.schedulers.pollux.options import PolluxOptions
 from hocket.schedulers.pollux.speedups import Best, Goodputs, goodputs
 from hocket.schedulers.state import Candidate, Cluster, ClusterJob, Decision, JobState, State
 
-# What a restart leaves of a job's speedup in adaptdl 0.2.11.
+# Factor on a job's speedup if it restarts, in adaptdl 0.2.11.
 _ADAPTDL_RESTART = 0.9
 
 
 class Pollux:
-    """A `Scheduler`. Shares out all GPUs anew once in a period, as OSDI'21 §4.2 does.
+    """A `Scheduler` that reallocates all GPUs once per period, as in OSDI'21 §4.2.
 
-    In the paper a job that arrives waits for the next round. Here, as in the authors' release, it starts at
-    once if GPUs are free: between rounds a search places jobs that wait, and running ones stay.
+    In the paper an arriving job waits for the next round. Here, as in the authors' release, it starts at once
+    if GPUs are free: between rounds a search places waiting jobs, and running ones stay.
     """
 
     def __init__(self, options: PolluxOptions, seed: int) -> None:
-        """`seed` decides the search and draws the candidates."""
+        """`seed` determines the search and the drawn candidates."""
         self._options = options
         self._search = _hocket.PolluxSearch(options.population, options.generations, seed)
-        # Apart, so that Pollux finds the same with CASSINI, which asks for more candidates, as without.
+        # A separate stream, so that the search gives the same result with and without CASSINI, which requests
+        # more candidates.
         self._draw = Random(f"pollux candidates {seed}")
         self._next_round_ps = 0
         self._numbers: dict[str, int] = {}
         self._most_workers: dict[str, int] = {}
 
     def schedule(self, state: State, candidates: int) -> Decision:
-        """The best allocation that the search finds, and up to `candidates` in all that are worth the same.
+        """The best allocation found by the search first, and up to `candidates` equivalent ones in total.
 
         Raises `InputError` if a job does not fit in the cluster, a server has more than 255 GPUs, or
         `candidates` is below 1.
@@ -70,7 +71,7 @@ class Pollux:
             return self._search.round(gpus, specs, self._options.fairness if osdi21 else None)
 
     def _largest(self, job: "_Contender") -> int:
-        """The most workers that a job may have now."""
+        """The most workers that a job may have in this round."""
         if self._options.scale_up == "any":
             return job.state.job.sizes[-1]
         return max(2 * self._most_workers[job.name], job.state.job.sizes[0])
@@ -97,7 +98,7 @@ class Pollux:
 
 
 class _Contender:
-    """A job in a round, with what workers are worth to it."""
+    """A job in a round, with its speedups by workers."""
 
     def __init__(self, state: JobState, cluster_state: State, options: PolluxOptions) -> None:
         self.state = state
@@ -108,7 +109,7 @@ class _Contender:
             self._unit = _fair_goodput(self.goodputs, state.job, cluster_state)
             self.restart_factor = _restart_factor(state, cluster_state.now_ps, options.restart_delay_ps)
         else:
-            # Speedups are over one worker, or the fewest that the job runs on.
+            # Speedups are relative to one worker, or to the fewest that the job runs on.
             self._unit = self.goodputs.on(state.job.sizes[0], 1).goodput
             self.restart_factor = _ADAPTDL_RESTART
 
@@ -128,11 +129,11 @@ class _Contender:
         return self.goodputs.on(workers, servers).goodput / self._unit
 
     def best(self, row: Row) -> Best:
-        """The best that the job can do on the workers of a row."""
+        """The best goodput of the job on the workers of a row, with its batch size."""
         return self.goodputs.on(sum(workers for _, workers in row), len(row))
 
     def explained(self, row: Row, worth: float) -> dict[str, Any]:
-        """What the job gets, and what that is worth to it with the factor of a restart."""
+        """The allocation of the job and its value, `worth`, which includes the restart factor."""
         if not row:
             return {"workers": 0}
         return {
@@ -148,15 +149,14 @@ class _Contender:
 def _check_fit(job: ClusterJob, cluster: Cluster) -> None:
     if job.sizes[0] > len(cluster.gpus):
         raise InputError(
-            f"job {job.name}: it runs on {job.sizes[0]} workers or more; "
-            f"the cluster has {len(cluster.gpus)} GPUs"
+            f"job {job.name}: it needs at least {job.sizes[0]} workers, but the cluster has "
+            f"{len(cluster.gpus)} GPUs"
         )
 
 
 def _fair_goodput(goodputs: Goodputs, job: ClusterJob, state: State) -> float:
-    """The goodput of `job` on its fair share: the GPUs divided by the jobs, rounded up as the authors'
-    simulator does, on one server if that holds them. A job that does not run on so few has the fewest that it
-    runs on.
+    """The goodput of `job` on its fair share: the GPUs divided by the jobs, rounded up as in the authors'
+    simulator, on one server if they fit. A job that needs more than its share counts with its fewest workers.
     """
     share = -(-len(state.cluster.gpus) // len(state.jobs))
     workers = max([size for size in job.sizes if size <= share], default=job.sizes[0])
@@ -165,10 +165,10 @@ def _fair_goodput(goodputs: Goodputs, job: ClusterJob, state: State) -> float:
 
 
 def _restart_factor(state: JobState, now_ps: int, delay_ps: int) -> float:
-    """What a restart leaves of a job's speedup: (age − restarts × delay) / (age + delay), at least 0.
+    """Factor on a job's speedup if it restarts: (age − restarts × delay) / (age + delay), at least 0.
 
-    OSDI'21 §4.2. The authors' simulator lets a first start cost as much, so that a job that has just arrived
-    (age 0) gains nothing from GPUs and waits for a period; here a first start is no restart.
+    OSDI'21 §4.2. The authors' simulator applies it to a first start too, so that a job that has just arrived
+    (age 0) has no benefit from GPUs and waits for a period; here a first start is not a restart.
     """
     if state.first_start_ps is None:
         return 1.0
@@ -179,7 +179,7 @@ def _restart_factor(state: JobState, now_ps: int, delay_ps: int) -> float:
 
 
 def _batch_sizes(jobs: list[_Contender], rows: dict[str, Row]) -> dict[str, int]:
-    """Batch sizes of placed jobs, where they change."""
+    """Batch sizes of placed jobs whose batch size changes."""
     found = {job.name: job.best(rows[job.name]).batch_size for job in jobs if rows[job.name]}
     before = {job.name: job.state.batch_size for job in jobs}
     return {name: batch_size for name, batch_size in found.items() if batch_size != before[name]}

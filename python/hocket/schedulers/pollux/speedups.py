@@ -1,4 +1,4 @@
-"""What numbers of workers are worth to a job: its goodput on them, and the batch size that gives it."""
+"""The best goodput of a job for each number of workers, and the batch size that achieves it."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -13,33 +13,31 @@ from hocket.workloads import Model
 
 @dataclass(frozen=True)
 class Best:
-    """The best that a job can do on some workers."""
+    """The best goodput of a job on given workers."""
 
     goodput: float
-    """Samples per second, counted as of the first batch."""
+    """In samples of the first batch per second."""
     batch_size: int
     """Per worker."""
 
 
 @dataclass(frozen=True)
 class Goodputs:
-    """The best of a job by its number of workers; a placement matters by whether it is on one node or
-    several.
-    """
+    """The best goodputs of a job by its number of workers, on one node and across several."""
 
     on_one_node: dict[int, Best]
     across_nodes: dict[int, Best]
 
     def on(self, workers: int, nodes: int) -> Best:
-        """On `workers`, one of the job's sizes, spread over so many nodes."""
+        """The best goodput on `workers`, one of the job's sizes, spread over `nodes`."""
         return (self.across_nodes if nodes > 1 else self.on_one_node)[workers]
 
 
 def goodputs(job: ClusterJob, noise_scale: float, tune_batch_size: bool) -> Goodputs:
-    """The best of `job` on each number of workers that it can run on.
+    """The best goodputs of `job` on each number of workers that it can run on.
 
-    Its first batch is the one that it was submitted with, on its smallest number of workers: Pollux starts a
-    job on one (OSDI'21 §4.1), but not all of ours can.
+    Its first batch is its submitted batch size times its smallest number of workers: Pollux starts a job on
+    one worker (OSDI'21 §4.1), but not all models of the catalogue run on one.
     """
     return _goodputs(job.definition, job.strategy, job.batch_size, job.sizes, noise_scale, tune_batch_size)
 

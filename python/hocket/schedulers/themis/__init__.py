@@ -1,4 +1,4 @@
-"""Themis (NSDI'20) as NSDI'24 §4.2 runs it: auctions of leased GPUs by finish-time fairness, and candidate
+"""Themis (NSDI'20) as in NSDI'24 §4.2: auctions of leased GPUs by finish-time fairness, and candidate
 placements that are equally fair.
 """
 
@@ -18,12 +18,13 @@ __all__ = ["Themis", "ThemisOptions"]
 
 
 class Themis:
-    """A `Scheduler`. Auctions GPUs that are free or whose lease has ended whenever it is asked."""
+    """A `Scheduler` that auctions all free GPUs and those whose lease has ended, at each call."""
 
     def __init__(self, options: ThemisOptions, seed: int) -> None:
-        """`seed` settles which of several equally unfair jobs comes first, and draws the candidates."""
+        """`seed` determines the order of equally unfair jobs, and the drawn candidates."""
         self._options = options
-        # Apart, so that Themis alone and with CASSINI settles the same ties alike.
+        # Separate streams, so that ties are resolved equally with and without CASSINI, which requests more
+        # candidates.
         self._ties = Random(f"themis ties {seed}")
         self._draws = Random(f"themis candidates {seed}")
         self._competition = Competition()
@@ -31,9 +32,9 @@ class Themis:
         self._regions: Regions | None = None
 
     def schedule(self, state: State, candidates: int) -> Decision:
-        """The placement after an auction, and up to `candidates` in all that are as fair to every job.
+        """The placement after an auction first, and up to `candidates` equally fair ones in total.
 
-        Raises `InputError` if a job fits on no part of the cluster, or `candidates` is below 1.
+        Raises `InputError` if a job needs more GPUs than the cluster has, or `candidates` is below 1.
         """
         if candidates < 1:
             raise InputError(f"candidates: {candidates} is below 1")
@@ -65,7 +66,7 @@ class Themis:
         return self._regions
 
     def _lease_ends_ps(self, state: State) -> dict[int, int]:
-        """By GPU that a job has, which has it since before an auction in which it won it again."""
+        """When the lease of each allocated GPU ends; winning a GPU again in an auction renews its lease."""
         auctioned_ps, lease_ps = self._auctioned_ps, self._options.lease_ps
         return {
             gpu: max(state.given_ps[gpu], auctioned_ps.get(gpu, 0)) + lease_ps
@@ -74,7 +75,7 @@ class Themis:
         }
 
     def _ask_again_ps(self, state: State, own: dict[str, Gpus], ends_ps: dict[int, int]) -> int | None:
-        """When the first lease ends, or the epoch does; never with no job there."""
+        """When the first lease or the epoch ends; None without jobs."""
         if not state.jobs:
             return None
         epoch_ends_ps = state.now_ps + self._options.epoch_ps
@@ -86,7 +87,7 @@ class Themis:
         smallest = job.job.sizes[0]
         if smallest > cluster_gpus:
             raise InputError(
-                f"{job.job.name}: needs {smallest} workers at least, but the cluster has {cluster_gpus} GPUs"
+                f"{job.job.name}: needs at least {smallest} workers, but the cluster has {cluster_gpus} GPUs"
             )
         most = cluster_gpus
         if job.first_start_ps is None or self._options.workers == "requested":
@@ -100,16 +101,16 @@ class Themis:
         )
 
     def _worst_first(self, bidders: list[Bidder]) -> list[Bidder]:
-        """By falling ρ, ties shuffled; jobs without GPUs come first, as their T_sh has no bound."""
+        """Sorted by falling ρ, ties shuffled; jobs without GPUs come first, as their T_sh is unbounded."""
         shuffled = self._ties.sample(bidders, len(bidders))
         return sorted(shuffled, key=lambda each: (bool(each.former), -each.rho_now))
 
     def _visible(self, jobs: int) -> int:
-        """How many see an offer: 1 − f of `jobs`, rounded up, and at least one."""
+        """The number of jobs that see an offer: 1 − f of `jobs`, rounded up, and at least one."""
         share = 1 - Fraction(str(self._options.fairness_knob))
         return max(1, ceil(share * jobs))
 
 
 def _unfairness(bidders: list[Bidder]) -> dict[str, float | None]:
-    """ρ where each runs as the auction begins, worst first; none for those without GPUs."""
+    """ρ of each job at the start of the auction, worst first; None for jobs without GPUs."""
     return {each.name: rounded(each.rho_now) if each.former else None for each in bidders}

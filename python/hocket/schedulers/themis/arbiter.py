@@ -1,7 +1,8 @@
-"""The arbiter of an auction: which bid of each job wins, by branch and bound, and what the winners pay.
+"""The arbiter of an auction: selects the winning bid of each job by branch and bound, and computes the
+payments.
 
-It counts GPUs in regions and names none: GPUs of a server are alike, and regions lie within each other, so
-bids that leave no region with less than nothing can all be met.
+It only counts GPUs per region, because the GPUs of a server are interchangeable. As regions are nested, bids
+that leave no region with a negative count can all be satisfied.
 """
 
 import math
@@ -15,53 +16,54 @@ from hocket.schedulers.state import Span
 from hocket.schedulers.themis.regions import Offer
 
 Demand = tuple[tuple[int, int], ...]
-"""(region, how many GPUs in it)."""
+"""GPUs in regions, as (region, number)."""
 
 _Row = npt.NDArray[np.float64]
 _Name = tuple[object, ...]
 
 MOST_STEPS = 2_000
-"""Hocket: visible jobs are few and an optimum is mostly proven within hundreds of steps; where it is not, the
-best found so far wins and the decision says so. A count, so that it ends the same on every machine."""
+"""Hocket: few jobs are visible, and an optimum is mostly proven within hundreds of steps; otherwise the best
+outcome found so far wins, and the notes on the decision say so. A limit on steps, unlike one on time, gives
+the same result on every machine."""
 
-_SAME = 1e-12  # sums of logarithms closer than this differ by rounding
+_SAME = 1e-12  # sums of logarithms closer than this differ only by rounding
 
 
 @dataclass(frozen=True)
 class Bid:
-    """What a job offers to run on: one row of its table."""
+    """An allocation that a job bids for: one row of its table."""
 
     workers: int
-    """In all, with those that it holds."""
+    """In total, including those that it holds."""
     needed: int
-    """GPUs of the offer."""
+    """GPUs from the offer."""
     span: Span
     rho: float
     gain: float
-    """log of its valuation 1 ÷ ρ, less that of winning nothing; above 0."""
+    """Logarithm of its valuation 1 ÷ ρ, minus that of winning nothing; positive."""
     regions: Sequence[int]
-    """It wants all of `needed` within one of these, whichever."""
+    """All of `needed` must be within one of these regions, no matter which."""
     exact: Demand = ()
-    """Instead of `regions`: the very servers that it had, to stay where it is."""
+    """Instead of `regions`: the servers that the job had, on which it can stay."""
 
 
 @dataclass(frozen=True)
 class AuctionResult:
-    """Who wins."""
+    """The winning bids of an auction."""
 
     wins: dict[int, tuple[Bid, Demand]]
-    """By number of the job, in the order of the tables given."""
+    """By number of the job, in the order of the given tables."""
     gain: float
-    """Sum of gains: log of the product of valuations, less that of everybody winning nothing."""
+    """Sum of gains: logarithm of the product of valuations, minus that without any wins."""
     proven: bool
-    """Whether no other outcome has a larger product."""
+    """Whether the search proved that no other outcome has a larger product."""
 
 
 def best_outcome(tables: Sequence[Sequence[Bid]], offer: Offer) -> AuctionResult:
-    """At most one bid of each of `tables`, so that the product of valuations is largest.
+    """At most one bid of each of `tables`, such that the product of valuations is maximal.
 
-    The 0/1 program of NSDI'20, solved exactly where `MOST_STEPS` are enough. Equal products are settled by
-    the order of tables and bids.
+    This is the 0/1 program of NSDI'20, solved exactly if `MOST_STEPS` suffice. Between equal products the
+    order of tables and bids decides.
     """
     jobs, bidding = _bidding(tables)
     if not jobs:
@@ -74,10 +76,10 @@ def best_outcome(tables: Sequence[Sequence[Bid]], offer: Offer) -> AuctionResult
 
 
 def payments(tables: Sequence[Sequence[Bid]], offer: Offer, outcome: AuctionResult) -> dict[int, float]:
-    """c_i of every winner: the product of the others' valuations with i there ÷ without it (NSDI'20).
+    """c_i of every winner: the product of the others' valuations with winner i ÷ without it (NSDI'20).
 
-    It is 1 where a winner is in nobody's way. The searches share `MOST_STEPS`; one cut short can only find
-    that a winner costs the others less than it does.
+    It is 1 if the winner costs the others nothing. The searches share `MOST_STEPS`; a search that is cut
+    short can only underestimate that cost.
     """
     jobs, bidding = _bidding(tables)
     bounds = _bounds(bidding, np.zeros(offer.total + 1))
@@ -91,16 +93,16 @@ def payments(tables: Sequence[Sequence[Bid]], offer: Offer, outcome: AuctionResu
         most_steps = MOST_STEPS // len(outcome.wins)
         search = _Search(others, offer, [*before, *bounds[index + 1 :]], names, most_steps)
         theirs = outcome.gain - outcome.wins[winner][0].gain
-        search.best_gain = theirs  # they get at least that without it
+        search.best_gain = theirs  # the others' gain cannot fall when the winner is removed
         search.run()
         shares[winner] = math.exp(theirs - search.best_gain)
     return shares
 
 
 class _Search:
-    """Depth first over jobs that bid, most promising bids first.
+    """Depth-first search over the bidding jobs, most promising bids first.
 
-    Bounded by the same problem without regions: per job and number of GPUs the best bid there is.
+    The bound is the optimum of the same problem without regions, by job and number of GPUs left.
     """
 
     def __init__(
@@ -111,7 +113,7 @@ class _Search:
         names: Sequence[_Name],
         most_steps: int,
     ) -> None:
-        """`bounds` as `_bounds` makes them of `tables`, `names` as `_interchangeable` does."""
+        """`bounds` come from `_bounds`, `names` from `_interchangeable`."""
         self.tables = tables
         self.offer = offer
         self.bounds = bounds
@@ -121,10 +123,10 @@ class _Search:
         self.best: dict[int, tuple[Bid, Demand]] = {}
         self.best_gain = 0.0
         self.steps = 0
-        self.most_steps = len(tables) + most_steps  # the first way through all jobs comes to its end
+        self.most_steps = len(tables) + most_steps  # enough to complete the first descent through all jobs
 
     def run(self) -> None:
-        """Goes through the choices of all jobs; not recursive, as a queue of jobs may be long."""
+        """Search the choices of all jobs; not recursive, as many jobs would exceed the recursion limit."""
         levels = [self._choices(0, 0.0)]
         while levels:
             gain = next(levels[-1], None)
@@ -136,9 +138,10 @@ class _Search:
             levels.append(self._choices(len(levels), gain))
 
     def _choices(self, depth: int, gain: float) -> Iterator[float]:
-        """Makes one choice after another for a job, on top of what is chosen with `gain` in all.
+        """Apply each choice for the job at `depth` in turn, on top of the earlier choices, whose gain is
+        `gain`.
 
-        Yields the gain with each, and takes it back when resumed.
+        Yields the total gain with each choice, and undoes the choice when resumed.
         """
         if depth == len(self.tables):
             return
@@ -165,8 +168,8 @@ class _Search:
         return sorted(found, key=lambda each: -each[0])
 
     def _places(self, bid: Bid) -> Iterator[Demand]:
-        """Where `bid` can still be met, one of those that are alike; tightest first, and before those from
-        which it would take what others may want back.
+        """The regions that can still satisfy `bid`, one of each kind: tightest first, but regions in which it
+        would take GPUs that others may reclaim come last.
         """
         if bid.exact:
             if self._fits(bid.exact):
@@ -194,7 +197,7 @@ class _Search:
                 self.rest[around] -= sign * count
 
     def _name(self, region: int) -> _Name:
-        """The same for regions that are alike at the start and of which nothing was taken since."""
+        """A name that is equal for regions that were interchangeable at the start and are still untouched."""
         around = self.offer.regions.around[region]
         return tuple(
             self.names[each] if self.rest[each] == self.offer.counts[each] else each for each in around
@@ -202,15 +205,15 @@ class _Search:
 
 
 def _bidding(tables: Sequence[Sequence[Bid]]) -> tuple[list[int], list[Sequence[Bid]]]:
-    """The jobs that bid, by number, and their tables."""
+    """The numbers of the jobs that bid, and their tables."""
     jobs = [job for job, table in enumerate(tables) if table]
     return jobs, [tables[job] for job in jobs]
 
 
 def _bounds(tables: Sequence[Sequence[Bid]], last: _Row) -> list[_Row]:
-    """By job, the most that it and later ones gain, wherever the GPUs are; by number of GPUs left.
+    """For each job, the highest gain of it and all later ones regardless of regions, by number of GPUs left.
 
-    `last` is that of the jobs after `tables`, and ends the list.
+    `last` is the row of the jobs after `tables`, and ends the list.
     """
     rows = [last]
     for table in reversed(tables):
@@ -224,7 +227,7 @@ def _bounds(tables: Sequence[Sequence[Bid]], last: _Row) -> list[_Row]:
 
 
 def _interchangeable(tables: Sequence[Sequence[Bid]], offer: Offer) -> list[_Name]:
-    """By region: a name that regions share if no bid tells them apart."""
+    """By region: a name that regions share if no bid distinguishes them."""
     regions = offer.regions
     named: set[int] = set()
     for bid in (bid for table in tables for bid in table):

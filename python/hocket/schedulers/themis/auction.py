@@ -1,4 +1,4 @@
-"""One auction: the worst off jobs bid for what is on offer, and what they leave goes to who can use it."""
+"""One auction: the jobs with the worst ρ bid for the GPUs on offer; leftover GPUs go to any jobs."""
 
 import math
 from bisect import bisect_right
@@ -26,21 +26,21 @@ class Bidder:
     sizes: tuple[int, ...]
     """Numbers of workers that it may bid for, ascending."""
     held: Gpus
-    """What it has for sure: by a lease that goes on, or because it won them."""
+    """The GPUs that it keeps: those with a running lease, and those that it won."""
 
     @property
     def name(self) -> str:
-        """Of the job."""
+        """The name of the job."""
         return self.estimate.state.job.name
 
     @property
     def former(self) -> Gpus:
-        """Where it runs as the auction begins."""
+        """The GPUs that it runs on at the start of the auction."""
         return self.estimate.state.gpus
 
     @cached_property
     def rho_now(self) -> float:
-        """ρ where it runs as the auction begins."""
+        """ρ on the GPUs that it runs on at the start of the auction."""
         return self.rho(self.former)
 
     def rho(self, gpus: Gpus) -> float:
@@ -49,11 +49,11 @@ class Bidder:
 
     @property
     def widest(self) -> Span:
-        """The widest span at which ρ is as good as on what it holds."""
+        """The widest span at which ρ is as good as on the GPUs that it holds."""
         return self.estimate.widest(len(self.held), self.span(self.held))
 
     def span(self, gpus: Gpus) -> Span:
-        """That of `gpus`, remembered, as most of an auction asks for that of the same."""
+        """The span of `gpus`, cached because an auction computes it for the same GPUs many times."""
         if gpus not in self._spans:
             self._spans[gpus] = self.regions.cluster.span(gpus)
         return self._spans[gpus]
@@ -63,37 +63,38 @@ class Bidder:
         return {}
 
     def usable(self, count: int) -> int:
-        """The most workers it can run on with `count` GPUs; 0 if there are too few."""
+        """The most workers that it can run on with `count` GPUs; 0 if there are too few."""
         sizes = self.estimate.state.job.sizes
         fitting = bisect_right(sizes, count)
         return sizes[fitting - 1] if fitting else 0
 
     def affordable(self, bid: Bid, share: float) -> int:
-        """How many workers are left of a `bid` that won with a `share` of its GPUs, after hidden payments.
+        """The number of workers after a won `bid` if hidden payments leave a `share` of its GPUs.
 
-        Hocket: NSDI'20 shares divisible goods. Here the nearest number of GPUs, half a GPU counting as one,
-        and of these as many as make a size; at least the next size, as else nobody could win few GPUs.
+        Hocket: NSDI'20 divides continuous goods. Here the share is rounded to the nearest number of GPUs,
+        halves upwards, and then down to a size of the job; but at least to its next size, as otherwise no job
+        could win a small number of GPUs.
         """
         paid = self.usable(len(self.held) + math.floor(share * bid.needed + 0.5))
         return max(paid, min(size for size in self.estimate.state.job.sizes if size > len(self.held)))
 
     def reduced(self) -> Gpus:
-        """The GPUs it runs on if it wins nothing: what it holds, less those that no size of it can use."""
+        """The GPUs that it runs on if it wins nothing: as many of those that it holds as one of its sizes."""
         usable = self.usable(len(self.held))
         if usable == len(self.held):
             return self.held
         return Offer(self.regions, self.held).pick(usable, self.regions.whole)
 
     def bids(self, offer: Offer) -> list[Bid]:
-        """Its table: per number of workers the regions in which ρ is best, and wider ones where it is worse.
+        """Its table: for each number of workers, bids for regions of each span at which ρ differs.
 
-        No bid that does not improve ρ, nor one that the offer cannot meet.
+        Bids that do not improve ρ, or that the offer cannot satisfy, are left out.
         """
         without = self.rho(self.reduced())
         return [*self._stay(offer, without), *self._move(offer, without)]
 
     def _stay(self, offer: Offer, without: float) -> list[Bid]:
-        """The bid for all the GPUs that it had, which costs no restart."""
+        """The bid for all its former GPUs, which needs no restart."""
         lost = tuple(gpu for gpu in self.former if gpu not in self.held)
         if not lost or len(lost) + len(self.held) > len(self.former) or any(gpu not in offer for gpu in lost):
             return []
@@ -123,21 +124,21 @@ class Bidder:
 
 @dataclass
 class Auction:
-    """What was offered, what was bid for, and who got what, by job in the order in which it happened."""
+    """The record of an auction: offer, bids and wins, by job in the order in which they occurred."""
 
     offer: Offer
-    """What nobody has so far."""
+    """The GPUs not won so far."""
     asked: list[str] = field(default_factory=list)
-    """Who saw the offer, worst off first."""
+    """The jobs that saw the offer, worst ρ first."""
     tables: dict[str, list[Bid]] = field(default_factory=dict)
     won: dict[str, tuple[Bid, float]] = field(default_factory=dict)
     """The winning bid, and the share of its GPUs that hidden payments leave."""
     leftovers: dict[str, int] = field(default_factory=dict)
-    """How many GPUs were handed out afterwards."""
+    """The number of leftover GPUs given out after the bidding, by job."""
     proven: bool = True
 
     def explained(self) -> dict[str, Any]:
-        """The auction as JSON holds it: bids by number of workers and where, with their valuations 1 ÷ ρ."""
+        """The auction ready for JSON: bids by number of workers and span, with their valuations 1 ÷ ρ."""
         return {
             "asked": self.asked,
             "bids": {
@@ -153,12 +154,13 @@ class Auction:
 
 
 def hold(ranked: Sequence[Bidder], offer: Offer, visible: int, hidden_payment: bool) -> Auction:
-    """Auctions `offer` among `ranked`, worst off first, `visible` at a time until somebody bids.
+    """Auction `offer` among `ranked`, worst ρ first, showing it to `visible` jobs at a time until one of them
+    wins.
 
-    What is left is work-conserving and placement-aware: the arbiter gives it to those who did not see the
-    offer, then to those who did, by the same product of valuations and without payments (Hocket: the paper
-    does not say how). Each bidder ends with a size that it can run on in `held`; what nobody can use stays in
-    `offer`.
+    Leftover GPUs are allocated in a work-conserving and placement-aware manner: the arbiter gives them to the
+    jobs that did not see the offer, then to those that did, by the same product of valuations but without
+    payments (Hocket: the paper does not specify it). Each bidder ends with a valid size in `held`; GPUs that
+    no job can use remain in `offer`.
     """
     auction = Auction(offer)
     if offer.total == 0:
@@ -169,7 +171,7 @@ def hold(ranked: Sequence[Bidder], offer: Offer, visible: int, hidden_payment: b
         given_up |= _first_round(auction, asked, hidden_payment)
     groups = ranked[last:], ranked[:last]
     again = given_up or bool(auction.won)
-    while again:  # what a job gave up on the way is left over as well
+    while again:  # GPUs that a job gave up meanwhile are left over as well
         again = False
         for group in groups:
             again |= _hand_out_leftovers(auction, group)
@@ -177,7 +179,7 @@ def hold(ranked: Sequence[Bidder], offer: Offer, visible: int, hidden_payment: b
 
 
 def _first_round(auction: Auction, bidders: Sequence[Bidder], hidden_payment: bool) -> bool:
-    """Returns whether one of `bidders` gave up GPUs that it cannot use without those that it lost."""
+    """Hold the bidding; return whether a bidder gave up GPUs that are useless without those it lost."""
     tables = [bidder.bids(auction.offer) for bidder in bidders]
     outcome = best_outcome(tables, auction.offer)
     shares = payments(tables, auction.offer, outcome) if hidden_payment else {}
@@ -191,7 +193,7 @@ def _first_round(auction: Auction, bidders: Sequence[Bidder], hidden_payment: bo
 
 
 def _hand_out_leftovers(auction: Auction, bidders: Sequence[Bidder]) -> bool:
-    """Returns what `_first_round` does."""
+    """Give leftover GPUs to `bidders`; the result is that of `_first_round`."""
     before = {bidder.name: len(bidder.held) for bidder in bidders}
     outcome = best_outcome([bidder.bids(auction.offer) for bidder in bidders], auction.offer)
     given_up = _settle(auction.offer, bidders, outcome, {})
@@ -204,8 +206,8 @@ def _hand_out_leftovers(auction: Auction, bidders: Sequence[Bidder]) -> bool:
 def _settle(
     offer: Offer, bidders: Sequence[Bidder], outcome: AuctionResult, shares: dict[int, float]
 ) -> bool:
-    """Gives the winners their GPUs and takes from all what they cannot use; returns whether that is any."""
-    # Narrow regions first: wide ones take what is left, as the arbiter counted.
+    """Give the winners their GPUs, and take unusable ones from all bidders; return whether there were any."""
+    # Narrow regions come first, so that wide ones take the rest, as the arbiter assumed.
     for index, (bid, demand) in sorted(
         outcome.wins.items(), key=lambda win: (not win[1][0].exact, win[1][0].span, win[0])
     ):
@@ -231,10 +233,10 @@ def _give(offer: Offer, bidder: Bidder, bid: Bid, region: int, share: float) -> 
 
 
 def _title(bid: Bid) -> str:
-    """Number of GPUs and where they are, such as `4 in one rack`."""
+    """The number of GPUs of a bid and their span, such as `4 in one rack`."""
     return f"{bid.workers} {'in place' if bid.exact else _WITHIN[bid.span]}"
 
 
 def rounded(value: float) -> float:
-    """To six significant digits, which is what a decision says of its numbers."""
+    """`value` to six significant digits, the precision of numbers in the notes on decisions."""
     return float(f"{value:.6g}")

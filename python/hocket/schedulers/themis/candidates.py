@@ -1,7 +1,8 @@
 """Placements as fair as Themis's own, for CASSINI to choose from (NSDI'24 §4.2, step 1).
 
-Every job keeps its number of workers, and its span where ρ depends on it, so that no ρ is worse; which loser
-gives up which worker, and which winner gets it, differs. Jobs that stay where they are always do so.
+Every job keeps its number of workers, and its span where ρ depends on it, so that no ρ is worse. Candidates
+differ in the workers that losers give up, and in the winners that receive them. Jobs that stay do so in all
+candidates.
 """
 
 from collections import Counter
@@ -15,13 +16,13 @@ from hocket.schedulers.themis.regions import Regions
 
 Placement = Mapping[str, Gpus]
 Shape = tuple[tuple[tuple[int, tuple[str, ...]], ...], ...]
-"""By rack and server, in an order without their numbers: how many GPUs there are, and whose."""
+"""By rack and server, sorted so that their numbers do not matter: the number of GPUs, and their jobs."""
 
 MOST_DEALS = 4
-"""Hocket: how often a candidate re-deals GPUs of two jobs; the paper's example moves a few of four."""
+"""Hocket: the most exchanges between two jobs in a candidate; the paper's example moves a few of four."""
 
 ATTEMPTS = 10
-"""Hocket: how many are tried per candidate asked for, before there are taken to be no more."""
+"""Hocket: the number of random placements tried per requested candidate before the search for more ends."""
 
 
 @dataclass(frozen=True)
@@ -30,19 +31,19 @@ class Mover:
 
     name: str
     former: Gpus
-    """None where it may change all of them."""
+    """Empty where it may change all of them."""
     fixed: Gpus
-    """On lease: it keeps them."""
+    """Leased GPUs, which it keeps."""
     stay: int
-    """How many of its former GPUs that were auctioned it keeps."""
+    """The number of auctioned former GPUs that it keeps."""
     fresh: int
-    """How many GPUs it gets that it did not have."""
+    """The number of GPUs that are new to it."""
     widest: Span
-    """A wider span would make its ρ worse."""
+    """The widest span that does not make its ρ worse."""
 
 
 class EqualPlacements:
-    """All placements that can be had from `own` by dealing the GPUs of an auction differently."""
+    """The placements that follow from `own` by exchanging the GPUs of an auction between jobs."""
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class EqualPlacements:
         widest: Mapping[str, Span],
         exchange: Literal["restarting", "auctioned"] = "restarting",
     ) -> None:
-        """`before` and `own`: GPUs by job; `auctioned`: those on offer; `widest`: span by job for its ρ."""
+        """`before` and `own`: GPUs by job; `auctioned`: GPUs on offer; `widest`: widest span of each job."""
         self.regions = regions
         self.before = before
         self.own = own
@@ -72,11 +73,11 @@ class EqualPlacements:
         self._settled = self._settled_names()
 
     def sample(self, count: int, random: Random) -> list[Placement]:
-        """Up to `count` placements, `own` first, no two of them the same but for the numbering of racks,
+        """Up to `count` placements, `own` first, no two of which differ only in the numbering of racks,
         servers in a rack, or GPUs in a server.
         """
         found, seen = [self.own], {self._shape(self.own)}
-        # One job and nothing to spare: there is no other way.
+        # A single job without spare GPUs has only one placement.
         attempts = ATTEMPTS * (count - 1) if len(self.movers) + bool(self.spare) > 1 else 0
         for _ in range(attempts):
             if len(found) == count:
@@ -89,7 +90,7 @@ class EqualPlacements:
         return found
 
     def _settled_names(self) -> dict[int, list[str]]:
-        """By server of the racks in which GPUs were auctioned: a name for each GPU that keeps its job."""
+        """By server of the racks with auctioned GPUs: the job of each GPU that keeps its job."""
         moving = {mover.name for mover in self.movers}
         found: dict[int, list[str]] = {
             server: [] for rack in self.racks for server in self.regions.servers_in(rack)
@@ -107,7 +108,7 @@ class EqualPlacements:
             available = spare.union(*(placement[mover.name] for mover in group))
             available.difference_update(*(mover.fixed for mover in group))
             dealt = _deal(self.regions, group, available, random)
-            # Back where it runs, a job would not restart, and be better off than in `own`.
+            # A job that returns to its current GPUs would not restart, and so be better off than in `own`.
             if dealt and all(gpus != self.before.get(name) for name, gpus in dealt.items()):
                 placement |= dealt
                 spare = available.difference(*dealt.values())
@@ -118,7 +119,7 @@ class EqualPlacements:
         inside = {server: list(names) for server, names in self._settled.items()}
         for mover in self.movers:
             for gpu in placement[mover.name]:
-                if server_of[gpu] in inside:  # elsewhere it has GPUs on lease only
+                if server_of[gpu] in inside:  # in other servers it has leased GPUs only
                     inside[server_of[gpu]].append(mover.name)
         whose = {server: (len(gpus_of[server]), tuple(sorted(names))) for server, names in inside.items()}
         racks = ((whose[server] for server in self.regions.servers_in(rack)) for rack in self.racks)
@@ -135,7 +136,7 @@ def _mover(name: str, former: Gpus, gpus: Gpus, auctioned: set[int], widest: Spa
 def _deal(
     regions: Regions, group: Sequence[Mover], available: set[int], random: Random
 ) -> dict[str, Gpus] | None:
-    """GPUs for each of `group` from `available`, or none where the draw fits no span."""
+    """Random GPUs for each of `group` from `available`; None if the draw exceeds the span of a job."""
     rest, kept, found = set(available), {}, {}
     for mover in group:
         own = sorted(rest.intersection(mover.former))
@@ -144,7 +145,9 @@ def _deal(
         stay = random.sample(own, mover.stay)
         rest.difference_update(stay)
         kept[mover.name] = (*mover.fixed, *stay)
-    for mover in sorted(group, key=lambda each: each.widest):  # a narrow one has less to choose from
+    for mover in sorted(
+        group, key=lambda each: each.widest
+    ):  # a narrow span has fewer options, so it is first
         others = sorted(rest.difference(mover.former))
         fresh = _draw(regions, mover, kept[mover.name], others, random)
         gpus = tuple(sorted((*kept[mover.name], *fresh)))
@@ -156,10 +159,11 @@ def _deal(
 
 
 def _draw(regions: Regions, mover: Mover, kept: Gpus, gpus: Sequence[int], random: Random) -> Sequence[int]:
-    """The fresh ones for `mover` of `gpus`, in a region as narrow as it needs; none where none has enough.
+    """The new GPUs of `mover` out of `gpus`, within a region of its widest span; empty if no region has
+    enough.
 
-    Half of the draws scatter them over the region; half fill its servers and racks one after another, those
-    first in which the job has some, as it meets fewer others then.
+    Half of the draws scatter them over the region; the others fill its servers and racks one after another,
+    starting with those in which the job has GPUs, as it then shares links with fewer others.
     """
     allowed = regions.at(mover.widest, kept)
     counts = Counter(region for gpu in gpus for region in regions.of(gpu))

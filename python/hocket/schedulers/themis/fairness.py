@@ -1,6 +1,5 @@
-"""Finish-time fairness ρ (Themis, NSDI'20): how much later a job ends than in a cluster of its own share.
-
-The slowdown by locality is here too; which GPUs a job gets is the auction's business.
+"""Finish-time fairness ρ (Themis, NSDI'20): the finish time of a job in the shared cluster, relative to that
+on its own share of it. Slowdowns by locality are here too; GPUs are allocated by the auction.
 """
 
 from collections.abc import Mapping
@@ -20,26 +19,26 @@ PUBLISHED_SLOWDOWN: Mapping[str, tuple[float, float, float]] = MappingProxyType(
         "VGG16": (1.0, 0.72, 0.52),
         "VGG19": (1.0, 0.70, 0.50),
         "ResNet50": _RESNETS,
-        # Hocket: not published itself; it is ResNet101 with wider blocks.
+        # Hocket: not published; WideResNet101 is ResNet101 with wider blocks.
         "WideResNet101": _RESNETS,
     }
 )
-"""S by `Span` (NSDI'20): throughput relative to as many GPUs in one server. Others are not published."""
+"""S by `Span` (NSDI'20), as far as published: throughput relative to as many GPUs in one server."""
 
 
 WITHOUT_GPUS = 1_000
-"""Without GPUs T_sh has no bound, and valuations 1 ÷ ρ need a number. Hocket: one so large that an auction
-serves as many jobs as it can before it gives any of them more, the convention of Nash welfare for valuations
-of zero (Caragiannis et al., EC'16)."""
+"""Factor on ρ for a job without GPUs: its T_sh is unbounded, but valuations 1 ÷ ρ need a number. Hocket:
+large enough that an auction serves as many jobs as it can before it gives any of them more, as is the
+convention of Nash welfare for valuations of zero (Caragiannis et al., EC'16)."""
 
 
 def speedup(job: ClusterJob, workers: int, span: Span, slowdown: Literal["published", "profile"]) -> float:
-    """G × S(G): how much faster `job` is on `workers` GPUs at `span` than serially.
+    """G × S(G): the speed-up of `job` on `workers` GPUs at `span` over serial execution.
 
-    A job whose `sizes` do not begin with one GPU counts as serial on its smallest number of workers. With
-    `profile`, and for models without a published slowdown, it is the ratio of samples per second in the job's
-    own profiles on an idle network; these are the same at every span, as no link of a fabric is slower than
-    what one job alone asks for.
+    For a job that cannot run on one GPU, serial means its smallest number of workers. With `profile`, and for
+    models without a published slowdown, the speed-up is the ratio of samples per second in the job's own
+    profiles on an idle network; these are the same at every span, as no link of a fabric has less capacity
+    than a single job demands.
     """
     if workers == 1:
         return 1.0
@@ -50,7 +49,7 @@ def speedup(job: ClusterJob, workers: int, span: Span, slowdown: Literal["publis
 
 
 class Competition:
-    """N_avg of every job: how many jobs were in the cluster on average since it arrived."""
+    """N_avg of every job: the average number of jobs in the cluster since it arrived."""
 
     def __init__(self) -> None:
         self._now_ps = 0
@@ -59,14 +58,14 @@ class Competition:
         self._joined: dict[str, tuple[int, int]] = {}
 
     def observe(self, state: State) -> None:
-        """Notes which jobs are there from now on. To be called whenever that changes, in order of time."""
+        """Record the jobs present from now on. Must be called at every change, in order of time."""
         self._job_ps += self._present * (state.now_ps - self._now_ps)
         self._now_ps, self._present = state.now_ps, len(state.jobs)
         now = (self._now_ps, self._job_ps)
         self._joined = {each.job.name: self._joined.get(each.job.name, now) for each in state.jobs}
 
     def average(self, name: str) -> float:
-        """N_avg of a job that is there; for one that just arrived, how many there are now."""
+        """N_avg of a present job; for one that has just arrived, the current number of jobs."""
         joined_ps, job_ps = self._joined[name]
         if joined_ps == self._now_ps:
             return float(self._present)
@@ -75,20 +74,20 @@ class Competition:
 
 @dataclass(frozen=True)
 class FinishTime:
-    """One job at one time, ready to say ρ for any GPUs that it might get."""
+    """Estimates ρ of a job at a given time for any GPUs that it might get."""
 
     state: JobState
     now_ps: int
     cluster_gpus: int
     competing: float
-    """N_avg, or 1 for T_id without it."""
+    """N_avg, or 1 if T_id does not count it."""
     options: ThemisOptions
 
     def rho(self, workers: int, span: Span, in_place: bool = False) -> float:
-        """ρ = T_sh ÷ T_id on `workers` GPUs at `span`; `in_place` where the job need not restart for them.
+        """ρ = T_sh ÷ T_id on `workers` GPUs at `span`; `in_place` means that the job need not restart.
 
-        T_sh = now − arrival + serial time of the work left ÷ (G × S(G)), and the restart. Without GPUs, it is
-        `WITHOUT_GPUS` times what it is on the fewest that the job runs on, at the widest span.
+        T_sh = now − arrival + serial time of the remaining work ÷ (G × S(G)) + restart cost. Without GPUs, ρ
+        is `WITHOUT_GPUS` times that on the fewest GPUs that the job runs on, at the widest span.
         """
         if workers == 0:
             return WITHOUT_GPUS * self.rho(self.state.job.sizes[0], Span.RACKS)

@@ -1,4 +1,4 @@
-"""`[themis]`: the parameters of Themis, with where their defaults are from."""
+"""`[themis]`: the parameters of Themis, with the sources of their defaults."""
 
 from typing import Annotated, Literal
 
@@ -21,7 +21,7 @@ class ThemisOptions(Table):
     lease_ps: PositiveDurationPs = default(
         parse_duration("10 min"), "Hocket: NSDI'24 §5.1 gives no lease time; one bidding period", "lease"
     )
-    """For how long a GPU is a job's before it is auctioned again."""
+    """The time for which a job keeps a GPU before it is auctioned again."""
 
     batch_ps: DurationPs = default(
         0, "NSDI'24 §5.2: leases are not synchronised, and each that ends triggers changes", "batch"
@@ -32,7 +32,7 @@ class ThemisOptions(Table):
     """f: the worst 1 − f of the jobs see an offer, at least one job."""
 
     hidden_payment: StrictBool = default(True, "NSDI'20: partial allocation with hidden payments")
-    """Whether a winner gives up the share of its win that it costs the others."""
+    """Whether a winner pays with a share of its win for the cost that it causes the others."""
 
     competing_jobs: StrictBool = default(True, "NSDI'20: T_id counts N_avg; the authors' simulator does not")
     """Whether T_id counts N_avg, the time-averaged number of jobs in the cluster."""
@@ -40,19 +40,19 @@ class ThemisOptions(Table):
     slowdown: Literal["published", "profile"] = default(
         "published", "NSDI'20: slowdowns of the models profiled there; Hocket: of others from their profiles"
     )
-    """Where S(G) is from: `published` where it is, or the job's own profile for every model."""
+    """The source of S(G): `published` values where they exist, or the job's own `profile` for all models."""
 
     workers: Literal["tuned", "requested"] = default(
         "tuned", "NSDI'24 §5.1: the number of workers is tuned by finish-time fairness, after the first start"
     )
-    """What a job that has run may bid for: up to its maximum parallelism, or what it was submitted with."""
+    """The limit on bids of a job that has run: its maximum parallelism, or the workers submitted with."""
 
     exchange: Literal["restarting", "auctioned"] = default(
         "restarting",
         "NSDI'24 §4.2 decides how many workers apart from where they are; Hocket: of jobs that restart",
     )
-    """What candidates deal anew: all GPUs of jobs that start or restart for the auction, which costs them the
-    same wherever they are, or only GPUs that were on offer, as in the example of NSDI'24 §4.2.
+    """The GPUs that candidates exchange: all GPUs of jobs that start or restart after the auction, at no
+    further cost, or only GPUs that were on offer, as in the example of NSDI'24 §4.2.
     """
 
     restart_cost_ps: DurationPs = default(
@@ -60,4 +60,4 @@ class ThemisOptions(Table):
         "Pollux (OSDI'21 §5.3): restarts take 30 s; Hocket: counted in T_sh, as else jobs resize for nothing",
         "restart_cost",
     )
-    """What a bid counts for the checkpoint and restart of a job whose GPUs change; 0 s for NSDI'20's T_sh."""
+    """Time in a bid for the checkpoint and restart of a job whose GPUs change; 0 s gives NSDI'20's T_sh."""

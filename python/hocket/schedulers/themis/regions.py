@@ -1,4 +1,4 @@
-"""Where GPUs are on offer: servers in racks in a cluster, one tree of regions, and compact picks from it."""
+"""GPUs on offer by region, a tree of servers, racks and the cluster, and compact selections from them."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -16,12 +16,12 @@ class Regions:
 
     @cached_property
     def servers(self) -> int:
-        """How many servers there are; rack r is region `servers` + r."""
+        """The number of servers; rack r is region `servers` + r."""
         return len(self.cluster.rack_of)
 
     @cached_property
     def whole(self) -> int:
-        """The last region, all of the cluster."""
+        """The last region, which is the whole cluster."""
         return self.servers + max(self.cluster.rack_of) + 1
 
     def servers_in(self, rack: int) -> list[int]:
@@ -37,19 +37,19 @@ class Regions:
 
     @cached_property
     def around(self) -> tuple[tuple[int, ...], ...]:
-        """By region: itself and those that it is in, from the inside out."""
+        """By region: itself and the regions that contain it, innermost first."""
         of_servers = [(s, self.servers + rack, self.whole) for s, rack in enumerate(self.cluster.rack_of)]
         of_racks = [(rack, self.whole) for rack in range(self.servers, self.whole)]
         return (*of_servers, *of_racks, (self.whole,))
 
     def of(self, gpu: int) -> tuple[int, ...]:
-        """The regions that a GPU is in, from the inside out."""
+        """The regions that contain a GPU, innermost first."""
         return self.around[self.cluster.server_of[gpu]]
 
     def at(self, span: Span, gpus: Sequence[int]) -> Sequence[int]:
-        """The regions within which a job is no wider than `span`: of any GPUs, or with `gpus` that it has.
+        """The regions within which a job that has `gpus`, possibly none, spans no more than `span`.
 
-        None where `gpus` are wider themselves.
+        Empty if `gpus` themselves span more.
         """
         if span is Span.RACKS:
             return (self.whole,)
@@ -67,22 +67,22 @@ class Offer:
         self.regions = regions
         self.claimed = claimed
         self.counts = [0] * (regions.whole + 1)
-        """By region: how many GPUs there are in it."""
+        """By region: the number of GPUs on offer in it."""
         self.unclaimed = [0] * (regions.whole + 1)
-        """By region: how many of them nobody may want back."""
+        """By region: the number of them that no job may reclaim."""
         self._gpus: list[set[int]] = [set() for _ in range(regions.servers)]
         self.add(gpus)
 
     @property
     def total(self) -> int:
-        """How many GPUs there are."""
+        """The number of GPUs on offer."""
         return self.counts[-1]
 
     def __contains__(self, gpu: int) -> bool:
         return gpu in self._gpus[self.regions.cluster.server_of[gpu]]
 
     def add(self, gpus: Iterable[int]) -> None:
-        """Puts `gpus` on offer."""
+        """Add `gpus` to the offer."""
         given = tuple(gpus)
         for gpu in given:
             server = self.regions.cluster.server_of[gpu]
@@ -91,7 +91,7 @@ class Offer:
         self._count(given, 1)
 
     def remove(self, gpus: Gpus) -> None:
-        """Takes `gpus` off."""
+        """Remove `gpus` from the offer."""
         for gpu in gpus:
             self._gpus[self.regions.cluster.server_of[gpu]].remove(gpu)
         self._count(gpus, -1)

@@ -1,4 +1,4 @@
-"""What CASSINI answers: one of the candidates, slots for its jobs, and the reasons for both."""
+"""CASSINI's choice: one of the candidates, slots for its jobs, and the reasons for both."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Slot:
-    """When iterations of a job start: at `origin_ps`, and every `period_ps` before and after."""
+    """Start times of a job's iterations: `origin_ps`, and every `period_ps` before and after."""
 
     origin_ps: int
     period_ps: int
@@ -23,14 +23,14 @@ class Slot:
 
 @dataclass(frozen=True)
 class CandidateScore:
-    """What became of a candidate."""
+    """The score of a candidate."""
 
     score: float | None
-    """With the best shifts that were found; none for one that was discarded."""
+    """Under the best time-shifts found; None if the candidate was discarded."""
     moved_jobs: int
-    """How many running jobs it moves, grows or shrinks."""
+    """The number of running jobs that it moves, grows or shrinks."""
     discarded: str | None
-    """Why it has no score."""
+    """Why it was discarded; None if it was not."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,13 @@ class LinkScore:
     jobs_before: tuple[str, ...]
     """Under the scheduler's own choice."""
     before: float | None
-    """Its expected score there if nobody shifts anything: the mean over all shifts. None if not shared."""
+    """Its expected score there without time-shifts: the mean over all time-shifts. None if not shared."""
     jobs: tuple[str, ...]
     """Under the choice of CASSINI."""
     flows: tuple[int, ...]
-    """Of each of `jobs`."""
+    """The number of flows of each of `jobs`."""
     after: float | None
-    """Its score there, under the shifts of those slots; where jobs get none, the mean over all shifts."""
+    """Its score there under the time-shifts of the slots; without slots, the mean over all time-shifts."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class OnCircle:
 
     period_ps: int
     shift_ps: int
-    """Below the period."""
+    """Less than the period."""
 
 
 @dataclass(frozen=True)
@@ -73,22 +73,22 @@ class Component:
     reference: str
     """The job that is not delayed."""
     score: float
-    """The mean over its links under the best shifts found; where there are none, over all shifts."""
+    """The mean score of its links under the best time-shifts found; without any, over all time-shifts."""
     origin: str | None
-    """Where the shifts come from: `loop-free`, `closed loops`, or `joint` for all links at once."""
+    """How the time-shifts were found: `loop-free`, `closed loops`, or `joint` for all links at once."""
     circle: Mapping[str, OnCircle]
-    """Where each job is under the best shifts found; empty where there are none."""
+    """The position of each job under the best time-shifts found; empty without any."""
     gain: float | None
-    """An iteration without slots, at random starts, ÷ one in slots, mean over jobs; where predicted."""
+    """Predicted iteration time at random starts ÷ in slots, mean over jobs; None if not predicted."""
     why_none: str | None
-    """Why its jobs have no slots, if so."""
+    """Why its jobs have no slots; None if they have."""
     kept: bool
-    """Whether it is what it was at the last decision, and keeps its slots."""
+    """Whether it is unchanged since the previous decision and keeps its slots."""
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """One candidate of a decision."""
+class Choice:
+    """The chosen candidate of a decision, with its slots and scores."""
 
     candidate: int
     candidates: tuple[CandidateScore, ...]
@@ -98,13 +98,13 @@ class Chosen:
     components: tuple[Component, ...]
     """By their first job."""
     slots: Mapping[str, Slot]
-    """By job, all in force from now on; a job whose slot is the one that it had needs no alignment."""
+    """By job, all slots in force from now on, including unchanged ones."""
     released: tuple[str, ...]
-    """Jobs that had slots and have none any more."""
+    """Jobs that had slots and lose them."""
 
     @property
     def why(self) -> dict[str, Any]:
-        """All of it as JSON takes it, for the table of decisions."""
+        """The whole choice ready for JSON, for the table of decisions."""
         return {
             "chosen": self.candidate,
             "candidates": [

@@ -1,5 +1,5 @@
-"""The best time-shifts of components, each on its own (NSDI'24 Algorithm 1 and Table 1). Components that stay
-as they are from decision to decision are solved once.
+"""Finds the best time-shifts of each component (NSDI'24 Algorithm 1 and Table 1). Components that do not
+change from decision to decision are solved once.
 """
 
 import math
@@ -18,25 +18,25 @@ from hocket.schedulers.cassini.theorem import check_relative_shifts
 
 @dataclass(frozen=True)
 class Circle:
-    """Shifts of the jobs of a part on their common circle; lists are by place in its members."""
+    """Time-shifts of the jobs of a part on their common circle; tuples are in the order of its members."""
 
     origin: str
     """Where the shifts come from: `loop-free`, `closed loops` or `joint`."""
     rounds: tuple[int, ...]
-    """Iterations per turn."""
+    """Iterations per turn of the circle."""
     perimeter_ps: int
     padded_perimeter_ps: int
-    """The shortest turn in which no job is faster than on an idle network."""
+    """The shortest perimeter at which no job would have to be faster than on an idle network."""
     shifts_ps: tuple[int, ...]
     """Delay of the next iteration, on the circle."""
 
     @property
     def periods_ps(self) -> tuple[int, ...]:
-        """On the circle."""
+        """The periods on the circle."""
         return tuple(self.perimeter_ps // rounds for rounds in self.rounds)
 
     def turned(self, reference: int) -> "Circle":
-        """The same with all jobs turned alike, so that the one at place `reference` is not delayed."""
+        """The circle with all jobs rotated equally, so that the one at place `reference` is not delayed."""
         origin_ps = self.shifts_ps[reference]
         shifts = zip(self.shifts_ps, self.periods_ps, strict=True)
         shifts_ps = tuple((shift_ps - origin_ps) % period_ps for shift_ps, period_ps in shifts)
@@ -44,18 +44,18 @@ class Circle:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What is known of a part."""
+class TimeShifts:
+    """The time-shifts of a part, and its scores."""
 
     expected: Mapping[int, float]
-    """By link, its mean score over all shifts."""
+    """By link, its mean score over all time-shifts."""
     scores: Mapping[int, float]
-    """By link, its score under the shifts of `circle`; as expected where there are none."""
+    """By link, its score under the time-shifts of `circle`; equal to `expected` if there is no circle."""
     circle: Circle | None
     why_none: str | None
-    """Why there is no circle, if so."""
+    """Why there is no circle; None if there is one."""
     discards: bool
-    """Whether that costs a candidate its place (Algorithm 2, line 15)."""
+    """Whether candidates with this part are discarded (Algorithm 2, line 15)."""
 
     @property
     def score(self) -> float:
@@ -63,20 +63,20 @@ class Answer:
         return sum(self.scores.values()) / len(self.scores)
 
 
-class Answers:
-    """Answers by part, kept while the part is in some candidate."""
+class TimeShiftSolver:
+    """Solves parts, and remembers those of the latest call."""
 
     def __init__(self, options: CassiniOptions, network: Network, seed: int) -> None:
         self._options = options
         self._fabric = network.fabric
         self._capacities_bps = [rate_bps for _, rate_bps in network.links]
         self._seed = seed
-        self._known: dict[object, Answer] = {}
+        self._known: dict[object, TimeShifts] = {}
 
-    def of(self, parts: Sequence[Part]) -> list[Answer]:
-        """For each of `parts`. Those that were not in the last call's are solved, and all others forgotten.
+    def solve(self, parts: Sequence[Part]) -> list[TimeShifts]:
+        """The time-shifts of each of `parts`. Only parts that were not in the latest call are solved.
 
-        Raises `KeyboardInterrupt` if Ctrl-C came meanwhile.
+        Raises `KeyboardInterrupt` if Ctrl-C interrupts the search.
         """
         asked = {part.key: part for part in parts}
         new = [part for key, part in asked.items() if key not in self._known]
@@ -84,21 +84,21 @@ class Answers:
         self._known = {key: found.get(key) or self._known[key] for key in asked}
         return [self._known[part.key] for part in parts]
 
-    def _solved(self, parts: Sequence[Part]) -> list[Answer]:
-        """Answers for `parts`, solved side by side: to the ranking each is a candidate of its own."""
+    def _solved(self, parts: Sequence[Part]) -> list[TimeShifts]:
+        """The time-shifts of `parts`, found by one ranking in which each part is a candidate of its own."""
         reasons = [self._misfit(part) for part in parts]
         fitting = [part for part, reason in zip(parts, reasons, strict=True) if reason is None]
-        answers = iter(self._ranked(fitting))
+        solutions = iter(self._ranked(fitting))
         return [
-            next(answers) if reason is None else self._without_circle(part, reason, discards=False)
+            next(solutions) if reason is None else self._without_circle(part, reason, discards=False)
             for part, reason in zip(parts, reasons, strict=True)
         ]
 
     def _misfit(self, part: Part) -> str | None:
-        """Why the periods of a part fit on no circle.
+        """Why the periods of a part fit on no common circle; None if they do.
 
-        Hocket: NSDI'24 does not say what becomes of such jobs. Nothing that is found for them lasts, so they
-        are left alone and score what chance makes of them.
+        Hocket: NSDI'24 does not treat such jobs. No time-shifts stay in force for them, so they get none, and
+        their score is the mean over all time-shifts.
         """
         try:
             _hocket.commensurate(
@@ -108,7 +108,7 @@ class Answers:
             return str(error)
         return None
 
-    def _ranked(self, parts: Sequence[Part]) -> list[Answer]:
+    def _ranked(self, parts: Sequence[Part]) -> list[TimeShifts]:
         if not parts:
             return []
         jobs: list[_hocket._RankJob] = [
@@ -132,7 +132,7 @@ class Answers:
             {
                 "precision_deg": self._options.precision_deg,
                 "strict": False,
-                # Steps end a search at the same answer on every machine, which time would not.
+                # A limit on steps gives the same result on every machine; a limit on time would not.
                 "time_limit_s": math.inf,
                 "step_limit": self._options.step_limit,
             },
@@ -148,17 +148,17 @@ class Answers:
         rows = {row["candidate"]: row for row in ranked["placements"]}
         reasons = dict(ranked["discarded"])
         return [
-            self._answer(part, rows[number])
+            self._time_shifts(part, rows[number])
             if number in rows
             else self._without_circle(part, reasons[number], discards=True)
             for number, part in enumerate(parts)
         ]
 
-    def _without_circle(self, part: Part, reason: str, *, discards: bool) -> Answer:
+    def _without_circle(self, part: Part, reason: str, *, discards: bool) -> TimeShifts:
         expected = self._expected(part)
-        return Answer(expected, expected, None, reason, discards)
+        return TimeShifts(expected, expected, None, reason, discards)
 
-    def _answer(self, part: Part, row: "_hocket._PlacementRow") -> Answer:
+    def _time_shifts(self, part: Part, row: "_hocket._PlacementRow") -> TimeShifts:
         ((numbers, fit),) = row["groups"]
         (component,) = row["components"]
         shifts_ps = [row["time_shifts_ps"][number] for number in numbers]
@@ -172,7 +172,7 @@ class Answers:
         if circle.origin == "loop-free":
             self._check(part, circle, numbers[0], row["links"])
         scores = {link["link"]: link["score"] for link in row["links"]}
-        return Answer(self._expected(part), scores, circle, None, discards=False)
+        return TimeShifts(self._expected(part), scores, circle, None, discards=False)
 
     def _check(self, part: Part, circle: Circle, first: int, links: "Sequence[_hocket._LinkRow]") -> None:
         """Theorem 1, for a part whose jobs are ranked from number `first` on."""
@@ -194,7 +194,7 @@ class Answers:
 
 
 def reference(part: Part, priorities: Sequence[int], seed: int) -> int:
-    """The place of the job that is not delayed: of highest priority, of several the one that `seed` picks."""
+    """The place of the job that is not delayed: one of highest priority, drawn with `seed` from several."""
     highest = max(priorities)
     equals = [place for place, priority in enumerate(priorities) if priority == highest]
     return Random(f"{seed} reference of {part.names[0]}").choice(equals)
