@@ -124,11 +124,13 @@ def test_flows_whose_only_link_fails_are_reported(study_with: StudyWith, tmp_pat
     study_with()
     (tmp_path / "flow.txt").write_text("1\n1 0 3 100 10000000 2\n")
     study = study_with(LINK_DOWN="100 8 0", SIMULATOR_STOP_TIME="40000000000000")
-    with pytest.raises(SelfCheckError, match=r"config\.txt: flow 0 from \"1\" to \"0\" stands still"):
+    with pytest.raises(
+        SelfCheckError, match=r"config\.txt: flow 0 from \"1\" to \"0\" made no further progress"
+    ):
         run_study(study, tmp_path / "run")
     kept = Run.read(tmp_path / "run")
     assert kept.manifest["status"] == "failed"
-    assert "stands still" in kept.manifest["failure"]
+    assert "made no further progress" in kept.manifest["failure"]
     assert kept.tables["ports"].height > 0
 
 
@@ -142,7 +144,7 @@ def test_a_run_whose_self_check_fails_has_exit_code_1(
     outcome = hocket("run", "config.txt", "--out", "run")
     assert outcome.code == 1
     assert "self-check failed: config.txt: at " in outcome.err
-    assert "lost a packet of flow" in outcome.err
+    assert "was dropped although PFC is on" in outcome.err
     assert Run.read(tmp_path / "run").manifest["status"] == "failed"
     # What IEEE 802.1Qbb asks for is enough.
     assert hocket("run", "config.txt", "--out", "run", "--exact", "--force").code == 0

@@ -124,7 +124,9 @@ def test_a_failed_run_exits_with_1_and_the_others_are_printed(
     outcome = hocket("sweep", "changed.json", "--set", "run.engine=flow,packet")
     assert outcome.code == 1
     assert "1 of 2 runs complete, 1 failed; 0 from the cache" in outcome.out
-    assert "failed: run.engine = flow: changes: only the packet engine has links that change" in outcome.err
+    assert (
+        "failed: run.engine = flow: changes: only the packet engine supports links that change" in outcome.err
+    )
     assert re.search(r"^packet +a +1 +1\.00\d", outcome.out, re.MULTILINE)
 
 

@@ -117,3 +117,12 @@ def test_utilisation_is_of_the_links_capacity_and_names_the_job_of_a_nic() -> No
     assert rows["link left->right"]["utilisation"] == pytest.approx(wire * 800 / 200e6)
     assert (rows["link left->right"]["job"], rows["a.left->left"]["job"]) == (None, "a")
     assert (rows["b.left->left"]["start_s"], rows["b.left->left"]["end_s"]) == (0, 0.01)
+
+
+def test_bytes_before_a_late_first_reading_are_counted() -> None:
+    layout = lay_out(parse_plan(two_jobs()), "bed")
+    ends = 2 * len(layout.links)
+    readings = [Reading(ORIGIN_NS + at_ms * MS, (sent, 0) * ends) for at_ms, sent in ((-4, 0), (60, 250_000))]
+    found = utilisation(Counters(layout, [], readings), ORIGIN_NS)
+    assert set(found["bytes"]) == {round(250_000 * 1514 / 1448)}
+    assert set(found["start_s"]) == {0.0}

@@ -117,7 +117,12 @@ def utilisation(counters: Counters, origin_ns: int) -> pl.DataFrame:
     `bytes` are on the wire; `job` is the job of a host's own link, null for links that jobs share;
     `utilisation` is relative to the link's capacity.
     """
-    readings = [reading for reading in counters.readings if reading.time_ns >= origin_ns]
+    readings = [reading for reading in counters.readings if reading.time_ns > origin_ns]
+    before = [reading for reading in counters.readings if reading.time_ns <= origin_ns]
+    if before:
+        # Jobs send nothing before the origin, so the counters had these values there. Without them, what is
+        # sent until the first reading would be missing, and on a busy machine that reading may be late.
+        readings.insert(0, Reading(origin_ns, before[-1].values))
     times = pl.Series([reading.time_ns for reading in readings], dtype=pl.Int64)
     jobs = {worker.namespace: job.name for job in counters.layout.jobs for worker in job.workers}
     frames = [pl.DataFrame(schema=SCHEMA)]
