@@ -176,3 +176,12 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
         assert target.exists(), f"{page}: {link}: there is no such file"
         if anchor:
             assert anchor in anchors(target), f"{page}: {link}: there is no such heading"
+
+
+@pytest.mark.parametrize("page", [page for page in MARKDOWN if "validation" not in page.parts], ids=str)
+def test_lines_of_prose_fit_a_screen(page: Path) -> None:
+    """Tables, blocks and comments may be wider, and commands write the pages of the validation."""
+    text = re.sub(r"^ *```.*?^ *```$", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.M | re.S)
+    assert [
+        line for line in text.splitlines() if len(line) >= 140 and not line.lstrip().startswith(("|", "<!--"))
+    ] == []

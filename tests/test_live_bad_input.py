@@ -39,8 +39,8 @@ BAD_COMMANDS = [
     (("profile", "--watch", "lo", "--interval", "1"), "--interval: a duration needs a unit such as ms: got"),
     (("profile", "--watch", "lo", "--rate", "1 Gbps"), "--rate: only for files: --watch reads the port lo"),
     (("serve", "--listen", "127.0.0.1"), "--listen: must be HOST:PORT, such as 127.0.0.1:8765: got"),
-    (("serve", "--listen", "127.0.0.1:65536"), "--listen: a port is a number from 0 to 65535: got '65536'"),
-    (("serve", "--listen", "0.0.0.0:8765"), "--listen 0.0.0.0: other machines can reach it, which needs a"),
+    (("serve", "--listen", "127.0.0.1:65536"), "--listen: the port must be a number from 0 to 65535: got '65536'"),
+    (("serve", "--listen", "0.0.0.0:8765"), "--listen 0.0.0.0: other machines can reach it, so it requires a"),
     (("serve", "--token-file", "missing"), "--token-file missing: No such file or directory"),
     (("serve", "--token-file", "series.csv"), "--token-file series.csv: "),
     (("serve", "--jitter", "2"), "--jitter: must be from 0 to 0.5: got 2"),
@@ -64,8 +64,8 @@ BAD_COMMANDS = [
     (("testbed", "run", "plan.json", "--job", "c"), "plan.json: the plan has no job 'c'; it has 'a', 'b'"),
     (("testbed", "run", "plan.json", "--iterations", "0"), "plan.json: iterations: must be above 0: got 0"),
     (("testbed", "run", "plan.json", "--python", "true"), "plan.json: the testbed's workers need PyTorch wi"),
-    (("testbed", "down"), "down: give either the name of a testbed, its plan, or --all"),
-    (("testbed", "down", "x", "--all"), "down: give either the name of a testbed, its plan, or --all"),
+    (("testbed", "down"), "down: give the name of a testbed, its plan, or --all"),
+    (("testbed", "down", "x", "--all"), "down: give the name of a testbed, its plan, or --all"),
     (("tcp", "load", "--gap", "20"), "--gap: a duration needs a unit such as ms: got '20'"),
 ]
 

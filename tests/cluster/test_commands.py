@@ -204,7 +204,7 @@ def test_a_decision_of_cassini_is_drawn(hocket: Callable[..., Any], trace: Path)
         (("--figure", "c.svg"), "explain: --figure and --link are for one decision; select it with --at"),
         (
             ("--at", "1 s", "--figure", "c.svg"),
-            "a figure: the run is without CASSINI, which finds the circles",
+            "figure: the run is without CASSINI, which finds the circles",
         ),
     ],
 )

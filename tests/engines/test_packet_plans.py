@@ -175,7 +175,7 @@ def test_a_run_without_pfc_retransmits_lost_packets() -> None:
 def test_a_run_whose_self_check_fails_keeps_its_tables_with_the_status_failed(tmp_path: Path) -> None:
     # Without headroom there is no buffer for packets that arrive after a PAUSE frame was sent.
     switch = {"headroom": "0 B", "buffer": "200 kB", "dynamic_threshold": 4}
-    with pytest.raises(SelfCheckError, match="a packet of flow 1 .* was dropped"):
+    with pytest.raises(SelfCheckError, match=r"a packet of flow 1 .* was dropped"):
         simulate(shared_link(half("a"), half("b"), switch=switch), directory=tmp_path)
     run = Run.read(tmp_path)
     assert run.manifest["status"] == "failed"

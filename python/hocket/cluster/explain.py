@@ -166,7 +166,7 @@ def circles_of(run: Run, explanation: Explanation) -> SharedCircles:
     cassini = json.loads(decisions_of(run)["why"][explanation.decision])["cassini"]
     if cassini is None:
         raise InputError(
-            "a figure: the run is without CASSINI, which finds the circles of links; use a run with +cassini"
+            "figure: the run is without CASSINI, which finds the circles of links; use a run with +cassini"
         )
     rates_bps = run.tables["links"].select("link", "rate_bps").unique()
     return SharedCircles(cassini, dict(_profiles(run, explanation)), dict(rates_bps.rows()))

@@ -94,7 +94,7 @@ class Replay:
         uses = uses_of({"": Stretch(plan, 0.0, end_s, engine=engine)})
         if not uses:
             raise InputError(
-                f"a figure: no job sends anything in the first {end_s:g} s of the window; choose another one"
+                f"figure: no job sends anything in the first {end_s:g} s of the window; choose another one"
             )
         return uses[""]
 

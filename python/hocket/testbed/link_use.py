@@ -40,7 +40,7 @@ def measured_use(layout: Layout, run: Run) -> LinkUse:
         .sort("job", "utilisation", "link", descending=[True, True, False])
     )
     if loads.is_empty():
-        raise InputError("a figure: the counters of no link were read")
+        raise InputError("figure: the counters of no link were read")
     link = loads["link"][0]
     rates = (
         crossings.filter(link=link)
