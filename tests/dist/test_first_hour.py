@@ -226,7 +226,7 @@ TASKS = [
             Typed('hocket profile one-phase.csv --capacity "1 Gbps" --out mine.toml', ["jobs: mine.toml"]),
             Typed(
                 "hocket cluster own.toml --scheduler random --scheduler random+cassini",
-                ["warning: models: 'mine' keeps the rates that were measured", "random+cassini  2 of 2"],
+                ["warning: models: 'mine' keeps its measured rates", "random+cassini  2 of 2"],
             ),
         ],
         writes={"own.toml": OWN_MODEL},
@@ -291,7 +291,7 @@ TASKS = [
             CLUSTER,
             Typed("hocket compt two-jobs.toml", ["Did you mean 'compat'"], code=2),
             Typed("hocket compat cluster.toml", ["is a cluster trace", "`hocket cluster`"], code=2),
-            Typed("hocket cluster cluster.toml", ["--scheduler: is missing; --scheduler themis"], code=2),
+            Typed("hocket cluster cluster.toml", ["--scheduler: is missing; try --scheduler themis"], code=2),
             Typed("hocket sweep two-jobs.toml --set link.capacity=100G", ["did you mean 100 Gbps"], code=2),
             Typed("hocket run two-jobs.toml --figure nowhere/x.png", ["there is no directory nowhere"], code=2),
             Typed("hocket run two-jobs.toml", ["378.00"]),
