@@ -2,6 +2,7 @@
 
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -24,7 +25,7 @@ MS = 10**9
 GBPS = 10**9
 
 
-def two_jobs(up_ms: int) -> dict[str, object]:
+def two_jobs(up_ms: int) -> dict[str, Any]:
     up = [{"start": "0 ms", "duration": f"{up_ms} ms", "rate": "40 Gbps"}]
     return {
         "link": {"capacity": "50 Gbps"},
@@ -97,7 +98,7 @@ def test_the_title_of_circles_names_the_plan_and_the_score() -> None:
 def test_labels_around_a_circle_do_not_touch() -> None:
     for period_ms in (33, 100, 330, 997):
         plan = two_jobs(10)
-        plan["jobs"] = [{**job, "period": f"{period_ms} ms"} for job in plan["jobs"]]  # type: ignore[attr-defined]
+        plan["jobs"] = [{**job, "period": f"{period_ms} ms"} for job in plan["jobs"]]
         figure = compatibility_figure(compatibility(plan))
         figure.draw_without_rendering()
         boxes = [text.get_window_extent() for axes in figure.axes for text in axes.texts if text.get_text()]

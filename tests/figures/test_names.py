@@ -20,6 +20,12 @@ def panel(figure: Figure | None = None) -> Axes:
     return axes
 
 
+def figure_of(axes: Axes) -> Figure:
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    return figure
+
+
 def named(axes: Axes) -> dict[str, tuple[float, float]]:
     """Where names stand, in data."""
     return {text.get_text(): text.get_position() for text in axes.texts}
@@ -31,9 +37,7 @@ def legend(figure: Figure) -> list[str]:
 
 def assert_nothing_touches(axes: Axes) -> None:
     """No text touches another or a line, and all are within the panel."""
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    figure.draw_without_rendering()
+    figure_of(axes).draw_without_rendering()
     boxes = [text.get_window_extent() for text in axes.texts]
     assert boxes
     for one, other in combinations(boxes, 2):
@@ -51,12 +55,12 @@ def test_a_line_is_named_after_its_end() -> None:
     axes.plot([0, 1], [0, 1], color=BLUE, label="rising")
     axes.plot([0, 1], [1, 0], color=ORANGE, label="falling")
     axes.set_xlim(0, 2)
-    name_series(axes.figure, 2)  # type: ignore[arg-type]
+    name_series(figure_of(axes), 2)
     assert_nothing_touches(axes)
     places = named(axes)
     assert places["rising"] == pytest.approx((1.1, 1.0), abs=0.1)
     assert places["falling"] == pytest.approx((1.1, 0.0), abs=0.1)
-    assert legend(axes.get_figure(root=True)) == []  # type: ignore[arg-type]
+    assert legend(figure_of(axes)) == []
 
 
 @pytest.mark.parametrize("count", range(1, 8))
@@ -65,7 +69,7 @@ def test_names_of_lines_touch_nothing_however_many_there_are(count: int) -> None
     xs = np.linspace(0, 1, 50)
     for number in range(count):
         axes.plot(xs, number + np.sin(9 * xs), color=JOB_COLOURS[number], label=f"job number {number}")
-    name_series(axes.figure, 2)  # type: ignore[arg-type]
+    name_series(figure_of(axes), 2)
     assert_nothing_touches(axes)
     assert len(axes.texts) == count
 
@@ -85,7 +89,7 @@ def test_distributions_that_end_together_are_named_where_they_differ() -> None:
     axes = panel()
     axes.ecdf(np.linspace(1.0, 1.2, 100), color=BLUE, label="quick")
     axes.ecdf(np.linspace(1.0, 2.0, 100), color=ORANGE, label="slow")
-    name_series(axes.figure, 2)  # type: ignore[arg-type]
+    name_series(figure_of(axes), 2)
     assert_nothing_touches(axes)
     assert set(named(axes)) == {"quick", "slow"}
 
@@ -117,7 +121,7 @@ def test_a_line_without_a_name_belongs_to_the_named_line_of_its_colour() -> None
     axes.plot([0, 1], [1, 1], color=BLUE, label="mean")
     axes.plot([0, 1], [1.01, 1.01], "--", color=BLUE)
     axes.set_xlim(0, 2)
-    name_series(axes.figure, 2)  # type: ignore[arg-type]
+    name_series(figure_of(axes), 2)
     assert_nothing_touches(axes)
 
 
@@ -125,7 +129,7 @@ def test_a_name_is_within_its_area_and_off_a_line_across_it() -> None:
     axes = panel()
     axes.fill_between([0, 1, 2, 3], [0, 0, 0, 0], [0, 4, 4, 0], step="post", color=BLUE, label="below")
     axes.axhline(2.0, color="black")
-    name_series(axes.figure, 2)  # type: ignore[arg-type]
+    name_series(figure_of(axes), 2)
     assert_nothing_touches(axes)
     ((x, y),) = named(axes).values()
     assert x == pytest.approx(2.0, abs=0.05)
@@ -137,7 +141,7 @@ def test_a_name_is_vertical_in_a_narrow_area() -> None:
     axes = panel()
     axes.fill_between([0, 10, 11, 20], 0, [0, 4, 0, 0], step="post", color=ORANGE, label="a long name")
     axes.set_xlim(0, 20)
-    name_series(axes.figure, 2)  # type: ignore[arg-type]
+    name_series(figure_of(axes), 2)
     (text,) = axes.texts
     assert (text.get_rotation(), text.get_color()) == (90, "black")
     extent = text.get_window_extent()
@@ -170,8 +174,8 @@ def test_long_names_are_cut_unless_they_would_be_equal() -> None:
         one.fill_between([0, 1], 0, [1, 1], color=colour, label=name)
     for end, colour in (("1", BLUE), ("2", ORANGE)):
         other.fill_between([0, 1], 0, [1, 1], color=colour, label="a" * 30 + end)
-    name_series(one.figure, 2)  # type: ignore[arg-type]
-    name_series(other.figure, 2)  # type: ignore[arg-type]
+    name_series(figure_of(one), 2)
+    name_series(figure_of(other), 2)
     assert {len(name) for name in named(one)} == {24}
     assert {len(name) for name in named(other)} == {31}
 

@@ -7,6 +7,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex
+from matplotlib.patches import Rectangle
 
 from hocket.cluster.description import jobs_frame
 from hocket.cluster.trace import Trace, parse_trace
@@ -15,6 +16,10 @@ from hocket.figures.trace import trace_figure
 from hocket.workloads.table_3 import MODELS
 
 VGG16 = {"model": "VGG16", "batch_size": 1400, "workers": 2, "iterations": 1000}
+
+
+def rectangles(axes: Axes) -> list[Rectangle]:
+    return [patch for patch in axes.patches if isinstance(patch, Rectangle)]
 
 
 def trace_of(*jobs: dict[str, object], **tables: object) -> Trace:
@@ -36,8 +41,8 @@ def test_few_jobs_are_bars_from_their_arrival_below_their_total_demand_for_gpus(
     trace = trace_of({"name": "a", **VGG16}, {"name": "b", "arrival": "60 s", **VGG16, "workers": 4})
     demand, bars = trace_figure(trace).axes
     minutes = (jobs_frame(trace)["run_time_s"] / 60).to_list()
-    assert [bar.get_width() for bar in bars.patches] == pytest.approx(minutes)  # type: ignore[attr-defined]
-    assert [bar.get_x() for bar in bars.patches] == [0.0, 1.0]  # type: ignore[attr-defined]
+    assert [bar.get_width() for bar in rectangles(bars)] == pytest.approx(minutes)
+    assert [bar.get_x() for bar in rectangles(bars)] == [0.0, 1.0]
     assert [text.get_text() for text in bars.get_yticklabels()] == ["a, 2 GPUs", "b, 4 GPUs"]
     assert highest(demand) == 6
     # 24 GPUs are shown, however few are asked for.
@@ -47,7 +52,7 @@ def test_few_jobs_are_bars_from_their_arrival_below_their_total_demand_for_gpus(
 
 def test_of_many_jobs_arrivals_are_counted() -> None:
     demand, arrivals = trace_figure(trace_of(*jobs(41))).axes
-    assert sum(bar.get_height() for bar in arrivals.patches) == 41  # type: ignore[attr-defined]
+    assert sum(bar.get_height() for bar in rectangles(arrivals)) == 41
     assert "jobs that arrive in each" in arrivals.get_title(loc="left")
     # They last for some minutes, so that all have come before the first one ends.
     assert highest(demand) == pytest.approx(82, rel=0.01)

@@ -48,7 +48,8 @@ def print_sweep(title: str, sweep: Sweep, directory: Path | None) -> None:
     """
     runs = sweep.manifest["runs"]
     out.print(f"[bold]{escape(title)}[/bold]")
-    if fixed := _fixed(sweep):
+    fixed = _fixed(sweep)
+    if fixed:
         out.print(f"everywhere: {escape(described(fixed))}")
     done = Counter(each["status"] for each in runs)
     cached = sum(each["cached"] for each in runs)
@@ -59,7 +60,7 @@ def print_sweep(title: str, sweep: Sweep, directory: Path | None) -> None:
     )
     if done["complete"] > 0:
         out.print()
-        _print_rows(sweep)
+        _print_rows(sweep, [axis for axis in sweep.axes if axis != SEED and axis not in fixed])
     without_effect: dict[tuple[str, str], list[str]] = {}
     for each in sweep.manifest["ignored"]:
         without_effect.setdefault((each["engine"], each["why"]), []).append(each["key"])
@@ -77,10 +78,11 @@ def print_sweep(title: str, sweep: Sweep, directory: Path | None) -> None:
             err.print(f"[red]{row['status']}:[/red] {escape(described(settings))}: {escape(line)}")
 
 
-def _print_rows(sweep: Sweep) -> None:
+def _print_rows(sweep: Sweep, varied: Sequence[str]) -> None:
+    """A row for each combination and job, named by the values of the `varied` axes and the job."""
     averaged = SEED in sweep.axes
     rows = sweep.over_seeds() if averaged else sweep.table.filter(pl.col("status") == "complete")
-    labels = [axis for axis in sweep.axes if axis != SEED and axis not in _fixed(sweep)]
+    labels = [*varied]
     if rows["engine"].n_unique() > 1 and "run.engine" not in labels:
         labels.append("engine")
     labels.append("job")

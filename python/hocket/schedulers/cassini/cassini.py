@@ -167,7 +167,7 @@ class Cassini:
             return replace(component, why_none=why_none), {}
         spaced = self._spaced(part, solution.circle.turned(first))
         if spaced is None:
-            return replace(component, why_none="no slots are stable: late jobs delay each other further"), {}
+            return replace(component, why_none="late jobs delay each other further, so no slots last"), {}
         component = replace(component, gain=spaced.gain)
         if spaced.gain <= 1:
             return replace(component, why_none="slots have no predicted speed-up"), {}
