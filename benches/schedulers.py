@@ -15,7 +15,7 @@ from hocket.cluster.trace import load_trace, parse_trace
 from hocket.results import Run
 from hocket.schedulers import Candidate, ClusterJob, Decision, Gpus, JobState, State
 from hocket.schedulers.cassini import Cassini, CassiniOptions
-from hocket.schedulers.crossings import Routes
+from hocket.schedulers.job_routes import Routes
 from hocket.workloads import CATALOGUE
 
 DECISIONS = 100

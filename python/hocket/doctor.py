@@ -109,7 +109,7 @@ def _counters() -> Finding:
 
 
 def _testbed() -> Finding:
-    from hocket.testbed.bed import missing
+    from hocket.testbed.lifecycle import missing
     from hocket.testbed.processes import find_python
 
     lacks = missing()

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hocket_reproduce.sections import ENGINES, page_of, read_page, renew_section
 from hocket_reproduce.targets import TARGETS
 from hocket_reproduce.targets.findings import FINDINGS
 from hocket_reproduce.targets.target import NOTABLE_DIFFERENCE
 from hocket_reproduce.validate import report as validation
+from hocket_reproduce.validation_pages import ENGINES, page_of, read_page, renew_section
 
 BEGIN = (
     "<!-- overview: made by `hocket reproduce` and `hocket validate` with `--write docs/validation.md` -->"

@@ -20,7 +20,7 @@ from tests.conftest import Tables, half, shared_link
 
 from hocket import Compatibility, InputError, _hocket, compatibility
 from hocket.compat.verdict import Verdict
-from hocket.engines.specs import plain
+from hocket.engines.specs import native_profile
 
 ROOT = Path(__file__).parents[2]
 Command = Callable[..., Any]
@@ -423,7 +423,7 @@ def test_any_small_plan_has_an_answer_within_its_bound_or_a_reason(plan: Tables)
         assert 0 <= each.time_shift_ps < each.profile.period_ps
         assert 0 <= answer.rotations_deg[each.name] < 360 / each.rounds + 1e-6
         assert each.rounds * each.profile.period_ps == pytest.approx(answer.perimeter_s * 1e12, rel=1e-6)
-    profiles = [plain(each.profile) for each in answer.jobs]
+    profiles = [native_profile(each.profile) for each in answer.jobs]
     if not plan["compat"]["strict"]:
         shifts_ps = [each.time_shift_ps for each in answer.jobs]
         assert _hocket.score(answer.capacity_bps, profiles, shifts_ps) == pytest.approx(

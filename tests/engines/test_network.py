@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from hocket import InputError, _hocket, parse_plan
-from hocket.engines.network import build_network, ring_inputs
+from hocket.engines.network import build_network, ring_input_links
 
 UP = [{"start": "0 ms", "duration": "60 ms", "rate": "30 Gbps"}]
 
@@ -100,7 +100,7 @@ def test_a_job_with_the_label_of_another_job_takes_its_paths() -> None:
 def test_inputs_of_a_link_are_the_links_before_it_on_a_path() -> None:
     network = build_network(plan(TWO_RACKS, ["s1", "s3"]))
     names = [name.split()[-1] for name, _ in network.links]
-    inputs = ring_inputs(network.fabric, [network.nodes["s1"], network.nodes["s3"]], 0)
+    inputs = ring_input_links(network.fabric, [network.nodes["s1"], network.nodes["s3"]], 0)
     assert {(names[link], names[before]) for link, before in inputs} == {
         ("t1->t2", "s1->t1"),
         ("t2->s3", "t1->t2"),

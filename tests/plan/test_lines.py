@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hocket import InputError, load_plan, load_trace
 from hocket.plan.lines import Lines
-from hocket.plan.mistakes import KeyPath
+from hocket.plan.table_errors import KeyPath
 
 TEXT = '''# a comment with [brackets] and = signs
 name = """

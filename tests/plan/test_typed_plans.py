@@ -39,8 +39,8 @@ from hocket.plan import (
 )
 from hocket.plan.congestion import Congestion, Control, Policy
 from hocket.plan.job import IN_SECONDS
-from hocket.plan.mistakes import tables_in
 from hocket.plan.schema import Table
+from hocket.plan.table_errors import tables_in
 from hocket.units import Quantity, Rate, Size, gbps, kb, mb, ms, seconds, us
 
 ROOT = Path(__file__).parents[2]

@@ -8,13 +8,13 @@ import pytest
 from matplotlib.figure import Figure
 
 from hocket import InputError
-from hocket_reproduce.sections import page_of
 from hocket_reproduce.targets import (
     TARGETS,
     Reproduction,
     Row,
     report,
 )
+from hocket_reproduce.validation_pages import page_of
 
 OVERVIEW = Path(__file__).parents[2] / "docs" / "validation.md"
 # Seconds are the machine's, and their ratios a little too.

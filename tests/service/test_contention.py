@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hocket import compatibility
 from hocket._hocket import score
-from hocket.engines.specs import plain
+from hocket.engines.specs import native_profile
 from hocket.profiles import PhaseSpec, WorkloadProfile
 from hocket.service.contention import (
     MAX_COMPONENT_JOBS,
@@ -70,7 +70,7 @@ def overlap(jobs: tuple[Contender, ...], solution: Solution) -> float:
     """The score of one link under the places of a solution, for jobs with equal periods."""
     profiles, shifts_ps = [], []
     for job in jobs:
-        profiles.append(plain(job.profile))
+        profiles.append(native_profile(job.profile))
         place = solution.places[job.name]
         # Slots may be longer than iterations, so angles are compared.
         into_ps = (place.offset_ns * 1000 - job.mark_ps) % (place.period_ns * 1000)

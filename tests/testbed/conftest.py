@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hocket.testbed import state
-from hocket.testbed.bed import missing, take_down
+from hocket.testbed.lifecycle import missing, take_down
 
 
 def two_jobs() -> dict[str, Any]:

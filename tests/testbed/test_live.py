@@ -20,8 +20,7 @@ from hocket.compare import compare
 from hocket.engines.network import build_network
 from hocket.errors import InputError
 from hocket.results import Run
-from hocket.testbed import bed as beds
-from hocket.testbed import machine, state
+from hocket.testbed import lifecycle, machine, state
 
 
 def own(name: str) -> set[str]:
@@ -33,7 +32,7 @@ def test_jobs_train_over_the_plans_links_and_compare_with_a_simulation(name: str
     plan = two_jobs()
     plan["jobs"][1]["time_shift"] = "50 ms"
     counts: list[int] = []
-    with beds.testbed(plan, name=name) as bed:
+    with lifecycle.testbed(plan, name=name) as bed:
         assert own(name) == set(bed.layout.all_namespaces())
         run = bed.run(directory=tmp_path, progress=lambda time_s, done, total: counts.append(done))
         only = bed.run(jobs=["b"], iterations=2)
@@ -70,7 +69,7 @@ def test_phases_of_one_iteration_are_buckets_one_after_another(name: str) -> Non
         {"start": "0 ms", "duration": "20 ms", "rate": "100 Mbps"},
         {"start": "60 ms", "duration": "10 ms", "rate": "100 Mbps"},
     ]
-    with beds.testbed(plan, name=name) as bed:
+    with lifecycle.testbed(plan, name=name) as bed:
         run = bed.run(iterations=3)
     assert run.manifest["status"] == "complete", run.manifest.get("failure")
     phases = run.tables["phases"]
@@ -87,7 +86,7 @@ def test_links_of_a_fabric_carry_the_same_flows_as_in_the_engines(name: str) -> 
     plan = fabric_plan(racks=3, spines=2, rings=[[0, 2, 1, 4]])
     network = build_network(plan)
     (crossed,) = network.crossings(plan, None)
-    with beds.testbed(plan, name=name) as bed:
+    with lifecycle.testbed(plan, name=name) as bed:
         assert any(route.source is not None for route in bed.layout.routes)
         run = bed.run(iterations=3)
     assert run.manifest["status"] == "complete", run.manifest.get("failure")
@@ -100,7 +99,7 @@ def test_links_of_a_fabric_carry_the_same_flows_as_in_the_engines(name: str) -> 
 
 
 def test_jobs_with_agents_are_registered_with_a_service_of_their_own(name: str) -> None:
-    with beds.testbed(two_jobs(), name=name) as bed:
+    with lifecycle.testbed(two_jobs(), name=name) as bed:
         run = bed.run(agents="shift", iterations=4)
         left = machine.processes_in(f"hk-{name}-ctl")
     assert run.manifest["status"] == "complete", run.manifest.get("failure")
@@ -109,7 +108,7 @@ def test_jobs_with_agents_are_registered_with_a_service_of_their_own(name: str) 
 
 
 def test_a_lost_worker_ends_the_run_which_keeps_its_tables(name: str, tmp_path: Path) -> None:
-    with beds.testbed(two_jobs(), name=name) as bed:
+    with lifecycle.testbed(two_jobs(), name=name) as bed:
 
         def lose(time_s: float, done: int, total: int | None) -> None:
             if done >= 2:
@@ -125,19 +124,19 @@ def test_a_lost_worker_ends_the_run_which_keeps_its_tables(name: str, tmp_path: 
 
 
 def test_a_testbed_is_created_once_and_may_be_removed_twice(name: str) -> None:
-    beds.bring_up(two_jobs(), name=name)
+    lifecycle.bring_up(two_jobs(), name=name)
     with pytest.raises(InputError, match=f"'{name}' already exists"):
-        beds.bring_up(two_jobs(), name=name)
-    assert beds.take_down(name)
-    assert not beds.take_down(name)
+        lifecycle.bring_up(two_jobs(), name=name)
+    assert lifecycle.take_down(name)
+    assert not lifecycle.take_down(name)
     assert own(name) == set()
 
 
 def test_an_incomplete_testbed_is_removed(name: str) -> None:
-    bed = beds.bring_up(two_jobs(), name=name)
+    bed = lifecycle.bring_up(two_jobs(), name=name)
     first, *_ = bed.layout.all_namespaces()
     machine.run_commands([("ip", "netns", "delete", first)])
-    assert beds.take_down(name)
+    assert lifecycle.take_down(name)
     assert own(name) == set()
 
 

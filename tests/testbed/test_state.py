@@ -9,7 +9,7 @@ from tests.testbed.conftest import two_jobs
 from hocket.errors import InputError
 from hocket.plan import Job, parse_plan
 from hocket.testbed import congestion, machine, state
-from hocket.testbed.bed import bed_name, bring_up, fingerprint, missing, plan_testbed, take_down
+from hocket.testbed.lifecycle import bed_name, bring_up, fingerprint, missing, plan_testbed, take_down
 from hocket.testbed.processes import find_python
 from hocket.testbed.session import ignored
 
@@ -101,7 +101,7 @@ def test_an_incomplete_testbed_is_removed_when_a_command_fails(
 
 
 def test_a_run_needs_a_testbed_that_is_up(states: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hocket.testbed.bed.find_python", lambda asked: "python")
+    monkeypatch.setattr("hocket.testbed.lifecycle.find_python", lambda asked: "python")
     monkeypatch.setattr(machine, "congestion_controls", lambda: {"reno"})
     bed = plan_testbed(two_jobs())
     with pytest.raises(InputError, match="'plan' is not up"):
@@ -117,7 +117,7 @@ def test_a_run_needs_a_testbed_that_is_up(states: Path, monkeypatch: pytest.Monk
 def test_a_run_needs_the_same_privileges_as_its_testbed(
     states: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hocket.testbed.bed.find_python", lambda asked: "python")
+    monkeypatch.setattr("hocket.testbed.lifecycle.find_python", lambda asked: "python")
     monkeypatch.setattr(machine, "congestion_controls", lambda: {"reno"})
     monkeypatch.setattr("os.geteuid", lambda: 65534)
     bed = plan_testbed(two_jobs())

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from hocket import Compatibility, InputError, _hocket, compatibility, parse_plan, simulate
-from hocket.compat.demand import demands
+from hocket.compat.link_demands import demands
 from hocket.compat.measured import Measured, measure
 from hocket.compat.verdict import Verdict
 from hocket.engines.network import Network, build_network
-from hocket.engines.specs import plain
+from hocket.engines.specs import native_profile
 from hocket.plan import Engine
 
 Tables = dict[str, Any]
@@ -146,7 +146,7 @@ def test_the_later_job_is_delayed_by_the_excess_demand_in_the_score(shift_ms: in
     (demand,) = demands(plan, network).values()
     given = [profiles[0] for profiles in demand.profiles]
     (link, _), *_ = demand.crossings[0]
-    asked = [plain(demand.on_link(job, link, given[job])) for job in (0, 1)]
+    asked = [native_profile(demand.on_link(job, link, given[job])) for job in (0, 1)]
     score = _hocket.score(network.links[link][1], asked, [0, shift_ms * 10**9])
     # While both send, the link lacks its own rate once more; it is never idle until both are done.
     late_s = simulate(tables).tables["iterations"]["iteration_s"][1] - given[1].period_ps / 1e12

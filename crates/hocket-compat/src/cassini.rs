@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use thiserror::Error;
 
 use crate::affinity::{AffinityGraph, AffinityJob, Component, Loop, Traversal, collapse};
-use crate::demand::Demand;
+use crate::link_demand::Demand;
 use crate::error::CompatError;
 use crate::problem::{JointLink, JointProblem};
 use crate::search::SolveOptions;

@@ -10,7 +10,7 @@ pub mod affinity;
 mod arcs;
 pub mod cassini;
 pub mod commensurate;
-mod demand;
+mod link_demand;
 mod error;
 mod exact;
 pub mod fitted;

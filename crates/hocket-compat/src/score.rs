@@ -3,7 +3,7 @@
 use hocket_des::{Duration, Rate};
 use hocket_scenario::Profile;
 
-use crate::demand::Demand;
+use crate::link_demand::Demand;
 use crate::error::CompatError;
 use crate::problem::JointLink;
 

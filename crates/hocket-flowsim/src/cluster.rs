@@ -20,10 +20,10 @@ use crate::marks::MarkModel;
 use crate::network::{Network, Owner, Policy, Timer};
 use crate::sender::{Sender, bytes_of, picobits};
 
-mod stretch;
+mod similar_iterations;
 
 pub use crate::contention::Encounter;
-pub use stretch::Stretch;
+pub use similar_iterations::SimilarIterations;
 
 /// A run that goes on as far as it is told to.
 ///
@@ -59,7 +59,7 @@ pub struct ClusterRun {
     /// Who runs where has changed, so that jobs may meet on other links.
     moved: bool,
     records: Records,
-    stretches: Vec<Stretch>,
+    stretches: Vec<SimilarIterations>,
     traffic: BTreeMap<(LinkId, JobId), Traffic>,
 }
 
@@ -158,7 +158,7 @@ struct Running {
     planned: u64,
     /// Packets marked in its iterations before this one.
     marks_before: f64,
-    open: Option<Stretch>,
+    open: Option<SimilarIterations>,
 }
 
 impl Settings {
@@ -367,7 +367,7 @@ impl ClusterRun {
 
     /// Rows of iterations that were not taken yet, in order of their end; those that a later iteration may still join are among
     /// them.
-    pub fn take_iterations(&mut self) -> Vec<Stretch> {
+    pub fn take_iterations(&mut self) -> Vec<SimilarIterations> {
         for member in &mut self.members {
             let open = member.running.as_mut().and_then(|its| its.open.take());
             self.stretches.extend(open);
@@ -544,7 +544,7 @@ impl ClusterRun {
         let (stretches, merge) = (&mut self.stretches, self.settings.merge);
         let mut alone = Alone { closed_loop, wake, sender };
         let ends = alone.go_on(until, &mut self.records, &mut |row, count| {
-            stretches.extend(Stretch::new(row, *done_before, count).join(open, merge));
+            stretches.extend(SimilarIterations::new(row, *done_before, count).join(open, merge));
         })?;
         Ok(ends.is_some())
     }
@@ -559,7 +559,7 @@ impl ClusterRun {
         let Running { stream, open, marks_before, .. } = running.as_mut().expect("it runs");
         let marks = self.network.streams[*stream].met.values().map(|met| met.marks).sum();
         for row in self.records.iterations.drain(..) {
-            let mut stretch = Stretch::new(&row, *done_before, 1);
+            let mut stretch = SimilarIterations::new(&row, *done_before, 1);
             // Of several that end at once, those without length, the first had them all.
             stretch.marks = marks - std::mem::replace(marks_before, marks);
             self.stretches.extend(stretch.join(open, self.settings.merge));

@@ -8,7 +8,7 @@ from hocket.cluster.file_tables import JobTable, TraceTables
 from hocket.cluster.submission import check_cluster
 from hocket.errors import InputError
 from hocket.plan.fabric import Fabric, fabric_mistakes
-from hocket.plan.mistakes import KeyPath, Mistake, Suggestions
+from hocket.plan.table_errors import KeyPath, Mistake, Suggestions
 from hocket.units import format_duration, shown
 from hocket.workloads import Model, find_model, plain_name
 

@@ -7,7 +7,7 @@ from pydantic import ValidationInfo, model_validator
 
 from hocket.cluster.checks import trace_mistakes
 from hocket.cluster.file_tables import TraceTables
-from hocket.plan.mistakes import TableError
+from hocket.plan.table_errors import TableError
 
 
 class TraceFile(TraceTables):

@@ -17,8 +17,8 @@ from hocket.fabrics import Topology
 from hocket.plan import Job, Plan, parse_plan, read_tables
 from hocket.plan.checks import phase_mistakes
 from hocket.plan.job import MAX_PHASES, Up
-from hocket.plan.mistakes import Mistake
 from hocket.plan.schema import Count, FilePath, Name, Number, Table, default, size_within
+from hocket.plan.table_errors import Mistake
 from hocket.plan.training import Training, training_mistakes
 from hocket.profiles import PhaseSpec, WorkloadProfile
 from hocket.units import (

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from hocket.errors import InputError
-from hocket.plan.mistakes import closest
+from hocket.plan.table_errors import closest
 from hocket.schedulers.ideal import Ideal
 from hocket.schedulers.pollux import Pollux
 from hocket.schedulers.random_placement import RandomPlacement

@@ -17,9 +17,9 @@ from hocket.cluster.policies import Policy, load_policy
 from hocket.cluster.simulation import reached
 from hocket.cluster.trace import Trace, parse_trace
 from hocket.cluster.transitions import Stint, Transitions
-from hocket.engines.link_use import LinkUse, Stretch, uses_of
+from hocket.engines.link_use import LinkUse, RunWindow, uses_of
 from hocket.engines.run import Progress, simulate
-from hocket.engines.specs import plain
+from hocket.engines.specs import native_profile
 from hocket.errors import InputError, check_choice
 from hocket.plan import Engine, as_plan
 from hocket.results import Run, frame
@@ -91,7 +91,7 @@ class Replay:
         if isinstance(longest_s, float):
             end_s = min(end_s, _ITERATIONS_SHOWN * longest_s)
         plan, engine = as_plan(window.plan), self.run.manifest["engine"]
-        uses = uses_of({"": Stretch(plan, 0.0, end_s, engine=engine)})
+        uses = uses_of({"": RunWindow(plan, 0.0, end_s, engine=engine)})
         if not uses:
             raise InputError(
                 f"figure: no job sends anything in the first {end_s:g} s of the window; choose another one"
@@ -266,7 +266,7 @@ def _hosts(trace: Trace, stint: Stint) -> list[str]:
 
 def _job(stint: Stint, rest: "_hocket._Rest", at_ps: int) -> dict[str, Any]:
     """The rest of a job as keys of a plan: its work, its first iteration and its slots."""
-    profile = plain(stint.job.profile(len(stint.gpus), stint.batch_size))
+    profile = native_profile(stint.job.profile(len(stint.gpus), stint.batch_size))
     job = {"name": stint.job.name, **_as_plan(profile), "iterations": rest["iterations"]}
     if rest["rest"] is not None:
         job["first"] = _as_plan(rest["rest"])

@@ -21,7 +21,7 @@ from hocket.results.sink import Memory, Sink
 from hocket.schedulers import Decision, Scheduler, State
 from hocket.schedulers.cassini import Cassini, Choice
 from hocket.schedulers.checks import checked
-from hocket.schedulers.crossings import Routes
+from hocket.schedulers.job_routes import Routes
 from hocket.units import shown
 
 Progress = Callable[[float, int, int], object]

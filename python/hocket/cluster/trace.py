@@ -14,8 +14,8 @@ from hocket.cluster.submission import Submission, check_names, named
 from hocket.display import brief, counted, on_one_line
 from hocket.engines.network import Network, network_of
 from hocket.errors import InputError, located
+from hocket.plan.file_kinds import check_kind
 from hocket.plan.json_schema import schema_of
-from hocket.plan.kinds import check_kind
 from hocket.plan.lines import Lines
 from hocket.plan.plan import defaults_in
 from hocket.plan.reading import parse_as, read_tables

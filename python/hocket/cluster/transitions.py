@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from hocket import _hocket
 from hocket.engines.network import Crossings
-from hocket.engines.specs import plain
+from hocket.engines.specs import native_profile
 from hocket.schedulers import Candidate, Cluster, ClusterJob, Gpus, JobState, State
 from hocket.schedulers.cassini import Slot
-from hocket.schedulers.crossings import Routes
+from hocket.schedulers.job_routes import Routes
 
 
 @dataclass(frozen=True)
@@ -238,7 +238,7 @@ class Transitions:
         self.engine.start(
             member.number,
             {
-                "profile": plain(job.profile(len(stint.gpus), stint.batch_size)),
+                "profile": native_profile(job.profile(len(stint.gpus), stint.batch_size)),
                 "crossings": crossings,
                 "inputs": [] if self.dedicated else self.routes.inputs(job.name, member.gpus),
                 "at_ps": start_ps,

@@ -13,9 +13,9 @@ from typing import Any
 import polars as pl
 
 from hocket import _hocket
-from hocket.compat.demand import demands
+from hocket.compat.link_demands import demands
 from hocket.compat.prediction import predict
-from hocket.compat.solving import (
+from hocket.compat.ranking import (
     Found,
     LinkCompatibility,
     Ranked,
@@ -65,7 +65,7 @@ class CircleJob:
 
     name: str
     given: WorkloadProfile
-    """Its demand: from the plan or, for a training job, as measured alone (`hocket.compat.demand`)."""
+    """Its demand: from the plan or, for a training job, as measured alone (`hocket.compat.link_demands`)."""
     profile: WorkloadProfile
     """`given` with the period on the circle, which differs where given periods have no common multiple."""
     rounds: int

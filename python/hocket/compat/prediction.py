@@ -6,7 +6,7 @@ import polars as pl
 
 from hocket import _hocket
 from hocket.compat.measured import alone
-from hocket.compat.solving import Found
+from hocket.compat.ranking import Found
 from hocket.engines.flow import whole_table
 from hocket.engines.network import Network
 from hocket.engines.specs import job_spec, training_job_spec

@@ -34,7 +34,7 @@ class LinkUse:
 
 
 @dataclass(frozen=True)
-class Stretch:
+class RunWindow:
     """The run of a plan from `begin_s` to `end_s`; `candidate` and `engine` as in `simulate`."""
 
     plan: Plan
@@ -51,24 +51,24 @@ def link_use(
 
     `run` is the complete run of `plan`, from which the length of iterations and the end of the run are taken.
     If any job has a time-shift, `sharing` is the plan without time-shifts and `shifted` the plan itself;
-    otherwise the result has `sharing` alone. The four iterations are those that `stretch` selects.
+    otherwise the result has `sharing` alone. The four iterations are those that `four_iterations` selects.
 
     Raises `InputError` if no job sends anything in that time.
     """
     starts = run.tables["iterations"].group_by("job").agg(pl.col("start_s").min())
-    begin_s, end_s = stretch(
+    begin_s, end_s = four_iterations(
         run.tables["jobs"]["mean_iteration_s"], starts["start_s"], float(run.manifest["simulated_s"])
     )
     shifted = any(job.time_shift_ps for job in plan.jobs)
     plain = plan.replace(jobs=[job.replace(time_shift=None) for job in plan.jobs]) if shifted else plan
     plans = {"sharing": plain, "shifted": plan} if shifted else {"sharing": plain}
-    uses = uses_of({name: Stretch(each, begin_s, end_s, candidate, engine) for name, each in plans.items()})
+    uses = uses_of({name: RunWindow(each, begin_s, end_s, candidate, engine) for name, each in plans.items()})
     if not uses:
         raise InputError(f"figure: no job sends anything from {begin_s:g} s to {end_s:g} s of the run")
     return uses
 
 
-def stretch(iterations_s: pl.Series, starts_s: pl.Series, ended_s: float) -> tuple[float, float]:
+def four_iterations(iterations_s: pl.Series, starts_s: pl.Series, ended_s: float) -> tuple[float, float]:
     """The begin and the end of the four iterations to show, in seconds.
 
     `iterations_s` is the mean iteration time of each job, `starts_s` its first start; the longest iteration
@@ -87,16 +87,16 @@ def stretch(iterations_s: pl.Series, starts_s: pl.Series, ended_s: float) -> tup
     return together_s, min(together_s + _ITERATIONS * longest_s, ended_s)
 
 
-def uses_of(stretches: Mapping[str, Stretch]) -> dict[str, LinkUse]:
-    """The use of a link by each job in each of `stretches`, all of which are simulated with sampling.
+def uses_of(windows: Mapping[str, RunWindow]) -> dict[str, LinkUse]:
+    """The use of a link by each job in each of `windows`, all of which are simulated with sampling.
 
     The link is the one that most jobs share and, of several, the most loaded one. It is the same for all
-    stretches if some link carries traffic in all of them; otherwise each stretch has its own. Stretches
+    windows if some link carries traffic in all of them; otherwise each window has its own. Windows
     without any traffic are left out.
     """
-    rates_bps = {name: dict(build_network(each.plan).links) for name, each in stretches.items()}
+    rates_bps = {name: dict(build_network(each.plan).links) for name, each in windows.items()}
     samples = {}
-    for name, each in stretches.items():
+    for name, each in windows.items():
         # On packets, a plan with a [link] has links that it does not name, which carry acknowledgements only.
         rows = _sampled(each).filter(pl.col("link").is_in(list(rates_bps[name])))
         if rows.height:
@@ -106,12 +106,12 @@ def uses_of(stretches: Mapping[str, Stretch]) -> dict[str, LinkUse]:
     carried = pl.concat([_carried(name, rows, rates_bps[name]) for name, rows in samples.items()])
     everywhere = (
         carried.group_by("link")
-        .agg(pl.col("stretch").n_unique(), pl.col("jobs").max(), pl.col("load").sum())
-        .filter(pl.col("stretch") == len(samples))
+        .agg(pl.col("window").n_unique(), pl.col("jobs").max(), pl.col("load").sum())
+        .filter(pl.col("window") == len(samples))
     )
     uses = {}
     for name, rows in samples.items():
-        each, own = stretches[name], carried.filter(stretch=name)
+        each, own = windows[name], carried.filter(window=name)
         link = _busiest(everywhere if everywhere.height else own)
         jobs = tuple(job.name for job in each.plan.jobs)
         uses[name] = LinkUse(
@@ -127,10 +127,10 @@ def uses_of(stretches: Mapping[str, Stretch]) -> dict[str, LinkUse]:
 
 
 def _carried(name: str, samples: pl.DataFrame, rates_bps: Mapping[str, int]) -> pl.DataFrame:
-    """For each link of the stretch `name`, the number of jobs on it and how long it was busy."""
+    """For each link of the window `name`, the number of jobs on it and how long it was busy."""
     rate_bps = pl.col("link").replace_strict(rates_bps, return_dtype=pl.Float64)
     return samples.group_by("link").agg(
-        stretch=pl.lit(name),
+        window=pl.lit(name),
         jobs=pl.col("job").n_unique(),
         load=(8 * pl.col("bytes") / rate_bps).sum(),
     )
@@ -141,12 +141,12 @@ def _busiest(links: pl.DataFrame) -> str:
     return str(links.sort(["jobs", "load", "link"], descending=[True, True, False])["link"][0])
 
 
-def _step_ps(each: Stretch) -> int:
+def _step_ps(each: RunWindow) -> int:
     return max(1, round((each.end_s - each.begin_s) / _SAMPLES * PS_PER_S))
 
 
-def _sampled(each: Stretch) -> pl.DataFrame:
-    """The table `utilisation` of a run that ends with the stretch."""
+def _sampled(each: RunWindow) -> pl.DataFrame:
+    """The table `utilisation` of a run that ends with the window."""
     settings = RunSettings(
         engine=each.plan.run.engine,
         iterations=each.plan.run.iterations,

@@ -16,7 +16,7 @@ from hocket.plan import Job, Plan
 Crossings = list[tuple[int, int]]
 """The links that a job crosses, as (link, number of flows)."""
 
-Inputs = list[tuple[int, int]]
+InputLinks = list[tuple[int, int]]
 """For a job, each link with each link that precedes it on a path, as (link, preceding link), once each."""
 
 # Labels of different jobs must not coincide: a job has at most 10,000 workers, and each flow a label.
@@ -89,13 +89,13 @@ class Network:
                 found.append([{**flow, "path": path} for flow, path in zip(ring, paths, strict=True)])
         return found
 
-    def inputs(self, plan: Plan, placement: Mapping[str, Sequence[str]] | None) -> list[Inputs]:
+    def inputs(self, plan: Plan, placement: Mapping[str, Sequence[str]] | None) -> list[InputLinks]:
         """For each job of `plan`, on a fabric, the links that precede each link on the paths of its ring.
 
         Raises `InputError` as `crossings` does.
         """
         return [
-            ring_inputs(self.fabric, self._hosts(plan, number, placement), _first_label(number, job))
+            ring_input_links(self.fabric, self._hosts(plan, number, placement), _first_label(number, job))
             for number, job in enumerate(plan.jobs)
         ]
 
@@ -188,7 +188,7 @@ def _shortest(
     return path[::-1]
 
 
-def ring_inputs(fabric: _hocket.Fabric, workers: Sequence[int], first_label: int) -> Inputs:
+def ring_input_links(fabric: _hocket.Fabric, workers: Sequence[int], first_label: int) -> InputLinks:
     """The links that precede each link on the paths of a ring over the nodes `workers`, ascending.
 
     A sender's own link has none. Paths are those of `Fabric.ring` with the same label.

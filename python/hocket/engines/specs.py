@@ -49,8 +49,8 @@ def job_spec(
     """A periodic `job` in the engines' form; keyword arguments override the plan's values."""
     return {
         **_common_spec(job),
-        "profile": plain(profile),
-        "first": None if job.first is None else plain(job.first.profile()),
+        "profile": native_profile(profile),
+        "first": None if job.first is None else native_profile(job.first.profile()),
         "crossings": crossings,
         "time_shift_ps": job.time_shift_ps if time_shift_ps is None else time_shift_ps,
         "readjust": job.readjust if readjust is None else readjust,
@@ -83,7 +83,7 @@ def _common_spec(job: Job) -> "_hocket._JobSpec":
     }
 
 
-def plain(profile: WorkloadProfile) -> "_hocket._Profile":
+def native_profile(profile: WorkloadProfile) -> "_hocket._Profile":
     """A profile in the form that `_hocket` reads."""
     return {
         "period_ps": profile.period_ps,

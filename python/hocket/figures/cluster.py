@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from hocket.cluster.replay import Replay, whole_iterations
 from hocket.compat.answer import CircleJob
-from hocket.compat.solving import on_circle
+from hocket.compat.ranking import on_circle
 from hocket.engines.link_use import LinkUse
 from hocket.errors import InputError, check_choice
 from hocket.figures.circles import circles_figure

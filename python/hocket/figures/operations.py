@@ -11,7 +11,7 @@ from hocket.errors import InputError
 from hocket.figures.palette import styles, text_on
 from hocket.figures.style import label, legend_below, new_figure
 from hocket.results import Run
-from hocket.results.lanes import Lanes
+from hocket.results.lane_assignment import Lanes
 
 _WIDTH_IN = 10.0
 _LANE_IN = 0.2

@@ -14,8 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from hocket.errors import InputError
-from hocket.units import LARGEST, shown
-from hocket.words import (
+from hocket.text_inputs import (
     MICROSECOND_PS,
     NANOSECOND_PS,
     SECOND_PS,
@@ -27,6 +26,7 @@ from hocket.words import (
     time_ps,
     whole,
 )
+from hocket.units import LARGEST, shown
 
 MAX_PAYLOAD_BYTES = 65_459
 """The largest payload of a packet: an IPv4 datagram of 65,535 bytes less 20 (IPv4), 8 (UDP), 4 (sequence

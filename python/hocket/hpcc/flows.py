@@ -13,14 +13,14 @@ import numpy as np
 
 from hocket.errors import InputError
 from hocket.hpcc.topology import IntArray, Topology
-from hocket.units import LARGEST
-from hocket.words import (
+from hocket.text_inputs import (
     SECOND_PS,
     Mistakes,
     bounded_time_ps,
     read_words,
     whole,
 )
+from hocket.units import LARGEST
 
 MAX_FLOWS = 10_000_000
 """The limit on the flows of a study."""

@@ -12,8 +12,8 @@ import polars as pl
 
 from hocket.hpcc.study import Study
 from hocket.hpcc.topology import IntArray, Topology
+from hocket.text_inputs import NANOSECOND_PS
 from hocket.units import LARGEST
-from hocket.words import NANOSECOND_PS
 
 HEADER_BYTES = 48
 """The header bytes of a packet in the standalone time: Ethernet 14, IPv4 20, UDP 8, sequence number 4,

@@ -13,7 +13,7 @@ from hocket.hpcc.study import RESERVE_BYTES
 from hocket.plan import congestion
 from hocket.plan.names import names_of
 from hocket.plan.parameters import Marking, Parameter
-from hocket.words import MICROSECOND_PS
+from hocket.text_inputs import MICROSECOND_PS
 
 Arithmetic = Literal["reference", "exact"]
 FrameSizes = Literal["reference", "rocev2"]

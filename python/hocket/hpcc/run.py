@@ -27,8 +27,8 @@ from hocket.plan.parameters import described, values
 from hocket.results import Run, RunWriter, frame, peak_rss_mb
 from hocket.results.run import MANIFEST
 from hocket.results.times import in_ps
+from hocket.text_inputs import NANOSECOND_PS
 from hocket.units import LARGEST
-from hocket.words import NANOSECOND_PS
 
 Progress = Callable[[float, int, int], object]
 """Progress callback, called from time to time with simulated seconds, flows completed, and flows in total."""

@@ -9,8 +9,8 @@ from hocket.errors import InputError
 from hocket.hpcc.config import Config, Ignored, LinkDown, read_config
 from hocket.hpcc.flows import Flows, read_flows
 from hocket.hpcc.topology import Topology, read_topology
+from hocket.text_inputs import SECOND_PS, Mistakes, read_words
 from hocket.units import format_rate, shown
-from hocket.words import SECOND_PS, Mistakes, read_words
 
 RESERVE_BYTES = 4096
 """Bytes that a switch reserves for each port before it shares its buffer."""

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hocket.errors import InputError
-from hocket.units import shown
-from hocket.words import (
+from hocket.text_inputs import (
     Mistakes,
     delay_ps,
     rate_bps,
@@ -23,6 +22,7 @@ from hocket.words import (
     real,
     whole,
 )
+from hocket.units import shown
 
 IntArray: TypeAlias = NDArray[np.int64]
 

@@ -19,9 +19,9 @@ from hocket.plan.congestion import (
 from hocket.plan.fabric import Clos, Dumbbell, Fabric, FabricLink, FatTree, Lingjun, Rail, ScaleUp
 from hocket.plan.hardware import Host, Marking, Switch
 from hocket.plan.job import MAX_PHASES, First, Job, Share, Up
-from hocket.plan.like import PlanLike, as_plan
 from hocket.plan.link import Link
 from hocket.plan.plan import Plan
+from hocket.plan.plan_like import PlanLike, as_plan
 from hocket.plan.reading import MAX_FILE_BYTES, load_plan, parse_plan, plan_schema, read_tables
 from hocket.plan.run import Compat, Engine, RunSettings, SkipAhead
 from hocket.plan.tables import (

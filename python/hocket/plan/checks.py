@@ -6,8 +6,8 @@ from functools import partial
 from hocket.errors import InputError
 from hocket.plan.fabric import fabric_mistakes
 from hocket.plan.job import Job, Up
-from hocket.plan.mistakes import KeyPath, Mistake, Suggestions
 from hocket.plan.placing import padding_mistakes, placement_mistakes, repeated
+from hocket.plan.table_errors import KeyPath, Mistake, Suggestions
 from hocket.plan.tables import PlanTables
 from hocket.plan.training import training_mistakes
 from hocket.profiles import WorkloadProfile

@@ -27,7 +27,6 @@ from pydantic_core import CoreSchema
 
 from hocket import _hocket
 from hocket.errors import InputError
-from hocket.plan.mistakes import tables_in
 from hocket.plan.names import (
     Names,
     StudyKey,
@@ -53,6 +52,7 @@ from hocket.plan.schema import (
     constructor,
     respelt,
 )
+from hocket.plan.table_errors import tables_in
 from hocket.units import (
     Bytes,
     DurationLike,

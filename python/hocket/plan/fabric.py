@@ -27,7 +27,6 @@ from hocket.fabrics import (
     server_of,
     with_scale_up,
 )
-from hocket.plan.mistakes import KeyPath, Mistake, Suggestions
 from hocket.plan.schema import (
     FilePath,
     Name,
@@ -39,6 +38,7 @@ from hocket.plan.schema import (
     flag_or_table,
     size_within,
 )
+from hocket.plan.table_errors import KeyPath, Mistake, Suggestions
 from hocket.units import (
     DurationLike,
     DurationPs,

@@ -18,7 +18,6 @@ from pydantic import (
 )
 
 from hocket.errors import InputError
-from hocket.plan.mistakes import KeyPath, Mistake, TableError
 from hocket.plan.schema import (
     Number,
     Spelling,
@@ -29,6 +28,7 @@ from hocket.plan.schema import (
     size_within,
     whole,
 )
+from hocket.plan.table_errors import KeyPath, Mistake, TableError
 from hocket.units import (
     Bytes,
     DurationLike,

@@ -11,8 +11,8 @@ from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from hocket.plan.mistakes import tables_in
 from hocket.plan.schema import Table
+from hocket.plan.table_errors import tables_in
 
 _LIMITS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"

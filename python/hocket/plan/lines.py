@@ -5,7 +5,7 @@ import tomllib
 from bisect import bisect_left
 from functools import cached_property
 
-from hocket.plan.mistakes import KeyPath
+from hocket.plan.table_errors import KeyPath
 
 _BLANK = re.compile(r"(?:\s|#[^\n]*)*")
 _TEXT = re.compile(r'"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:\\.|[^"\\])*"|\'[^\']*\'', re.DOTALL)

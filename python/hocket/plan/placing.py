@@ -7,7 +7,7 @@ from hocket.errors import InputError
 from hocket.fabrics import server_of
 from hocket.plan.fabric import Fabric
 from hocket.plan.job import Job
-from hocket.plan.mistakes import KeyPath, Mistake, Suggestions
+from hocket.plan.table_errors import KeyPath, Mistake, Suggestions
 from hocket.plan.tables import PlanTables
 from hocket.profiles import WorkloadProfile
 from hocket.units import format_duration, format_rate, shown

@@ -12,9 +12,9 @@ from hocket.plan.fabric import Fabric
 from hocket.plan.hardware import Host, Switch
 from hocket.plan.job import Job
 from hocket.plan.link import Link
-from hocket.plan.mistakes import KeyPath, TableError, spelt
 from hocket.plan.run import Compat, RunSettings
 from hocket.plan.schema import Table, Words, constructor, counted
+from hocket.plan.table_errors import KeyPath, TableError, spelt
 from hocket.plan.tables import Candidate, Change, PlanTables
 from hocket.profiles import WorkloadProfile
 from hocket.units import (

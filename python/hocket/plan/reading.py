@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from hocket.errors import InputError
+from hocket.plan.file_kinds import check_kind
 from hocket.plan.json_schema import schema_of
-from hocket.plan.kinds import check_kind
 from hocket.plan.lines import Lines
-from hocket.plan.mistakes import refusal
 from hocket.plan.plan import Plan
 from hocket.plan.schema import Table
+from hocket.plan.table_errors import refusal
 from hocket.units import shown
 
 AnyTable = TypeVar("AnyTable", bound=Table)

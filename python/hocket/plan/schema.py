@@ -24,7 +24,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from hocket.errors import InputError
-from hocket.plan.mistakes import Mistake, TableError, refusal, tables_in
+from hocket.plan.table_errors import Mistake, TableError, refusal, tables_in
 from hocket.units import LARGEST, Quantity, format_bytes, parse_bytes, shown
 
 P = ParamSpec("P")

@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictInt
 
-from hocket.plan.mistakes import KeyPath, Mistake, Suggestions
 from hocket.plan.schema import (
     Count,
     FilePath,
@@ -21,6 +20,7 @@ from hocket.plan.schema import (
     flag_or_table,
     one_or_several,
 )
+from hocket.plan.table_errors import KeyPath, Mistake, Suggestions
 from hocket.training.workload import CollectiveKind
 from hocket.units import Bytes, DurationLike, DurationPs, PositiveRateBps, RateLike, SizeLike, shown
 

@@ -16,7 +16,7 @@ import polars as pl
 
 from hocket.errors import InputError
 from hocket.results import Run
-from hocket.results.lanes import Lanes
+from hocket.results.lane_assignment import Lanes
 
 Event = dict[str, Any]
 

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, WithJs
 from hocket.compat.verdict import Speedup, Verdict
 from hocket.plan.checks import phase_mistakes
 from hocket.plan.job import MAX_PHASES, MAX_PLACES, Up
-from hocket.plan.mistakes import Mistake, TableError
 from hocket.plan.schema import Name, Table
+from hocket.plan.table_errors import Mistake, TableError
 from hocket.profiles import PhaseSpec, WorkloadProfile
 from hocket.units import LARGEST, PositiveDurationPs, PositiveRateBps, format_duration, format_rate, shown
 

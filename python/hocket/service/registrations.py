@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hocket.compat.demand import demands
+from hocket.compat.link_demands import demands
 from hocket.engines.network import build_network
 from hocket.errors import InputError
 from hocket.plan import Plan

@@ -57,7 +57,7 @@ class Starter:
 def find_starter(name: str) -> Starter:
     """The starter called `name`. Raises `InputError` with all names, and the closest, if there is none."""
     if name not in NAMES:
-        from hocket.plan.mistakes import closest
+        from hocket.plan.table_errors import closest
 
         raise InputError(f"starter {shown(name)}: must be one of {', '.join(NAMES)}{closest(name, NAMES)}")
     data = resources.files("hocket.starters") / f"{name}.toml"

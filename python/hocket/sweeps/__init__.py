@@ -2,8 +2,8 @@
 machine or of a cluster; results are cached, so that no run is repeated.
 """
 
-from hocket.sweeps.answers import Sweep
 from hocket.sweeps.axes import Axis, parse_axis
 from hocket.sweeps.running import sweep
+from hocket.sweeps.sweep_result import Sweep
 
 __all__ = ["Axis", "Sweep", "parse_axis", "sweep"]

@@ -80,7 +80,7 @@ def written(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
-def plain(values: Sequence[object]) -> list[object]:
+def json_values(values: Sequence[object]) -> list[object]:
     """`values` in types that JSON has; others, such as dates, become text."""
     found: list[object] = json.loads(json.dumps(values, default=str))
     return found

@@ -2,10 +2,10 @@
 
 import polars as pl
 
-from hocket.engines.link_use import LinkUse, Stretch, stretch, uses_of
+from hocket.engines.link_use import LinkUse, RunWindow, four_iterations, uses_of
 from hocket.profiles import PS_PER_S
-from hocket.sweeps.answers import Sweep
 from hocket.sweeps.combinations import SEED, described
+from hocket.sweeps.sweep_result import Sweep
 
 MOST_COMBINATIONS = 6
 """The most combinations whose link use is drawn: with more, each would be too small to compare."""
@@ -21,16 +21,16 @@ def uses_of_combinations(sweep: Sweep) -> dict[str, LinkUse]:
     if complete.is_empty():
         return {}
     complete = complete.filter(pl.col("mean_iteration_s").is_not_null())
-    stretches: dict[str, Stretch] = {}
+    windows: dict[str, RunWindow] = {}
     axes = [axis for axis in sweep.axes if axis != SEED]
     for jobs in complete.partition_by("combination", maintain_order=True):
         first = jobs.row(0, named=True)
         name = described({axis: first[axis] for axis in axes})
         plan = sweep.plans[first["combination"]]
-        if name in stretches or plan is None:
+        if name in windows or plan is None:
             continue
         starts_ps = [job.arrival_ps + (job.time_shift_ps or 0) for job in plan.jobs]
         starts_s = pl.Series([start_ps / PS_PER_S for start_ps in starts_ps])
-        begin_s, end_s = stretch(jobs["mean_iteration_s"], starts_s, first["run_simulated_s"])
-        stretches[name] = Stretch(plan, begin_s, end_s, engine=first["engine"])
-    return uses_of(stretches) if len(stretches) <= MOST_COMBINATIONS else {}
+        begin_s, end_s = four_iterations(jobs["mean_iteration_s"], starts_s, first["run_simulated_s"])
+        windows[name] = RunWindow(plan, begin_s, end_s, engine=first["engine"])
+    return uses_of(windows) if len(windows) <= MOST_COMBINATIONS else {}

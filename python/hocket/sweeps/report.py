@@ -10,8 +10,8 @@ import polars as pl
 from rich.markup import escape
 
 from hocket.console import Column, err, out, print_table
-from hocket.sweeps.answers import Sweep
 from hocket.sweeps.combinations import SEED, described
+from hocket.sweeps.sweep_result import Sweep
 
 _LAST_NAME = re.compile(r"[\w-]+(?=(?:\[[^\]]*\]|\.\*)*\Z)")
 

@@ -14,13 +14,13 @@ from hocket.engines.run import ignored
 from hocket.errors import InputError, check_choice
 from hocket.plan import Engine, Plan, PlanLike
 from hocket.results import Run, RunWriter
-from hocket.sweeps.answers import Sweep, status, status_of, table
-from hocket.sweeps.axes import Axis, plain
+from hocket.sweeps.axes import Axis, json_values
 from hocket.sweeps.build import build
 from hocket.sweeps.cache import Cache, default_directory, key_of
 from hocket.sweeps.combinations import Refusal, Tables
 from hocket.sweeps.on_ray import on_ray
 from hocket.sweeps.processes import in_processes
+from hocket.sweeps.sweep_result import Sweep, status, status_of, table
 from hocket.sweeps.task import Answer, Outcome, Task, kept
 from hocket.units import shown
 
@@ -115,7 +115,7 @@ def sweep(
             "status": status(outcomes),
             "hocket_version": version("hocket"),
             "build": build(),
-            "axes": {axis.key: plain(axis.values) for axis in chosen},
+            "axes": {axis.key: json_values(axis.values) for axis in chosen},
             "wall_s": time.perf_counter() - started,
             "cache": None if answers.cache is None else str(answers.cache.directory),
             "not_kept": answers.not_kept,

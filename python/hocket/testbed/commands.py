@@ -39,12 +39,12 @@ def up_command(
 ) -> None:
     """Create the hosts and links of a plan. Needs root and iproute2."""
     from hocket.plan import load_plan
-    from hocket.testbed import bed, steps
+    from hocket.testbed import lifecycle, steps
     from hocket.testbed.layout import warnings
 
     loaded, name = load_plan(plan), name or plan.stem
     with located(plan):
-        planned = bed.plan_testbed(loaded, name=name, candidate=candidate)
+        planned = lifecycle.plan_testbed(loaded, name=name, candidate=candidate)
     if dry_run:
         commands = [list(command) for command in steps.up(planned.layout)]
         if as_json:
@@ -55,7 +55,7 @@ def up_command(
         return
     with progress_bar() as progress, located(plan):
         task = progress.add_task("creating namespaces and links", total=None)
-        made = bed.bring_up(
+        made = lifecycle.bring_up(
             loaded,
             name=name,
             candidate=candidate,
@@ -120,12 +120,12 @@ def run_command(
     """Run the jobs of a plan on its testbed; write the same tables as `hocket run`."""
     from hocket.plan import load_plan
     from hocket.results import check_replaceable
-    from hocket.testbed import bed
+    from hocket.testbed import lifecycle
     from hocket.testbed.report import print_live
 
     loaded, measured = load_plan(plan), None if registered is None else load_plan(registered)
     with located(plan):
-        planned = bed.plan_testbed(loaded, name=name or plan.stem, candidate=candidate)
+        planned = lifecycle.plan_testbed(loaded, name=name or plan.stem, candidate=candidate)
     directory = directory or Path("hocket-runs") / f"{plan.stem}-live"
     check_replaceable(directory, force)
     with progress_bar() as progress, located(plan):
@@ -173,17 +173,17 @@ def down_command(
     everything: Annotated[bool, typer.Option("--all", help="All testbeds of this machine.")] = False,
 ) -> None:
     """Remove a testbed, complete or not, and kill its processes."""
-    from hocket.testbed import bed, state
+    from hocket.testbed import lifecycle, state
 
     if (testbed is None) != everything:
         raise InputError("down: give the name of a testbed, its plan, or --all")
-    names = state.all_names() if testbed is None else [bed.bed_name(testbed)]
+    names = state.all_names() if testbed is None else [lifecycle.bed_name(testbed)]
     if not names:
         out.print("there are no testbeds")
     failures = []
     for name in names:
         try:
-            existed = bed.take_down(name)
+            existed = lifecycle.take_down(name)
         except InputError as error:
             failures.append(str(error))
             continue

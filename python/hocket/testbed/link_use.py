@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from hocket.engines.link_use import LinkUse, stretch
+from hocket.engines.link_use import LinkUse, four_iterations
 from hocket.errors import InputError
 from hocket.results import Run
 from hocket.testbed.layout import Layout
@@ -17,7 +17,7 @@ def measured_use(layout: Layout, run: Run) -> LinkUse:
     """
     jobs = tuple(run.tables["jobs"]["job"])
     starts = run.tables["iterations"].group_by("job").agg(pl.col("start_s").min())
-    begin_s, end_s = stretch(
+    begin_s, end_s = four_iterations(
         run.tables["jobs"]["mean_iteration_s"], starts["start_s"], float(run.manifest["measured_s"])
     )
     crossings = pl.DataFrame(

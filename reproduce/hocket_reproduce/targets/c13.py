@@ -7,7 +7,7 @@ from functools import partial
 
 from matplotlib.figure import Figure
 
-from hocket_reproduce.figures.contenders import Distribution, contenders_figure
+from hocket_reproduce.figures.scheduler_comparison import Distribution, contenders_figure
 from hocket_reproduce.targets.cluster import (
     IDEAL,
     PO_CASSINI,

@@ -14,7 +14,7 @@ from hocket.cluster.replay import replay
 from hocket.cluster.simulation import simulate_cluster
 from hocket.cluster.trace import parse_trace
 from hocket.units import parse_duration
-from hocket_reproduce.figures.contenders import Distribution, contenders_figure
+from hocket_reproduce.figures.scheduler_comparison import Distribution, contenders_figure
 from hocket_reproduce.targets.cluster import (
     IDEAL,
     PO_CASSINI,

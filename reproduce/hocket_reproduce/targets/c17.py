@@ -11,7 +11,7 @@ from hocket import _hocket
 from hocket.compat import Compatibility, compatibility
 from hocket.compat.answer import CircleJob
 from hocket.engines.run import simulate
-from hocket.engines.specs import plain
+from hocket.engines.specs import native_profile
 from hocket.figures.timeline import panel_of, timeline_figure
 from hocket.results import Run
 from hocket.units import parse_rate
@@ -227,7 +227,7 @@ def _shift_row(here: str, number: int, answer: Compatibility, job: CircleJob, re
 def _score(answer: Compatibility, shifts_ms: Mapping[str, float]) -> float:
     return _hocket.score(
         answer.capacity_bps,
-        [plain(job.profile) for job in answer.jobs],
+        [native_profile(job.profile) for job in answer.jobs],
         [round(shifts_ms[job.name] * 1e9) for job in answer.jobs],
     )
 

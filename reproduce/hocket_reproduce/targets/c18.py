@@ -6,7 +6,7 @@ from statistics import mean
 
 from matplotlib.figure import Figure
 
-from hocket_reproduce.figures.contenders import contenders_figure
+from hocket_reproduce.figures.scheduler_comparison import contenders_figure
 from hocket_reproduce.targets.cluster import (
     IDEAL,
     RANDOM,

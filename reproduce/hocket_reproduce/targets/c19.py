@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from hocket import _hocket
 from hocket.compat import Compatibility, compatibility
-from hocket.engines.specs import plain
+from hocket.engines.specs import native_profile
 from hocket_reproduce.figures.lines import LinesPanel, lines_figure
 from hocket_reproduce.targets import c3
 from hocket_reproduce.targets.setting import (
@@ -58,7 +58,7 @@ def accuracy(answer: Compatibility, optimum: float) -> float:
     """The score that the time-shifts reach on the undivided circle, relative to the best of all shifts."""
     reached = _hocket.score(
         answer.capacity_bps,
-        [plain(job.profile) for job in answer.jobs],
+        [native_profile(job.profile) for job in answer.jobs],
         [job.time_shift_ps for job in answer.jobs],
     )
     return reached / optimum

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from hocket import _hocket
 from hocket.compat import Compatibility, compatibility
 from hocket.engines.run import simulate
-from hocket.engines.specs import plain
+from hocket.engines.specs import native_profile
 from hocket.errors import InputError
 from hocket.figures.profile import evidence_figure
 from hocket.profiles import WorkloadProfile
@@ -303,7 +303,7 @@ def _worth(truth: Compatibility, answer: Compatibility) -> float:
         (measured.time_shift_ps - job.profile.phases[0].start_ps) % job.profile.period_ps
         for job, measured in zip(truth.jobs, answer.jobs, strict=True)
     ]
-    return _hocket.score(truth.capacity_bps, [plain(job.profile) for job in truth.jobs], shifts_ps)
+    return _hocket.score(truth.capacity_bps, [native_profile(job.profile) for job in truth.jobs], shifts_ps)
 
 
 def _figure(measured: Sequence[Sequence[Measured]]) -> Figure:

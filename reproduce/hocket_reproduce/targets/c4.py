@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from hocket import _hocket
 from hocket.compat import Compatibility, compatibility
-from hocket.engines.specs import plain
+from hocket.engines.specs import native_profile
 from hocket.errors import InputError
 from hocket_reproduce.figures.affinity import affinity_figure
 from hocket_reproduce.targets.fabrics import (
@@ -61,7 +61,9 @@ def score_on(answer: Compatibility, link: str) -> float:
     """What the link of Fig 7 scores with the shifts of `answer`."""
     jobs = [each for each in answer.jobs if each.name in LINKS[link]]
     return _hocket.score(
-        answer.capacity_bps, [plain(each.profile) for each in jobs], [each.time_shift_ps for each in jobs]
+        answer.capacity_bps,
+        [native_profile(each.profile) for each in jobs],
+        [each.time_shift_ps for each in jobs],
     )
 
 

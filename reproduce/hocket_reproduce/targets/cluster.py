@@ -17,7 +17,7 @@ import polars as pl
 from hocket.cluster.simulation import simulate_cluster
 from hocket.cluster.trace import parse_trace
 from hocket.results import Run
-from hocket_reproduce.figures.contenders import Distribution, SeriesPanel
+from hocket_reproduce.figures.scheduler_comparison import Distribution, SeriesPanel
 from hocket_reproduce.targets.setting import Tables
 from hocket_reproduce.targets.target import Progress, Row
 

@@ -9,9 +9,9 @@ from rich.markup import escape
 
 from hocket.console import Column, out, print_table
 from hocket.figures import save
-from hocket_reproduce.sections import page_of, renew_section
 from hocket_reproduce.targets import TARGETS
 from hocket_reproduce.targets.target import Reproduction, Row
+from hocket_reproduce.validation_pages import page_of, renew_section
 
 BEGIN = "<!-- results: made by `hocket reproduce --all --write docs/validation.md` -->"
 END = "<!-- end of results -->"

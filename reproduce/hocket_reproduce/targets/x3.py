@@ -14,7 +14,7 @@ from hocket.cluster.marks import CONGESTION, FITTED, RATE_BPS, SWITCH, Marks
 from hocket.compat import compatibility
 from hocket.engines.network import build_network
 from hocket.engines.run import simulate
-from hocket.engines.specs import plain
+from hocket.engines.specs import native_profile
 from hocket.plan import parse_plan
 from hocket.results import Run, frame
 from hocket.units import format_rate
@@ -218,7 +218,7 @@ def modelled(case: Case) -> dict[str, float]:
     ways = zip(network.crossings(plan, None), network.inputs(plan, None), strict=True)
     for job, (crossings, inputs) in zip(plan.jobs, ways, strict=True):
         spec: _hocket._StartSpec = {
-            "profile": plain(plan.profiles_of(job)[0]),
+            "profile": native_profile(plan.profiles_of(job)[0]),
             "crossings": crossings,
             "inputs": inputs,
             "at_ps": job.time_shift_ps or 0,

@@ -10,7 +10,6 @@ from typing import Any, Self
 from hocket.console import Column
 from hocket.errors import InputError
 from hocket.hpcc.parameters import EXACT
-from hocket_reproduce.sections import ENGINES, renew_section
 from hocket_reproduce.validate.comparison import (
     ALIKE,
     EXACT_TIME,
@@ -22,6 +21,7 @@ from hocket_reproduce.validate.comparison import (
     compare,
 )
 from hocket_reproduce.validate.reference import Case, Totals, read_recorded
+from hocket_reproduce.validation_pages import ENGINES, renew_section
 
 BEGIN = "<!-- packet engine: made by `hocket validate --write docs/validation.md` -->"
 END = "<!-- end of packet engine -->"

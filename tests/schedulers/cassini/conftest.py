@@ -9,7 +9,7 @@ from hocket.engines.network import Network
 from hocket.fabrics.shapes import clos
 from hocket.schedulers import Candidate, Cluster, ClusterJob, Decision, Gpus, JobState, State
 from hocket.schedulers.cassini import Cassini, CassiniOptions
-from hocket.schedulers.crossings import Routes
+from hocket.schedulers.job_routes import Routes
 
 RATE_BPS = 50 * 10**9
 

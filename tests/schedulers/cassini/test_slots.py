@@ -5,7 +5,7 @@ import pytest
 
 from hocket import _hocket
 from hocket.engines.network import Network
-from hocket.engines.specs import plain
+from hocket.engines.specs import native_profile
 from hocket.profiles import PhaseSpec, WorkloadProfile
 from hocket.schedulers.cassini import CassiniOptions, Slot
 from hocket.schedulers.cassini.components import Member, Part, layout
@@ -47,7 +47,7 @@ def paid_and_adjusted(part: Part, slots: Spacing | None, until_ps: int) -> tuple
         run.start(
             job,
             {
-                "profile": plain(member.profile),
+                "profile": native_profile(member.profile),
                 "crossings": member.crossings,
                 "inputs": [],
                 "at_ps": 0 if slots is None else slots.offsets_ps[place],

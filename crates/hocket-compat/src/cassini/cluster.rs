@@ -16,7 +16,7 @@ use rand::RngExt;
 use thiserror::Error;
 
 use crate::commensurate::{commensurate, stretched};
-use crate::demand::Demand;
+use crate::link_demand::Demand;
 use crate::error::CompatError;
 use crate::perimeter::unified_perimeter;
 use crate::problem::{JointLink, JointProblem};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hocket_des::{Duration, Rate, Time};
-use hocket_flowsim::cluster::{ClusterRun, Encounter, Ended, Rest, Settings, Start, Stretch};
+use hocket_flowsim::cluster::{ClusterRun, Encounter, Ended, Rest, Settings, Start, SimilarIterations};
 use hocket_flowsim::{FlowOptions, FlowOutcome, MarkModel};
 use hocket_scenario::closed_loop::Slots;
 use hocket_scenario::{Crossing, Fabric, Job, JobId, LinkId, Periodic, Profile, Share, Work};
@@ -27,7 +27,7 @@ fn one_link() -> Fabric {
     Fabric::one_link(Rate::from_gbps(50), Duration::ZERO).expect("one link is a fabric")
 }
 
-fn one_by_one(rows: &[Stretch], job: JobId) -> Vec<(u64, u64)> {
+fn one_by_one(rows: &[SimilarIterations], job: JobId) -> Vec<(u64, u64)> {
     let of_job = rows.iter().filter(|row| row.job == job);
     let each = of_job.flat_map(|row| {
         let length = row.duration.as_ps() / row.count;

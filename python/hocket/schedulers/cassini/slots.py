@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from hocket import _hocket
 from hocket.compat.verdict import Speedup
-from hocket.engines.specs import plain
+from hocket.engines.specs import native_profile
 from hocket.schedulers.cassini.components import Part
 from hocket.schedulers.cassini.time_shifts import Circle
 
@@ -179,7 +179,7 @@ class Prediction:
             run.start(
                 job,
                 {
-                    "profile": plain(member.profile),
+                    "profile": native_profile(member.profile),
                     "crossings": member.crossings,
                     "inputs": [],
                     "at_ps": starts_ps[place],

@@ -9,7 +9,7 @@ from random import Random
 
 from hocket import _hocket
 from hocket.engines.network import Network
-from hocket.engines.specs import plain
+from hocket.engines.specs import native_profile
 from hocket.schedulers.cassini.components import Part
 from hocket.schedulers.cassini.expected import expected_score
 from hocket.schedulers.cassini.options import CassiniOptions
@@ -112,7 +112,7 @@ class TimeShiftSolver:
         if not parts:
             return []
         jobs: list[_hocket._RankJob] = [
-            {"name": member.name, "profile": plain(member.profile), "priority": 0}
+            {"name": member.name, "profile": native_profile(member.profile), "priority": 0}
             for part in parts
             for member in part.members
         ]

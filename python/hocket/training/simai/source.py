@@ -7,10 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from hocket.errors import InputError
-from hocket.training.simai.policies import DLRM, LAYER_POLICIES, POLICIES, TABLES_LAYER, GroupName, Policy
-from hocket.training.workload import CollectiveKind
-from hocket.units import LARGEST, shown
-from hocket.words import (
+from hocket.text_inputs import (
     NANOSECOND_PS,
     Mistakes,
     bounded_time_ps,
@@ -18,6 +15,9 @@ from hocket.words import (
     real,
     whole,
 )
+from hocket.training.simai.policies import DLRM, LAYER_POLICIES, POLICIES, TABLES_LAYER, GroupName, Policy
+from hocket.training.workload import CollectiveKind
+from hocket.units import LARGEST, shown
 
 MAX_GPUS = 1_048_576
 """The limit on the GPUs of a workload."""

@@ -6,7 +6,7 @@ It takes a testbed of network namespaces, and what is measured there differs a l
 
 from functools import partial
 
-from hocket.testbed.bed import missing
+from hocket.testbed.lifecycle import missing
 from hocket_reproduce.targets.live.pictures import figure
 from hocket_reproduce.targets.live.plans import UP_MS
 from hocket_reproduce.targets.live.rows import notes, rows

@@ -12,8 +12,8 @@ from hocket.compat import compatibility
 from hocket.profiling import JobProfile, profile_counters
 from hocket.results import Run
 from hocket.tcp import control, requirements
-from hocket.testbed.bed import Testbed, testbed
 from hocket.testbed.congestion import FAIR
+from hocket.testbed.lifecycle import Testbed, testbed
 from hocket_reproduce.targets.live.plans import (
     ALONE,
     CASES,

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hocket import _hocket
-from hocket.compat.demand import AS_PLACED, Demand, Placement
+from hocket.compat.link_demands import AS_PLACED, Demand, Placement
 from hocket.engines.network import Network
-from hocket.engines.specs import plain
+from hocket.engines.specs import native_profile
 from hocket.errors import InputError
 from hocket.plan import Plan
 from hocket.profiles import PhaseSpec, WorkloadProfile
@@ -77,7 +77,7 @@ def _on_link(plan: Plan, capacity_bps: int, groups: list[list[int]], search: "_h
     interrupted = False
     if any(len(profiles) > 1 for profiles in options):
         everyone = [(capacity_bps, [(number, 1) for number in range(len(options))])]
-        plain_options = [[plain(each) for each in profiles] for profiles in options]
+        plain_options = [[native_profile(each) for each in profiles] for profiles in options]
         chosen = _hocket.solve_cluster(everyone, plain_options, groups, plan.compat.tolerance, search)
         choices, interrupted = chosen["profiles"], chosen["interrupted"]
     if interrupted:
@@ -85,7 +85,7 @@ def _on_link(plan: Plan, capacity_bps: int, groups: list[list[int]], search: "_h
         search = {**search, "time_limit_s": 0.0}
     given = [profiles[choice] for profiles, choice in zip(options, choices, strict=True)]
     fitted = _hocket.commensurate([each.period_ps for each in given], plan.compat.tolerance)
-    profiles = [plain(each) for each in on_circle(given, fitted["periods_ps"])]
+    profiles = [native_profile(each) for each in on_circle(given, fitted["periods_ps"])]
     solved = _hocket.solve_link(capacity_bps, profiles, groups, search)
     names = tuple(job.name for job in plan.jobs)
     return Found(
@@ -148,7 +148,7 @@ def _ranked(
         network.fabric,
         # `rank` never delays the job of the highest priority, while a plan serves the lowest number first.
         [
-            {"name": job.name, "profile": plain(each), "priority": -job.priority}
+            {"name": job.name, "profile": native_profile(each), "priority": -job.priority}
             for job, each in zip(plan.jobs, given, strict=True)
         ],
         [
@@ -221,7 +221,7 @@ def _with_link_scores(
         name, capacity_bps = network.links[link]
         if score is None or any((job, link) in demand.link_profiles for job in jobs):
             shifts_ps = [found.shifts_ps[job] for job in jobs]
-            score = _hocket.score(capacity_bps, [plain(each) for each in circular], shifts_ps)
+            score = _hocket.score(capacity_bps, [native_profile(each) for each in circular], shifts_ps)
         names = tuple(plan.jobs[job].name for job in jobs)
         links.append(LinkCompatibility(name, capacity_bps, names, circular, score))
     if demand.link_profiles:
@@ -293,7 +293,7 @@ def _placed_jointly(
                 (network.links[link][1], [(place[job], count) for job, count in flows.items()])
                 for link, flows in scored.items()
             ],
-            [[plain(each) for each in options[number]] for number in members],
+            [[native_profile(each) for each in options[number]] for number in members],
             [[place[number] for number in group] for group in groups],
             plan.compat.tolerance,
             search,
@@ -379,6 +379,6 @@ def on_circle(given: Sequence[WorkloadProfile], periods_ps: Sequence[int]) -> li
 
 
 def _stretched(profile: WorkloadProfile, period_ps: int) -> WorkloadProfile:
-    stretched = _hocket.stretched(plain(profile), period_ps)
+    stretched = _hocket.stretched(native_profile(profile), period_ps)
     phases = tuple(PhaseSpec(**phase) for phase in stretched["phases"])
     return replace(profile, period_ps=stretched["period_ps"], phases=phases)

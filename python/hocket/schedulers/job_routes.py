@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from hocket.engines.network import (
     Crossings,
-    Inputs,
+    InputLinks,
     Network,
-    ring_inputs,
+    ring_input_links,
 )
 from hocket.schedulers.state import Cluster, Gpus
 
@@ -24,7 +24,7 @@ class Routes:
         self._node_of = [network.nodes[host] for host in cluster.hosts]
         self._labels: Mapping[str, int] = {name: number * _LABELS for number, name in enumerate(jobs)}
         self._crossings: dict[tuple[str, Gpus], Crossings] = {}
-        self._inputs: dict[tuple[str, Gpus], Inputs] = {}
+        self._inputs: dict[tuple[str, Gpus], InputLinks] = {}
 
     def crossings(self, job: str, gpus: Gpus) -> Crossings:
         """The links of a job as (link, flows); empty for a job within one host."""
@@ -34,11 +34,11 @@ class Routes:
             self._crossings[key] = self._fabric.ring(nodes, self._labels[job]) if len(nodes) > 1 else []
         return self._crossings[key]
 
-    def inputs(self, job: str, gpus: Gpus) -> Inputs:
+    def inputs(self, job: str, gpus: Gpus) -> InputLinks:
         """The links from which its flows enter each link that they cross; none for a host's own link."""
         key = (job, gpus)
         if key not in self._inputs:
-            self._inputs[key] = ring_inputs(self._fabric, self._nodes(gpus), self._labels[job])
+            self._inputs[key] = ring_input_links(self._fabric, self._nodes(gpus), self._labels[job])
         return self._inputs[key]
 
     def label(self, job: str) -> int:

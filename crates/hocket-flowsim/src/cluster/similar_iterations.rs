@@ -5,7 +5,7 @@ use hocket_scenario::{IterationRow, JobId};
 
 /// Iterations of a job, one after another; what is summed is so over all of them.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Stretch {
+pub struct SimilarIterations {
     /// The job.
     pub job: JobId,
     /// The number of the first, counted from 0 over the whole run.
@@ -35,7 +35,7 @@ struct Likeness {
     delayed: Duration,
 }
 
-impl Stretch {
+impl SimilarIterations {
     /// `count` times `row`, of a job that did `done_before` iterations before the row's first.
     pub(super) fn new(row: &IterationRow, done_before: u64, count: u64) -> Self {
         let (duration, communication, delayed) = (row.duration(), row.communication, row.delayed);
