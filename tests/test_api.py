@@ -96,7 +96,7 @@ def test_a_target_is_reproduced_by_its_id() -> None:
     done = hocket.reproduce("h4")
     assert done.id == "H4"
     assert done.rows
-    with pytest.raises(InputError, match="'H99' is not a target; known are H1, H2"):
+    with pytest.raises(InputError, match="'H99' is not a target; known: H1, H2"):
         hocket.reproduce("h99")
 
 

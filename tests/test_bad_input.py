@@ -136,7 +136,7 @@ BAD_PLANS = {
     ),
     "a parameter of another control": (
         plan(congestion={"hpcc": {"increase_timer": "125 us"}}),
-        "jobs[0].congestion.hpcc.increase_timer: is not a known key; known are target_utilisation, ",
+        "jobs[0].congestion.hpcc.increase_timer: is not a known key; known: target_utilisation, ",
     ),
     "a parameter given in two spellings": (
         plan(congestion={"dcqcn": {"T": "125 us", "rp_time_reset": 125}}),
@@ -428,6 +428,6 @@ def test_periods_too_far_apart_for_one_circle_name_the_file_and_the_limit(
 
 
 def test_an_unknown_target_is_refused_by_name(hocket: Command) -> None:
-    assert_is_one_clear_error(hocket("reproduce", "Z99"), "'Z99' is not a target; known are H1, H2")
+    assert_is_one_clear_error(hocket("reproduce", "Z99"), "'Z99' is not a target; known: H1, H2")
     assert_is_one_clear_error(hocket("reproduce"), "reproduce: give the ids of targets, or --all, or --list")
     assert_is_one_clear_error(hocket("reproduce", "H1", "--all"), "reproduce: give")

@@ -215,13 +215,13 @@ def test_names_are_found_in_any_case_and_spelling(requested: str, name: str) -> 
     ("arguments", "message"),
     [
         (("VGG61", 1400, 4), "'VGG61' is not a workload of the catalogue; did you mean"),
-        (("ZZZ", 1400, 4), "known are VGG11, VGG16"),
+        (("ZZZ", 1400, 4), "known: VGG11, VGG16"),
         (("VGG16", 511, 4), "511 is outside the catalogue's batch sizes for VGG16, 512 to 1800"),
         (("DLRM", 2001, 4), "2001 is outside the catalogue's batch sizes for DLRM, 16 to 2000"),
         (("VGG16", 1400, 25), "25 is outside the catalogue's numbers of workers for VGG16, 1 to 24"),
         (("GPT3", 16, 3), "3 is outside the catalogue's numbers of workers for GPT3, 2, 8, 12, 16, 20, 24"),
         (("GPT3", 16, 8, "tensor"), "8 is outside the catalogue's numbers of workers for GPT3, 2"),
-        (("VGG16", 1400, 4, "tensor"), "'tensor' is not a strategy of VGG16; known are data"),
+        (("VGG16", 1400, 4, "tensor"), "'tensor' is not a strategy of VGG16; known: data"),
     ],
 )
 def test_values_outside_the_catalogue_are_refused_with_its_limits(

@@ -54,7 +54,7 @@ def test_an_own_class_gets_the_seed(trace: Trace, tmp_path: Path) -> None:
         ("themsi", "scheduler 'themsi': is not known; did you mean 'themis'?"),
         (
             "x",
-            "scheduler 'x': is not known; known are themis, pollux, pollux-osdi21, pollux-adaptdl, random, "
+            "scheduler 'x': is not known; known: themis, pollux, pollux-osdi21, pollux-adaptdl, random, "
             "ideal, and FILE.py:Class",
         ),
         (

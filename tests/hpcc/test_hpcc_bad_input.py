@@ -23,7 +23,7 @@ def refusal(study_with: StudyWith, **changes: str | None) -> list[str]:
         ("RATE_IA", "5", "'RATE_IA' is not a known key; did you mean RATE_AI?"),
         ("cc_mode", "1", "'cc_mode' is not a known key; did you mean CC_MODE?"),
         ("SURPRISE", "", "'SURPRISE' is not a known key"),
-        ("CC_MODE", "2", "CC_MODE: 2 is not supported; known are 1 (dcqcn), 3 (hpcc), 7 (timely), 8 (dctcp)"),
+        ("CC_MODE", "2", "CC_MODE: 2 is not supported; known: 1 (dcqcn), 3 (hpcc), 7 (timely), 8 (dctcp)"),
         ("CC_MODE", "-1", "CC_MODE: must be a whole number from 0 to 2147483647: got '-1'"),
         ("CC_MODE", "", "CC_MODE: takes 1 value: got 0"),
         ("CC_MODE", "1 2", "CC_MODE: takes 1 value: got 2"),

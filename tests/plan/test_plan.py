@@ -144,9 +144,9 @@ def test_a_run_without_an_end_takes_1000_iterations() -> None:
         (shared_link(job(perod="1 s")), "jobs[0].perod: is not a known key; did you mean 'period'?"),
         (
             shared_link(job(up=[{**phase(), "zzz": 1}])),
-            "jobs[0].up[0].zzz: is not a known key; known are start, duration, rate",
+            "jobs[0].up[0].zzz: is not a known key; known: start, duration, rate",
         ),
-        (shared_link(job(), **{"[key]": 1}), "'[key]': is not a known key; known are name, seed"),
+        (shared_link(job(), **{"[key]": 1}), "'[key]': is not a known key; known: name, seed"),
         (
             two_racks(job(placement=["s1"]), candidates=[{"name": "c", "placement": {"\n": ["s1"]}}]),
             "candidates[0].placement.'\\n': must be a name of printable characters: got '\\n'",
@@ -222,7 +222,7 @@ def test_a_run_without_an_end_takes_1000_iterations() -> None:
         ),
         (
             shared_link(vgg16(strategy="tensor")),
-            "jobs[0].strategy: 'tensor' is not a strategy of VGG16; known are data",
+            "jobs[0].strategy: 'tensor' is not a strategy of VGG16; known: data",
         ),
         (shared_link(vgg16(workers=None)), "jobs[0].workers: is missing; the workload VGG16 needs it"),
         (shared_link(vgg16(batch_size=None)), "jobs[0].batch_size: is missing; the workload VGG16 needs it"),

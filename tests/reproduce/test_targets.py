@@ -97,7 +97,7 @@ def test_ids_are_taken_in_any_case_and_once() -> None:
 
 
 def test_an_unknown_target_is_named_with_those_that_are_known() -> None:
-    with pytest.raises(InputError, match="'C99' is not a target; known are H1, H2"):
+    with pytest.raises(InputError, match="'C99' is not a target; known: H1, H2"):
         reproduce(["c99"])
 
 

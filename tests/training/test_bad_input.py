@@ -285,7 +285,7 @@ WORKLOADS = {
     "an exchange that nobody knows": (
         LAYER.replace("ALLREDUCE 4096 1 ", "ALLTOSOME 4096 1 "),
         {},
-        "line 3: column 4, forward exchange: 'ALLTOSOME' is not supported; known are NONE, ALLREDUCE, "
+        "line 3: column 4, forward exchange: 'ALLTOSOME' is not supported; known: NONE, ALLREDUCE, "
         "ALLGATHER, REDUCESCATTER, ALLTOALL, BROADCAST, each also with _EP or _DP_EP",
     ),
     "too few columns": (

@@ -138,7 +138,7 @@ def test_data_is_loaded_before_the_first_layer() -> None:
     ("name", "options", "message"),
     [
         ("VGG-17", {}, "'VGG-17' is not a model of the catalogue; did you mean VGG19 or VGG16 or VGG11?"),
-        ("VGG16", {"gpu": "P100"}, "gpu: 'P100' is not a GPU of the catalogue; known are V100, A100, H100"),
+        ("VGG16", {"gpu": "P100"}, "gpu: 'P100' is not a GPU of the catalogue; known: V100, A100, H100"),
         ("VGG16 (NSDI'24)", {"gpu": "V100"}, "gpu: VGG16 (NSDI'24) was measured on A100, not on V100"),
         (
             "VGG16 (NSDI'24)",

@@ -380,11 +380,11 @@ def test_columns_are_separated_by_any_white_space_and_numbers_may_be_fractions(
     [
         (
             "DATA_PARALLEL",
-            "line 1: 'DATA_PARALLEL' is not a known parallelism; known are DATA, MODEL, HYBRID_DATA",
+            "line 1: 'DATA_PARALLEL' is not a known parallelism; known: DATA, MODEL, HYBRID_DATA",
         ),
         (
             "DATA gpus: 4",
-            "line 1: 'gpus' is not a known key; known are model_parallel_npu_group, ep, pp, vpp, ga",
+            "line 1: 'gpus' is not a known key; known: model_parallel_npu_group, ep, pp, vpp, ga",
         ),
         ("DATA all_gpus:", "line 1: all_gpus: has no value"),
         ("DATA all_gpus: many", "line 1: all_gpus: must be a finite number: got 'many'"),
@@ -443,7 +443,7 @@ def test_an_invalid_header_is_refused(first: str, message: str, refuse: Refuse) 
         ),
         (
             row("fc", weights=(1, "ALLREDUCE_TP", 8)),
-            "line 3: column 10, weight gradient exchange: 'ALLREDUCE_TP' is not supported; known are",
+            "line 3: column 10, weight gradient exchange: 'ALLREDUCE_TP' is not supported; known:",
         ),
         (row("fc", update=-1), "line 3: column 12, update time: must not be negative: got '-1'"),
         ("fc x" + " 0 NONE 0" * 3 + " 0", "line 3: column 2, dependency: must be a finite number: got 'x'"),

@@ -71,7 +71,7 @@ def load_policy(title: str, trace: "Trace") -> Policy:
         hint = closest(name, _BY_NAME)
         known = ", ".join(_BY_NAME)
         raise InputError(
-            f"scheduler {shown(title)}: is not known{hint or f'; known are {known}, and FILE.py:Class'}"
+            f"scheduler {shown(title)}: is not known{hint or f'; known: {known}, and FILE.py:Class'}"
         )
     try:
         return Policy(class_name, _load_class(Path(path), class_name, trace.seed), with_cassini)

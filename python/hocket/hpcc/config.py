@@ -498,7 +498,7 @@ def _control_name(word: str) -> str:
     mode = whole(word, 0, _MAX_COUNT)
     if mode not in _CC_MODES:
         known = ", ".join(f"{mode} ({name})" for mode, name in _CC_MODES.items())
-        raise InputError(f"{mode} is not supported; known are {known}")
+        raise InputError(f"{mode} is not supported; known: {known}")
     return _CC_MODES[mode]
 
 

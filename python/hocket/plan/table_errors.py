@@ -157,7 +157,7 @@ class _UnknownKeys:
         if matches or table in self._listed:
             return f"is not a known key{_did_you_mean(matches)}"
         self._listed.add(table)
-        return f"is not a known key; known are {', '.join(known)}"
+        return f"is not a known key; known: {', '.join(known)}"
 
 
 def closest(name: str, known: Iterable[str]) -> str:

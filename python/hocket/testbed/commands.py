@@ -177,7 +177,7 @@ def down_command(
 
     if (testbed is None) != everything:
         raise InputError("down: give the name of a testbed, its plan, or --all")
-    names = state.all_names() if testbed is None else [lifecycle.bed_name(testbed)]
+    names = state.all_names() if testbed is None else [lifecycle.testbed_name(testbed)]
     if not names:
         out.print("there are no testbeds")
     failures = []

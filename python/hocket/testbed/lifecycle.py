@@ -23,10 +23,10 @@ from hocket.testbed.session import Agents, Session
 from hocket.units import format_duration
 
 
-def bed_name(plan: PlanLike) -> str:
+def testbed_name(plan: PlanLike) -> str:
     """The name of a plan's testbed: from the plan's file, or else the plan's own name.
 
-    >>> bed_name("examples/two_jobs.toml")
+    >>> testbed_name("examples/two_jobs.toml")
     'two-jobs'
     """
     if isinstance(plan, str | Path):
@@ -147,7 +147,7 @@ def plan_testbed(plan: PlanLike, *, name: str | None = None, candidate: str | No
     Raises `InputError` for an invalid plan, or one that a testbed does not support; see `lay_out`.
     """
     placed = _as_placed(as_plan(plan), candidate)
-    return Testbed(placed, lay_out(placed, bed_name(plan) if name is None else slug(name)), candidate)
+    return Testbed(placed, lay_out(placed, testbed_name(plan) if name is None else slug(name)), candidate)
 
 
 def _as_placed(plan: Plan, candidate: str | None) -> Plan:

@@ -119,7 +119,7 @@ def find_entry(name: str) -> Entry:
     if plain in names:
         return ENTRIES[names[plain]]
     close = [names[each] for each in get_close_matches(plain, list(names), n=3)]
-    hint = f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(ENTRIES)}"
+    hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(ENTRIES)}"
     raise InputError(f"{shown(name)} is not a model of the catalogue; {hint}")
 
 
@@ -199,7 +199,7 @@ def _row(entry: Entry) -> dict[str, str | int | float]:
 
 def _find_gpu(name: str) -> Gpu:
     if name not in GPUS:
-        raise InputError(f"gpu: {shown(name)} is not a GPU of the catalogue; known are {', '.join(GPUS)}")
+        raise InputError(f"gpu: {shown(name)} is not a GPU of the catalogue; known: {', '.join(GPUS)}")
     return GPUS[name]
 
 

@@ -37,7 +37,7 @@ def find_model(name: str, models: Mapping[str, Model] = CATALOGUE) -> Model:
     if plain in names:
         return models[names[plain]]
     close = [names[each] for each in get_close_matches(plain, list(names), n=3)]
-    hint = f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(models)}"
+    hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(models)}"
     own = "" if models.keys() == CATALOGUE.keys() else " or of [[models]]"
     raise InputError(f"{shown(name)} is not a workload of the catalogue{own}; {hint}")
 

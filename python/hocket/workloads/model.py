@@ -67,7 +67,7 @@ class Model:
         """Raises `InputError` if `strategy` is given and not one of this model's."""
         if strategy is not None and strategy not in self.strategies:
             known = ", ".join(self.strategies)
-            raise InputError(f"{shown(strategy)} is not a strategy of {self.name}; known are {known}")
+            raise InputError(f"{shown(strategy)} is not a strategy of {self.name}; known: {known}")
 
     def check_workers(self, workers: int, strategy: str | None = None) -> None:
         """Raises `InputError` if `strategy`, or without one every strategy, does not run on `workers`."""

@@ -100,12 +100,12 @@ def chosen(ids: Iterable[str]) -> list[Target]:
 
     >>> chosen(["c99"])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    hocket_agent.errors.InputError: 'C99' is not a target; known are H1, H2, ...
+    hocket_agent.errors.InputError: 'C99' is not a target; known: H1, H2, ...
     """
     names = list(dict.fromkeys(name.upper() for name in ids))
     for name in names:
         if name not in TARGETS:
-            raise InputError(f"{name!r} is not a target; known are {', '.join(TARGETS)}")
+            raise InputError(f"{name!r} is not a target; known: {', '.join(TARGETS)}")
     return [TARGETS[name] for name in names]
 
 

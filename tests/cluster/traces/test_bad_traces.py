@@ -84,7 +84,7 @@ def with_dynamic(**keys: Any) -> dict[str, Any]:
         ),
         (
             with_job(strategy="tensor"),
-            "trace: jobs[0].strategy: 'tensor' is not a strategy of VGG16; known are data",
+            "trace: jobs[0].strategy: 'tensor' is not a strategy of VGG16; known: data",
         ),
         (
             with_job(min_workers=5),
@@ -162,7 +162,7 @@ def with_dynamic(**keys: Any) -> dict[str, Any]:
         ),
         (
             with_dynamic(models="all"),
-            "trace: dynamic.models: is not a known key; known are workers, max_workers, iterations, "
+            "trace: dynamic.models: is not a known key; known: workers, max_workers, iterations, "
             "run_time, batch_sizes, running, arriving, arrival",
         ),
         (

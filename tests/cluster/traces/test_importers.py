@@ -209,7 +209,7 @@ def test_unnamed_models_are_drawn_by_seed_from_those_that_run_on_the_gpus(
         (
             "pollux",
             POLLUX.replace("ncf,1", "nfc,1"),
-            "job 'ncf-2': 'nfc' is not a known application; known are imagenet, cifar10, yolov3, bert, "
+            "job 'ncf-2': 'nfc' is not a known application; known: imagenet, cifar10, yolov3, bert, "
             "deepspeech2, ncf, ResNet-50, ResNet-18, CycleGAN, A3C, Transformer, LM, Recommendation",
         ),
         ("gavel", "a\tb\n", "line 1: has 2 tab-separated values; a job of Gavel has 6, 7, 10"),

@@ -234,7 +234,7 @@ class _Mapping:
             if record.application not in MODEL_OF:
                 raise InputError(
                     f"{self._path}: job {shown(record.name)}: {shown(record.application)} is not a known "
-                    f"application; known are {', '.join(MODEL_OF)}"
+                    f"application; known: {', '.join(MODEL_OF)}"
                 )
             models = (find_model(MODEL_OF[record.application], self._known),)
         return [model for model in models if sizes_of(model, None, record.gpus, record.gpus)]

@@ -221,7 +221,7 @@ def _node(file: str, where: int, content: bytes) -> Node:
     )
     if not is_known:
         known = ", ".join(f"{each.value} ({each.name})" for each in NodeType)
-        raise node.error(f"is of type {message.type}, which is not supported; known are {known}")
+        raise node.error(f"is of type {message.type}, which is not supported; known: {known}")
     return node
 
 

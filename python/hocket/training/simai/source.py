@@ -134,7 +134,7 @@ def read_text(path: Path) -> WorkloadText:
 def _header(words: Sequence[str], line: int, layers: int, mistakes: Mistakes) -> Header:
     policy = words[0]
     if policy not in POLICIES:
-        mistakes.add(line, f"{shown(policy)} is not a known parallelism; known are {', '.join(POLICIES)}")
+        mistakes.add(line, f"{shown(policy)} is not a known parallelism; known: {', '.join(POLICIES)}")
         return Header("MICRO")
     reader = _HeaderReader(line, layers, mistakes)
     reader.read(words[1:])
@@ -221,7 +221,7 @@ class _HeaderReader:
                 place += 2
             else:
                 known = ", ".join((*_COUNTS, *_LISTS))
-                self._mistakes.add(self._line, f"{shown(written)} is not a known key; known are {known}")
+                self._mistakes.add(self._line, f"{shown(written)} is not a known key; known: {known}")
                 return
             if taken is None:
                 return
@@ -260,7 +260,7 @@ def _row(words: Sequence[str], line: int, place: int, header: Header, mistakes: 
         if words[-1] not in LAYER_POLICIES:
             known = ", ".join(LAYER_POLICIES)
             mistakes.add(
-                line, f"column {columns}: {shown(words[-1])} is not a layer's parallelism; known are {known}"
+                line, f"column {columns}: {shown(words[-1])} is not a layer's parallelism; known: {known}"
             )
             return None
         policy = POLICIES[words[-1]]
@@ -303,7 +303,7 @@ def _exchange(text: str, group: GroupName | None, policy: Policy) -> tuple[Colle
     if match is None:
         known = ", ".join(_KINDS)
         raise InputError(
-            f"{shown(text)} is not supported; known are NONE, {known}, each also with _EP or _DP_EP"
+            f"{shown(text)} is not supported; known: NONE, {known}, each also with _EP or _DP_EP"
         )
     kind, suffix = match.groups()
     if suffix is not None and not policy.has_experts:
