@@ -214,6 +214,7 @@ class _Change(TypedDict):
 
 class _RunSpec(TypedDict):
     priority_queues: int
+    goodput: Sequence[float]
     seed: int
     iterations: int | None
     until_ps: int | None
@@ -310,6 +311,7 @@ class _Marks(TypedDict):
 class _ClusterOptions(TypedDict):
     seed: int
     priority_queues: int
+    goodput: Sequence[float]
     merge: float
     marks: _Marks | None
 

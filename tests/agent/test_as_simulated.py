@@ -17,7 +17,9 @@ def engine_starts_ms(
     and receive their slots at `aligned_ms`; there, slots are for the starts of iterations.
     """
     fabric = _hocket.Fabric.one_link(50 * 10**9)
-    run = _hocket.ClusterRun(fabric, {"seed": 1, "priority_queues": 1, "merge": 0.0, "marks": None})
+    run = _hocket.ClusterRun(
+        fabric, {"seed": 1, "priority_queues": 1, "goodput": (), "merge": 0.0, "marks": None}
+    )
     for index in range(len(origins_ms)):
         job = run.add(f"job {index}")
         run.start(

@@ -46,6 +46,17 @@ def test_two_jobs_that_start_together_get_half_of_the_link_each() -> None:
         assert iteration_times_s(run, name) == pytest.approx([0.234] * 50)
 
 
+def test_a_link_for_which_jobs_contend_loses_goodput_by_their_number() -> None:
+    lossy = {"capacity": "50 Gbps", "contended_goodput": [0.8, 0.6]}
+    # 3.6 Gbit at 20 Gbps take 180 ms, at 10 Gbps 360 ms; 90 ms of compute follow.
+    two = simulate(shared_link(half("a"), half("b"), link=lossy))
+    assert iteration_times_s(two, "a") == iteration_times_s(two, "b") == pytest.approx([0.27] * 50)
+    three = simulate(shared_link(half("a"), half("b"), half("c"), link=lossy))
+    assert iteration_times_s(three, "a") == pytest.approx([0.45] * 50)
+    in_turn = simulate(shared_link(half("a"), half("b", time_shift="90 ms"), link=lossy))
+    assert iteration_times_s(in_turn, "b") == pytest.approx([0.18] * 50)
+
+
 def test_jobs_shifted_by_half_a_period_never_contend() -> None:
     run = simulate(shared_link(half("a"), half("b", time_shift="90 ms")))
     assert iteration_times_s(run, "a") == iteration_times_s(run, "b") == pytest.approx([0.18] * 50)

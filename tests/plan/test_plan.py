@@ -247,6 +247,19 @@ def test_a_run_without_an_end_takes_1000_iterations() -> None:
             shared_link(job(), link={"capacity": "1 Gbps", "precision_deg": 5}, compat={"precision_deg": 6}),
             "compat.precision_deg: 6 is not 5 as in link.precision_deg; give one of them",
         ),
+        (
+            shared_link(job(), link={"capacity": "50 Gbps", "contended_goodput": 0.9}),
+            'link.contended_goodput: must be "testbed" or a list of fractions of the capacity, for two jobs, '
+            "three and so on, such as [0.9, 0.8]: got 0.9",
+        ),
+        (
+            shared_link(job(), link={"capacity": "50 Gbps", "contended_goodput": [0.9, 0]}),
+            "link.contended_goodput: the fraction for 3 jobs must be above 0, at most 1: got 0",
+        ),
+        (
+            shared_link(job(), link={"capacity": "50 Gbps", "contended_goodput": []}),
+            "link.contended_goodput: must have 1 to 64 fractions: got 0",
+        ),
         (shared_link(job(), seed=2**63), "seed: must be at most 9223372036854775807: got a number of more"),
         (
             shared_link(job(), seed=10**5000),

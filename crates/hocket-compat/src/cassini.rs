@@ -14,8 +14,8 @@ use rayon::prelude::*;
 use thiserror::Error;
 
 use crate::affinity::{AffinityGraph, AffinityJob, Component, Loop, Traversal, collapse};
-use crate::link_demand::Demand;
 use crate::error::CompatError;
+use crate::link_demand::Demand;
 use crate::problem::{JointLink, JointProblem};
 use crate::search::SolveOptions;
 use crate::solver::{Solution, solve_joint};

@@ -3,8 +3,8 @@
 use hocket_des::{Duration, Rate};
 use hocket_scenario::Profile;
 
-use crate::link_demand::Demand;
 use crate::error::CompatError;
+use crate::link_demand::Demand;
 use crate::problem::JointLink;
 
 /// The compatibility score of `jobs` on a link when job j is delayed by `shifts[j]`:

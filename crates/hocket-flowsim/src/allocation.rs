@@ -4,6 +4,8 @@
 
 use std::cmp::Ordering;
 
+use crate::goodput::Goodput;
+
 /// How many flows of a job load a link; at rate r they take r × flows of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Load {
@@ -14,6 +16,7 @@ pub(crate) struct Load {
 /// What a sending job asks for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim<'a> {
+    pub(crate) job: usize,
     pub(crate) cap_bps: u64,
     pub(crate) weight: u64,
     /// The weight of one of its flows, whatever its unit of rate.
@@ -32,12 +35,18 @@ pub(crate) struct Allocator {
     frozen: Vec<usize>,
     /// Links with claims that still rise.
     loaded: Vec<usize>,
+    goodput: Goodput,
+    /// Scratch space: the jobs on a link.
+    jobs: Vec<usize>,
 }
 
 #[derive(Clone, Debug)]
 struct LinkState {
     capacity_bps: u64,
     available_bps: u64,
+    /// Of the queue that is filled: what its claims demand, and what its jobs lose to contention.
+    demand_bps: u128,
+    lost_bps: u64,
     rising_weight: u128,
     /// Of the queue that is filled.
     claims: Vec<usize>,
@@ -56,8 +65,8 @@ struct Level {
 }
 
 impl Allocator {
-    /// Links of these capacities, named by their place.
-    pub(crate) fn new(capacities_bps: impl IntoIterator<Item = u64>) -> Self {
+    /// Links of these capacities, named by their place, and what they lose to contention.
+    pub(crate) fn new(capacities_bps: impl IntoIterator<Item = u64>, goodput: Goodput) -> Self {
         let links = capacities_bps.into_iter().map(LinkState::idle).collect();
         Self {
             links,
@@ -65,6 +74,8 @@ impl Allocator {
             rising: Vec::new(),
             frozen: Vec::new(),
             loaded: Vec::new(),
+            goodput,
+            jobs: Vec::new(),
         }
     }
 
@@ -120,6 +131,10 @@ impl Allocator {
     // One queue: all its claims rise together until a cap or a link stops some of them.
     fn fill(&mut self, claims: &[Claim<'_>], queue: &[usize], rates_bps: &mut [u64]) {
         self.load_links(claims, queue);
+        let loses = !self.goodput.is_lossless();
+        if loses {
+            self.withhold(claims, queue);
+        }
         self.rising.clear();
         self.rising.extend_from_slice(queue);
         while let Some(level) = self.lowest_level(claims) {
@@ -132,6 +147,41 @@ impl Allocator {
             self.frozen = frozen;
             let links = &self.links;
             self.loaded.retain(|&link| links[link].rising_weight > 0);
+        }
+        if loses {
+            self.give_back(claims, queue);
+        }
+    }
+
+    // Takes from each link what its jobs will lose to contention. Only jobs of one queue contend: one that is served first is
+    // not slowed by those behind it.
+    fn withhold(&mut self, claims: &[Claim<'_>], queue: &[usize]) {
+        for &index in queue {
+            for load in claims[index].loads {
+                let demand_bps = u128::from(claims[index].cap_bps) * u128::from(load.flows);
+                self.links[load.link].demand_bps += demand_bps;
+            }
+        }
+        for &link in &self.loaded {
+            let link = &mut self.links[link];
+            let demand_bps = std::mem::take(&mut link.demand_bps);
+            if demand_bps > u128::from(link.available_bps) {
+                self.jobs.clear();
+                self.jobs.extend(link.claims.iter().map(|&index| claims[index].job));
+                self.jobs.sort_unstable();
+                self.jobs.dedup();
+                let goodput_bps = self.goodput.of_bps(link.available_bps, self.jobs.len());
+                link.lost_bps = link.available_bps - goodput_bps;
+                link.available_bps = goodput_bps;
+            }
+        }
+    }
+
+    // A queue that is served later may use what an earlier one lost.
+    fn give_back(&mut self, claims: &[Claim<'_>], queue: &[usize]) {
+        for load in queue.iter().flat_map(|&index| claims[index].loads) {
+            let link = &mut self.links[load.link];
+            link.available_bps += std::mem::take(&mut link.lost_bps);
         }
     }
 
@@ -194,6 +244,8 @@ impl LinkState {
         Self {
             capacity_bps,
             available_bps: capacity_bps,
+            demand_bps: 0,
+            lost_bps: 0,
             rising_weight: 0,
             claims: Vec::new(),
             full: false,
@@ -261,9 +313,14 @@ mod tests {
     }
 
     fn rates(capacities: &[u64], askers: &[Asker]) -> Vec<u64> {
+        lossy_rates(capacities, &[], askers)
+    }
+
+    fn lossy_rates(capacities: &[u64], goodput: &[f64], askers: &[Asker]) -> Vec<u64> {
         let mut rates = Vec::new();
-        let claims: Vec<_> = askers.iter().map(Asker::claim).collect();
-        Allocator::new(capacities.iter().copied()).allocate(&claims, &mut rates);
+        let claims: Vec<_> = (0..).zip(askers).map(|(job, asker)| asker.claim(job)).collect();
+        let goodput = Goodput::new(goodput).unwrap();
+        Allocator::new(capacities.iter().copied(), goodput).allocate(&claims, &mut rates);
         rates
     }
 
@@ -272,9 +329,9 @@ mod tests {
             Self { cap_bps, weight, queue, loads: vec![Load { link: 0, flows: 1 }] }
         }
 
-        fn claim(&self) -> Claim<'_> {
+        fn claim(&self, job: usize) -> Claim<'_> {
             let &Self { cap_bps, weight, queue, ref loads } = self;
-            Claim { cap_bps, weight, policy: weight, queue, loads }
+            Claim { job, cap_bps, weight, policy: weight, queue, loads }
         }
     }
 
@@ -290,6 +347,36 @@ mod tests {
         let askers = [Asker::on_link_0(40, 1, 1), Asker::on_link_0(40, 1, 0)];
         assert_eq!(rates(&[50], &askers), [10, 40]);
         assert_eq!(rates(&[30], &askers), [0, 30]);
+    }
+
+    #[test]
+    fn jobs_that_demand_more_than_a_link_has_lose_goodput_by_their_number() {
+        let asker = |cap_bps| Asker::on_link_0(cap_bps, 1, 0);
+        let rates = |askers: &[Asker]| lossy_rates(&[100], &[0.9, 0.6], askers);
+        assert_eq!(rates(&[asker(120)]), [100]);
+        assert_eq!(rates(&[asker(50), asker(50)]), [50, 50]);
+        assert_eq!(rates(&[asker(50), asker(60)]), [45, 45]);
+        // What one job leaves of the goodput, the other gets.
+        assert_eq!(rates(&[asker(20), asker(90)]), [20, 70]);
+        assert_eq!(rates(&[asker(50), asker(50), asker(50), asker(50)]), [15, 15, 15, 15]);
+    }
+
+    #[test]
+    fn flows_of_one_job_lose_nothing_to_each_other() {
+        let asker = Asker::on_link_0(60, 1, 0);
+        let claims = [asker.claim(7), asker.claim(7)];
+        let goodput = Goodput::new(&[0.5]).unwrap();
+        let mut rates = Vec::new();
+        Allocator::new([100], goodput).allocate(&claims, &mut rates);
+        assert_eq!(rates, [50, 50]);
+    }
+
+    #[test]
+    fn a_queue_loses_nothing_to_another_and_uses_what_an_earlier_one_lost() {
+        let asker = |queue| Asker::on_link_0(80, 1, queue);
+        let rates = |askers: &[Asker]| lossy_rates(&[100], &[0.8], askers);
+        assert_eq!(rates(&[asker(0), asker(1)]), [80, 20]);
+        assert_eq!(rates(&[asker(0), asker(0), asker(1)]), [40, 40, 20]);
     }
 
     #[test]

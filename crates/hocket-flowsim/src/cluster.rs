@@ -16,6 +16,7 @@ use crate::allocation::Load;
 use crate::contention::Contention;
 use crate::engine::FlowOptions;
 use crate::error::FlowError;
+use crate::goodput::Goodput;
 use crate::marks::MarkModel;
 use crate::network::{Network, Owner, Policy, Timer};
 use crate::sender::{Sender, bytes_of, picobits};
@@ -70,6 +71,8 @@ pub struct Settings {
     pub seed: u64,
     /// How many queues a link serves in strict order.
     pub priority_queues: u8,
+    /// The goodput that links lose to contention.
+    pub goodput: Goodput,
     /// Iterations one after another become one row if they differ by no more than this share of the first one's duration: 0
     /// joins only equal ones.
     pub merge: f64,
@@ -168,9 +171,9 @@ impl Settings {
 }
 
 impl Default for Settings {
-    /// Seed 1, one queue, no rows joined but equal ones, no marks.
+    /// Seed 1, one queue, no goodput lost, no rows joined but equal ones, no marks.
     fn default() -> Self {
-        Self { seed: 1, priority_queues: 1, merge: 0.0, marks: None }
+        Self { seed: 1, priority_queues: 1, goodput: Goodput::default(), merge: 0.0, marks: None }
     }
 }
 
@@ -204,7 +207,7 @@ impl ClusterRun {
     pub fn new(fabric: &Fabric, settings: Settings) -> Self {
         let links = (0..fabric.links().len()).map(LinkId::from_index);
         let steps = FlowOptions::default().adaptive_steps;
-        let mut network = Network::new(fabric, links, steps, false);
+        let mut network = Network::new(fabric, links, settings.goodput.clone(), steps, false);
         let link = |(number, link): (usize, &Link)| (LinkId::from_index(number), link.rate);
         let links = fabric.links().iter().enumerate().map(link);
         network.contention = Some(Contention::new(links, settings.marks.clone()));

@@ -16,6 +16,7 @@ use hocket_scenario::{
 use crate::allocation::Load;
 use crate::counters::FlowCounters;
 use crate::error::FlowError;
+use crate::goodput::Goodput;
 use crate::network::{Network, Owner, Policy, Timer};
 use crate::plan::Planner;
 use crate::sampling::Sampler;
@@ -26,8 +27,10 @@ use crate::training::TrainingRun;
 const ROUND: u64 = 1 << 12;
 
 /// How a run is done and what it records; what is simulated is left to the scenario.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowOptions {
+    /// The goodput that links lose to contention.
+    pub goodput: Goodput,
     /// An adaptive weight changes with every such part of an Up phase, and has within it the value
     /// of its middle.
     pub adaptive_steps: NonZeroU16,
@@ -130,9 +133,10 @@ pub fn run_observed(
 }
 
 impl Default for FlowOptions {
-    /// 64 steps of an adaptive weight, no rates, operations of one iteration, no samples, progress every 4,096 events.
+    /// No goodput lost, 64 steps of an adaptive weight, no rates, operations of one iteration, no samples, progress every 4,096 events.
     fn default() -> Self {
         Self {
+            goodput: Goodput::default(),
             adaptive_steps: NonZeroU16::new(64).expect("64 is not zero"),
             rates_until: Time::ZERO,
             recorded_iterations: 1,
@@ -173,6 +177,7 @@ impl<'a> Engine<'a> {
         let mut network = Network::new(
             scenario.fabric(),
             links,
+            options.goodput.clone(),
             options.adaptive_steps,
             options.sample_every.is_some(),
         );

@@ -12,6 +12,7 @@ use crate::allocation::{Allocator, Claim, Load};
 use crate::contention::{Contention, Met, Sending};
 use crate::counters::FlowCounters;
 use crate::error::FlowError;
+use crate::goodput::Goodput;
 use crate::sender::Sender;
 
 /// What can happen.
@@ -121,6 +122,7 @@ impl Network {
     pub(crate) fn new(
         fabric: &Fabric,
         links: impl IntoIterator<Item = LinkId>,
+        goodput: Goodput,
         adaptive_steps: NonZeroU16,
         counts_traffic: bool,
     ) -> Self {
@@ -139,7 +141,7 @@ impl Network {
             streams: Vec::new(),
             policies: Vec::new(),
             unused: Vec::new(),
-            allocator: Allocator::new(links.iter().map(capacity)),
+            allocator: Allocator::new(links.iter().map(capacity), goodput),
             links,
             adaptive_steps,
             disturbed: Vec::new(),
@@ -543,6 +545,7 @@ impl Stream {
         };
         let policy = weight * (2 * steps + progress);
         Claim {
+            job: self.job.index(),
             cap_bps: self.sender.cap.as_bps(),
             weight: policy / (self.unit * self.split),
             policy,

@@ -1,8 +1,8 @@
 //! A run of the flow engine that goes on as far as it is told to.
 
 use hocket_des::{Duration, Time};
-use hocket_flowsim::MarkModel;
 use hocket_flowsim::cluster::{ClusterRun, Ended, Settings, Start, Traffic};
+use hocket_flowsim::{Goodput, MarkModel};
 use hocket_scenario::closed_loop::Slots;
 use hocket_scenario::{Column, JobId, LinkId, Table};
 use pyo3::prelude::*;
@@ -19,6 +19,7 @@ use crate::simulate::share;
 pub(crate) struct ClusterOptions {
     seed: u64,
     priority_queues: u8,
+    goodput: Vec<f64>,
     merge: f64,
     marks: Option<Marks>,
 }
@@ -101,6 +102,7 @@ impl PyClusterRun {
         let settings = Settings {
             seed: options.seed,
             priority_queues: options.priority_queues,
+            goodput: Goodput::new(&options.goodput).map_err(value_error)?,
             merge: options.merge,
             marks: options.marks.map(Marks::model).transpose()?,
         };

@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use hocket_des::{Duration, Rate, Time};
-use hocket_flowsim::{FlowOptions, run_observed};
+use hocket_flowsim::{FlowOptions, Goodput, run_observed};
 use hocket_packetsim::{Change, LinkChange, PathChoice, Skip, run_scenario};
 use hocket_scenario::{
     Job, JobFlow, LinkId, NodeId, Periodic, Scenario, Share, Stop, Transport, Weight, Work,
@@ -46,6 +46,8 @@ pub(crate) struct JobSpec {
 #[pyo3(from_item_all)]
 pub(crate) struct RunSpec {
     priority_queues: u8,
+    /// Flow engine.
+    goodput: Vec<f64>,
     seed: u64,
     iterations: Option<u64>,
     until_ps: Option<u64>,
@@ -247,6 +249,7 @@ pub(crate) fn simulate<'py>(
     let jobs = jobs.into_iter().enumerate().map(JobSpec::job).collect::<PyResult<Vec<Job>>>()?;
     let scenario = run.scenario(fabric.get(), jobs)?;
     let options = FlowOptions {
+        goodput: Goodput::new(&run.goodput).map_err(value_error)?,
         rates_until: Time::from_ps(run.record_rates_until_ps),
         recorded_iterations: run.record_operations,
         sample_every: run.sample_every_ps.map(Duration::from_ps),

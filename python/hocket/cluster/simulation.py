@@ -180,7 +180,14 @@ class _Simulation:
         self._dedicated = bool(getattr(policy.scheduler, "dedicated", False))
         routes = Routes(network, trace.cluster, [job.name for job in trace.jobs])
         self._cassini = (
-            Cassini(trace.cassini, network, routes.crossings, jitter=settings.jitter, seed=trace.seed)
+            Cassini(
+                trace.cassini,
+                network,
+                routes.crossings,
+                goodput=trace.goodput,
+                jitter=settings.jitter,
+                seed=trace.seed,
+            )
             if policy.cassini
             else None
         )
@@ -190,6 +197,7 @@ class _Simulation:
             {
                 "seed": trace.seed,
                 "priority_queues": trace.priority_queues,
+                "goodput": trace.goodput,
                 "merge": settings.merge,
                 "marks": marks,
             },

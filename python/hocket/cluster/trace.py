@@ -15,6 +15,7 @@ from hocket.display import brief, counted, on_one_line
 from hocket.engines.network import Network, network_of
 from hocket.errors import InputError, located
 from hocket.plan.file_kinds import check_kind
+from hocket.plan.goodput import Goodput, goodput_of
 from hocket.plan.json_schema import schema_of
 from hocket.plan.lines import Lines
 from hocket.plan.plan import defaults_in
@@ -99,6 +100,11 @@ class Trace:
     def priority_queues(self) -> int:
         """The number of queues per link that priorities map to."""
         return self.file.fabric.priority_queues
+
+    @property
+    def goodput(self) -> Goodput:
+        """The goodput of a link for which jobs contend, by their number."""
+        return goodput_of(self.file.fabric.contended_goodput)
 
     @cached_property
     def network(self) -> Network:

@@ -154,6 +154,7 @@ def _run(
         alone(number, spec),
         {
             "priority_queues": plan.priority_queues,
+            "goodput": plan.goodput,
             "seed": plan.seed,
             "iterations": None,
             "until_ps": until_ps,

@@ -92,6 +92,7 @@ def _iteration_times(
         specs,
         {
             "priority_queues": plan.priority_queues,
+            "goodput": plan.goodput,
             "seed": plan.seed,
             "iterations": iterations,
             "until_ps": until_ps,

@@ -27,6 +27,7 @@ def job_specs(
 def run_spec(plan: Plan) -> "_hocket._RunSpec":
     return {
         "priority_queues": plan.priority_queues,
+        "goodput": plan.goodput,
         "seed": plan.seed,
         "iterations": plan.iterations,
         "until_ps": plan.run.until_ps,

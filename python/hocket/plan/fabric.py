@@ -27,6 +27,7 @@ from hocket.fabrics import (
     server_of,
     with_scale_up,
 )
+from hocket.plan.goodput import ContendedGoodput
 from hocket.plan.schema import (
     FilePath,
     Name,
@@ -437,6 +438,10 @@ class Fabric(Table):
         8, "IEEE 802.1Q has eight traffic classes"
     )
     """Number of queues of each link. Priorities beyond the last queue share it."""
+    contended_goodput: ContendedGoodput | None = None
+    """Flow engine: fraction of a link's capacity that two jobs, three and so on get together while they
+    demand more than the link has; the last one is also that of more jobs. `"testbed"` is what the papers'
+    testbed shows. By default nothing is lost."""
     _directory: Path = PrivateAttr(default=Path())
 
     @constructor
@@ -453,6 +458,7 @@ class Fabric(Table):
         hosts: Sequence[str] | None = None,
         scale_up: bool | ScaleUp | None = None,
         priority_queues: int | None = None,
+        contended_goodput: Literal["testbed"] | Sequence[float] | None = None,
     ) -> None: ...
 
     def model_post_init(self, context: Any, /) -> None:

@@ -1,10 +1,12 @@
 """`[link]`: one link that all jobs share."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StrictInt
 
 from hocket.errors import InputError
+from hocket.plan.goodput import ContendedGoodput
 from hocket.plan.schema import Number, Table, constructor, default
 from hocket.units import DurationLike, DurationPs, PositiveRateBps, RateLike, parse_duration
 
@@ -44,6 +46,10 @@ class Link(Table):
         8, "IEEE 802.1Q has eight traffic classes"
     )
     """Number of queues. Priorities beyond the last queue share it."""
+    contended_goodput: ContendedGoodput | None = None
+    """Flow engine: fraction of the capacity that two jobs, three and so on get together while they demand
+    more than the link has; the last one is also that of more jobs. `"testbed"` is what the papers' testbed
+    shows. By default nothing is lost."""
 
     @constructor
     def __init__(
@@ -53,4 +59,5 @@ class Link(Table):
         delay: DurationLike | None = None,
         precision_deg: float | None = None,
         priority_queues: int | None = None,
+        contended_goodput: Literal["testbed"] | Sequence[float] | None = None,
     ) -> None: ...

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field, PrivateAttr, StrictBool, StrictInt
 
 from hocket.plan.fabric import Fabric
+from hocket.plan.goodput import Goodput, goodput_of
 from hocket.plan.hardware import Host, Switch
 from hocket.plan.job import MAX_PLACES, Job
 from hocket.plan.link import Link
@@ -168,6 +169,13 @@ class PlanTables(Table):
         shared = self.link or self.fabric
         assert shared is not None, "a checked plan has a link or a fabric"
         return shared.priority_queues
+
+    @property
+    def goodput(self) -> Goodput:
+        """The goodput of a link for which jobs contend, by their number."""
+        shared = self.link or self.fabric
+        assert shared is not None, "a checked plan has a link or a fabric"
+        return goodput_of(shared.contended_goodput)
 
     @property
     def iterations(self) -> int | None:

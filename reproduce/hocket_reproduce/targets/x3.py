@@ -211,6 +211,7 @@ def modelled(case: Case) -> dict[str, float]:
     options: _hocket._ClusterOptions = {
         "seed": SEED,
         "priority_queues": plan.priority_queues,
+        "goodput": (),
         "merge": 0.0,
         "marks": FITTED.spec(),
     }

@@ -37,11 +37,26 @@ def spaced(part: Part, jitter: float = JITTER) -> Spacing:
     return found
 
 
+def test_goodput_lost_to_contention_raises_the_predicted_gain_of_slots() -> None:
+    part = part_of(("VGG16", 1400), ("WideResNet101", 800))
+    (solution,) = TimeShiftSolver(CassiniOptions(), NETWORK, seed=0).solve([part])
+    assert solution.circle is not None
+    gains = []
+    for goodput in ((), (0.8,)):
+        prediction = Prediction(FABRIC, part, goodput=goodput, jitter=JITTER, adjust=True, seed=3)
+        spacing = prediction.spacing(solution.circle.turned(0))
+        assert spacing is not None
+        gains.append(spacing.gain)
+    assert gains[1] > gains[0] + 0.03
+
+
 def paid_and_adjusted(part: Part, slots: Spacing | None, until_ps: int) -> tuple[float, float]:
     """The mean iteration with its wait in ms, and adjustments per minute of the job that has most; all jobs
     start at once unless they have slots.
     """
-    run = _hocket.ClusterRun(FABRIC, {"seed": 11, "priority_queues": 1, "merge": 0.0, "marks": None})
+    run = _hocket.ClusterRun(
+        FABRIC, {"seed": 11, "priority_queues": 1, "goodput": (), "merge": 0.0, "marks": None}
+    )
     for place, member in enumerate(part.members):
         job = run.add(member.name)
         run.start(

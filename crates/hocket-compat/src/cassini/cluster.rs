@@ -16,8 +16,8 @@ use rand::RngExt;
 use thiserror::Error;
 
 use crate::commensurate::{commensurate, stretched};
-use crate::link_demand::Demand;
 use crate::error::CompatError;
+use crate::link_demand::Demand;
 use crate::perimeter::unified_perimeter;
 use crate::problem::{JointLink, JointProblem};
 use crate::search::{Budget, SolveOptions};

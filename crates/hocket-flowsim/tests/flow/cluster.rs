@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use hocket_des::{Duration, Rate, Time};
-use hocket_flowsim::cluster::{ClusterRun, Encounter, Ended, Rest, Settings, Start, SimilarIterations};
-use hocket_flowsim::{FlowOptions, FlowOutcome, MarkModel};
+use hocket_flowsim::cluster::{
+    ClusterRun, Encounter, Ended, Rest, Settings, SimilarIterations, Start,
+};
+use hocket_flowsim::{FlowOptions, FlowOutcome, Goodput, MarkModel};
 use hocket_scenario::closed_loop::Slots;
 use hocket_scenario::{Crossing, Fabric, Job, JobId, LinkId, Periodic, Profile, Share, Work};
 use proptest::prelude::*;
@@ -50,8 +52,9 @@ fn of_scenario(outcome: &FlowOutcome) -> BTreeMap<String, Vec<(u64, u64)>> {
 }
 
 // Each job starts when it arrives, and the run stops at each of `cuts` on its way to `end`. So many jobs have not ended then.
-fn run_until(jobs: &[Job], cuts: &[u64], end: Time) -> (ClusterRun, usize) {
-    let settings = Settings { seed: 7, priority_queues: 2, ..Settings::default() };
+fn run_until(jobs: &[Job], goodput: &Goodput, cuts: &[u64], end: Time) -> (ClusterRun, usize) {
+    let goodput = goodput.clone();
+    let settings = Settings { seed: 7, priority_queues: 2, goodput, ..Settings::default() };
     let mut run = ClusterRun::new(&fabric(), settings);
     let ids: Vec<JobId> = jobs.iter().map(|job| run.add(job.name.clone())).collect();
     let mut steps: Vec<(Time, Option<usize>)> =
@@ -82,8 +85,12 @@ fn run_until(jobs: &[Job], cuts: &[u64], end: Time) -> (ClusterRun, usize) {
 }
 
 // To the end of all jobs.
-fn in_a_cluster(jobs: &[Job], cuts: &[u64]) -> (BTreeMap<String, Vec<(u64, u64)>>, ClusterRun) {
-    let (mut run, left) = run_until(jobs, cuts, at(1_000_000));
+fn in_a_cluster(
+    jobs: &[Job],
+    goodput: &Goodput,
+    cuts: &[u64],
+) -> (BTreeMap<String, Vec<(u64, u64)>>, ClusterRun) {
+    let (mut run, left) = run_until(jobs, goodput, cuts, at(1_000_000));
     assert_eq!(left, 0, "all jobs come to their end");
     let rows = run.take_iterations();
     let by_job = jobs
@@ -98,13 +105,16 @@ proptest! {
     fn jobs_that_come_one_by_one_do_what_they_do_in_a_scenario(
         mut jobs in any_jobs(),
         jitter in prop::sample::select(vec![0.0, 0.05]),
+        shares in prop::sample::select(vec![vec![], vec![0.88, 0.65]]),
         cuts in prop::collection::vec(0_u64..3_000, 0..6),
     ) {
         for job in &mut jobs {
             job.jitter = jitter;
         }
-        let outcome = run_all(&scenario(jobs.clone()), &FlowOptions::default());
-        let (rows, mut run) = in_a_cluster(&jobs, &cuts);
+        let goodput = Goodput::new(&shares).expect("these are shares");
+        let options = FlowOptions { goodput: goodput.clone(), ..FlowOptions::default() };
+        let outcome = run_all(&scenario(jobs.clone()), &options);
+        let (rows, mut run) = in_a_cluster(&jobs, &goodput, &cuts);
         prop_assert_eq!(rows, of_scenario(&outcome));
         let sent: u64 = run.traffic().values().map(|traffic| traffic.bytes.get()).sum();
         prop_assert_eq!(sent, column_u64(&outcome.tables.links, "bytes").iter().sum::<u64>());
@@ -302,8 +312,8 @@ proptest! {
             // What is left is rounded up: two picoseconds of it would wait for a whole phase of a job that goes before.
             job.priority = 0;
         }
-        let (rows, _) = in_a_cluster(&jobs, &[]);
-        let rests = run_until(&jobs, &[], at(cut_ms)).0.rests();
+        let (rows, _) = in_a_cluster(&jobs, &Goodput::default(), &[]);
+        let rests = run_until(&jobs, &Goodput::default(), &[], at(cut_ms)).0.rests();
         let rest_of = |rest: &Rest| {
             let job = &jobs[rest.job.index()];
             let Work::Periodic(work) = job.work.clone() else { panic!("all jobs are periodic") };

@@ -1,8 +1,9 @@
 //! Two jobs on one link, with numbers that can be checked by hand: a period of 240 ms, half of it
 //! Up at 40 Gbps, on 50 Gbps.
 
-use crate::common::{column_f64, job, run_on_one_link};
+use crate::common::{column_f64, job, on_one_link, run_all, run_on_one_link};
 use hocket_des::{Duration, Time};
+use hocket_flowsim::{FlowOptions, Goodput};
 use hocket_scenario::{Job, Share, Weight};
 
 #[test]
@@ -15,6 +16,23 @@ fn under_max_min_two_jobs_that_start_together_stretch_each_other_for_ever() {
     {
         assert!((iteration_s - 0.312).abs() < 1e-12);
         assert!((communication_s - 0.192).abs() < 1e-12);
+    }
+}
+
+#[test]
+fn jobs_that_contend_lose_goodput_and_jobs_that_take_turns_lose_none() {
+    let goodput = Goodput::new(&[0.8]).unwrap();
+    let options = FlowOptions { goodput, ..FlowOptions::default() };
+    let iterations_s = |jobs| {
+        column_f64(&run_all(&on_one_link(jobs, 1, 20), &options).tables.iterations, "iteration_s")
+    };
+    // 40 Gbps × 120 ms at 20 Gbps each, four fifths of a fair share, take 240 ms.
+    for iteration_s in iterations_s(vec![job("a"), job("b")]) {
+        assert!((iteration_s - 0.360).abs() < 1e-12);
+    }
+    let shifted = Job { time_shift: Some(Duration::from_ms(120)), ..job("b") };
+    for iteration_s in iterations_s(vec![job("a"), shifted]) {
+        assert!((iteration_s - 0.240).abs() < 1e-12);
     }
 }
 

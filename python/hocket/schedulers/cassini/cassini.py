@@ -41,15 +41,18 @@ class Cassini:
         network: Network,
         crossings: Callable[[str, Gpus], Crossings],
         *,
+        goodput: Sequence[float] = (),
         jitter: float,
         seed: int,
     ) -> None:
-        """`crossings` gives the links of a job by its name and GPUs; `jitter` is the relative standard
-        deviation of compute times.
+        """`crossings` gives the links of a job by its name and GPUs; `goodput` is the fraction of a link's
+        capacity that two, three and more contending jobs get; `jitter` is the relative standard deviation of
+        compute times.
         """
         self._options = options
         self._network = network
         self._crossings = crossings
+        self._goodput = goodput
         self._jitter = jitter
         self._seed = seed
         self._capacities_bps = [rate_bps for _, rate_bps in network.links]
@@ -180,7 +183,12 @@ class Cassini:
 
     def _spaced(self, part: Part, circle: Circle) -> Spacing | None:
         prediction = Prediction(
-            self._network.fabric, part, jitter=self._jitter, adjust=self._options.adjust, seed=self._seed
+            self._network.fabric,
+            part,
+            goodput=self._goodput,
+            jitter=self._jitter,
+            adjust=self._options.adjust,
+            seed=self._seed,
         )
         return prediction.spacing(circle)
 

@@ -88,10 +88,20 @@ class _Slots:
 class Prediction:
     """Predicts iteration times by running the jobs of one part on the flow engine."""
 
-    def __init__(self, fabric: _hocket.Fabric, part: Part, *, jitter: float, adjust: bool, seed: int) -> None:
-        """`jitter` and `adjust` as in the run that is predicted."""
+    def __init__(
+        self,
+        fabric: _hocket.Fabric,
+        part: Part,
+        *,
+        goodput: Sequence[float] = (),
+        jitter: float,
+        adjust: bool,
+        seed: int,
+    ) -> None:
+        """`goodput`, `jitter` and `adjust` as in the run that is predicted."""
         self._fabric = fabric
         self._part = part
+        self._goodput = goodput
         self._jitter = jitter
         self._adjust = adjust
         self._seed = seed
@@ -172,7 +182,14 @@ class Prediction:
     def _run(self, slots: _Slots | None, starts_ps: Sequence[int], until_ps: int, jitter: float) -> "_Rows":
         """The iterations that end by `until_ps` after the first start."""
         run = _hocket.ClusterRun(
-            self._fabric, {"seed": self._seed, "priority_queues": 1, "merge": 0.0, "marks": None}
+            self._fabric,
+            {
+                "seed": self._seed,
+                "priority_queues": 1,
+                "goodput": self._goodput,
+                "merge": 0.0,
+                "marks": None,
+            },
         )
         for place, member in enumerate(self._part.members):
             job = run.add(member.name)
