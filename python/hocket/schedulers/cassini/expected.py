@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from hocket.profiles import WorkloadProfile
 
-# Demands are rounded to multiples of this fraction of the capacity, which bounds the work; a score is off by
-# at most half such a part per job.
+# Demands are rounded to one of this number of parts of the capacity, which bounds the work; a score is off by
+# at most half a part per job.
 _PARTS = 1_000
 
 

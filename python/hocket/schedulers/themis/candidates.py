@@ -32,7 +32,7 @@ class Mover:
 
     name: str
     former: Gpus
-    """Empty where it may change all of them."""
+    """Its GPUs before the auction; empty if it may change all of them."""
     fixed: Gpus
     """Leased GPUs, which it keeps."""
     stay: int
