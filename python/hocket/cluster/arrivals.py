@@ -71,6 +71,7 @@ def models_in(names: Sequence[str], models: Mapping[str, Model] = CATALOGUE) -> 
     for name in names:
         of_class = CLASSES.get(name)
         for each in [find_model(name, models).name] if of_class is None else [each.name for each in of_class]:
+            # A model that is named twice must not be drawn twice as often as the others.
             found.setdefault(each, models[each])
     return tuple(found.values())
 

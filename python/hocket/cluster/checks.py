@@ -81,6 +81,7 @@ def _connectivity_mistakes(fabric: Fabric) -> Iterator[Mistake]:
                 ("fabric",),
                 f"{shown(host)} has no path to {shown(topology.gpus[0])}; a job may be placed on both",
             )
+            # One missing cable can separate thousands of hosts, which would be a mistake each.
             return
 
 
@@ -110,6 +111,7 @@ def _request_mistakes(job: JobTable, gpus: int, models: Mapping[str, Model]) -> 
         ("strategy", partial(model.check_strategy, job.strategy)),
         ("workers", partial(check_cluster, model, job.workers, gpus)),
     ]
+    # The check of `strategy` reports an unknown one; for that, no numbers of workers are known.
     if job.strategy is None or job.strategy in model.strategies:
         checks.append(("workers", partial(model.check_workers, job.workers, job.strategy)))
     yield from _first_failures(checks)
@@ -170,6 +172,7 @@ def _poisson_mistakes(poisson: Poisson, gpus: int, models: Mapping[str, Model]) 
 def _mix_mistakes(mix: Mix, gpus: int) -> Iterator[Mistake]:
     if mix.run_time_ps is not None and "iterations" in mix.model_fields_set:
         yield ("iterations",), "is given as well as run_time, and both set the work of a job: leave one out"
+    # The default limit is reduced to the size of a smaller cluster; only a limit that was given is an error.
     if "workers" in mix.model_fields_set and mix.workers[1] > gpus:
         yield ("workers",), f"{mix.workers[1]} workers are more than the cluster has GPUs, {gpus}"
 

@@ -177,6 +177,7 @@ def _profiles(run: Run, explanation: Explanation) -> Iterator[tuple[str, Workloa
     """The profile of each job while the decision is in force."""
     stints = _in_force(run.tables["placements"], explanation.at_s, explanation.until_s)
     jobs = run.tables["jobs"].select("job", "model", "strategy")
+    # The tables name the model of a job, but do not contain its profile.
     models = parse_trace(run.manifest["plan"]["given"], source="the trace in its manifest").file.models
     for row in stints.join(jobs, on="job", maintain_order="left").to_dicts():
         model = models[row["model"]]

@@ -139,6 +139,7 @@ class ModelTable(Table):
 
     def mistakes(self, directory: Path, gpu_memory_bytes: int | None) -> Iterator[Mistake]:
         """Conflicts between its keys, errors in its files, and memory above that of the cluster's GPUs."""
+        # `find_model` ignores case, hyphens and blanks, so that "vgg-16" would be ambiguous.
         if plain_name(self.name) in map(plain_name, CATALOGUE):
             yield ("name",), f"{shown(self.name)} is a model of the catalogue; give yours another name"
         if (

@@ -84,8 +84,8 @@ def named(submissions: Sequence[Submission], gpus: int) -> tuple[ClusterJob, ...
     """
     ordered = sorted(submissions, key=lambda each: each.arrival_ps)
     taken = {each.name for each in ordered if each.name is not None}
-    alike = Counter(each.model.name for each in ordered if each.name is None)
-    names = {model: _names(model, count, taken) for model, count in alike.items()}
+    unnamed = Counter(each.model.name for each in ordered if each.name is None)
+    names = {model: _names(model, count, taken) for model, count in unnamed.items()}
     return tuple(each.job(each.name or next(names[each.model.name]), gpus) for each in ordered)
 
 

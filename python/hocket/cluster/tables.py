@@ -35,6 +35,7 @@ _Columns = Mapping[str, "_hocket._Column"]
 # Rows are passed on for this number of decisions at once, which is quicker than a table for each decision.
 _DECISIONS_PER_FLUSH = 64
 
+# Unsigned in the engine; the join with stints needs the type of `_STINT_COLUMNS`.
 _INTEGERS = (
     "iteration",
     "count",
@@ -211,6 +212,7 @@ def _with_stints(rows: pl.DataFrame, stints: Sequence[Stint]) -> pl.DataFrame:
     return (
         rows.with_columns(pl.col(_INTEGERS).cast(pl.Int64))
         .with_columns(iteration_ps=pl.col("duration_ps") + pl.col("delayed_ps"))
+        # The join needs rows in order of time; the index restores their order afterwards.
         .with_row_index("row")
         .sort("start_ps", maintain_order=True)
         .join_asof(known, on="start_ps", by="job", check_sortedness=False)

@@ -195,6 +195,7 @@ class Transitions:
             done = self.engine.iterations_done(member.number) - stint.first_iteration
             samples += done * stint.samples
             gpu_ps += (now_ps - stint.given_ps) * len(stint.gpus)
+        # The first stint is a start and not a restart.
         return JobState(
             member.job,
             samples,

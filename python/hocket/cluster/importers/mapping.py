@@ -37,6 +37,7 @@ from hocket.units import DurationPs, PositiveDurationPs, format_duration, shown
 from hocket.workloads import CATALOGUE, Model, find_model
 from hocket.workloads.strategies import MOST_WORKERS
 
+# As for the names of `[[jobs]]`.
 _LONGEST_NAME = 100
 
 Format = Literal["philly", "helios", "pai", "pollux", "gavel"]
@@ -169,6 +170,7 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
 def _in_order(records: Sequence[Record]) -> Iterator[tuple[Record, int]]:
     """The records with a submission time, in its order, each with the picoseconds since the first."""
     known = [(record.submitted_ps, record) for record in records if record.submitted_ps is not None]
+    # By time alone, so that jobs submitted at the same time keep the order of the file.
     known.sort(key=lambda item: item[0])
     for submitted_ps, record in known:
         yield record, submitted_ps - known[0][0]
