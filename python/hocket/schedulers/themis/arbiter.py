@@ -122,7 +122,8 @@ class _Search:
         self.offer = offer
         self.bounds = bounds
         self.names = names
-        self.rest = list(offer.counts)
+        self.left = list(offer.counts)
+        """By region: the number of GPUs that the choices so far leave."""
         self.chosen: dict[int, tuple[Bid, Demand]] = {}
         self.best: dict[int, tuple[Bid, Demand]] = {}
         self.best_gain = 0.0
@@ -169,7 +170,7 @@ class _Search:
         """The bids of the job at `depth`, and None for no win, by falling bound on the gain of this job and
         all later ones.
         """
-        bound, total = self.bounds[depth + 1], self.rest[-1]
+        bound, total = self.bounds[depth + 1], self.left[-1]
         choices: list[tuple[float, Bid | None]] = [
             (bid.gain + bound[total - bid.needed], bid) for bid in self.tables[depth] if bid.needed <= total
         ]
@@ -185,34 +186,34 @@ class _Search:
             if self._fits(bid.exact):
                 yield bid.exact
             return
-        alike = set()
+        tried = set()
         # Best fit: regions with many GPUs left stay open for bids that need many.
-        enough = [region for region in bid.regions if self.rest[region] >= bid.needed]
+        enough = [region for region in bid.regions if self.left[region] >= bid.needed]
         unclaimed = self.offer.unclaimed
-        for region in sorted(enough, key=lambda each: (unclaimed[each] < bid.needed, self.rest[each], each)):
+        for region in sorted(enough, key=lambda each: (unclaimed[each] < bid.needed, self.left[each], each)):
             demand = ((region, bid.needed),)
-            if self._fits(demand) and (name := self._name(region)) not in alike:
-                alike.add(name)
+            if self._fits(demand) and (name := self._name(region)) not in tried:
+                tried.add(name)
                 yield demand
 
     def _fits(self, demand: Demand) -> bool:
         # The servers of an exact bid may be in one rack, whose GPUs only their sum can exceed.
         self._take(demand, 1)
         around = self.offer.regions.around
-        fits = all(self.rest[each] >= 0 for region, _ in demand for each in around[region])
+        fits = all(self.left[each] >= 0 for region, _ in demand for each in around[region])
         self._take(demand, -1)
         return fits
 
     def _take(self, demand: Demand, sign: int) -> None:
         for region, count in demand:
             for around in self.offer.regions.around[region]:
-                self.rest[around] -= sign * count
+                self.left[around] -= sign * count
 
     def _name(self, region: int) -> _Name:
         """A name that is equal for regions that were interchangeable at the start and are still untouched."""
         around = self.offer.regions.around[region]
         return tuple(
-            self.names[each] if self.rest[each] == self.offer.counts[each] else each for each in around
+            self.names[each] if self.left[each] == self.offer.counts[each] else each for each in around
         )
 
 

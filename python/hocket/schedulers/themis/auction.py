@@ -79,7 +79,7 @@ class Bidder:
         return max(paid, min(size for size in self.estimate.state.job.sizes if size > len(self.held)))
 
     def reduced(self) -> Gpus:
-        """The GPUs that it runs on if it wins nothing: as many of those that it holds as one of its sizes."""
+        """The GPUs that it runs on if it wins nothing: those that it holds, down to the next of its sizes."""
         usable = self.usable(len(self.held))
         if usable == len(self.held):
             return self.held
