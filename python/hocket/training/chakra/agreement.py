@@ -35,6 +35,7 @@ class Agreement:
 
     def add(self, rank: int, program: RankProgram) -> None:
         """Adds a rank's program. Raises `InputError` if its collectives differ from an earlier rank's."""
+        # Only collectives are ordered within a group; messages are matched by their ends and tag.
         collectives: dict[int, list[_Posted]] = {}
         for operation, node in zip(program.operations, program.nodes, strict=True):
             posted = _Posted(operation, node)
@@ -65,6 +66,7 @@ class Agreement:
                 )
         for ends, posts in self._sends.items():
             self._match(ends, posts, self._receives.get(ends, []), "send", "receive")
+        # Also from the receives' side: some may have no send at all.
         for ends, posts in self._receives.items():
             self._match(ends, posts, self._sends.get(ends, []), "receive", "send")
 
