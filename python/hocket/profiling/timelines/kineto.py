@@ -35,6 +35,7 @@ _MOST_ELEMENTS = 2**62
 _MOST_RANKS = 2**20
 
 
+# Without the garbage collector, which would visit millions of events again and again: they contain no cycles.
 class Event(msgspec.Struct, gc=False):
     """An event of Chrome's Trace Event Format; its arguments are decoded only when needed."""
 
@@ -143,15 +144,15 @@ def of_gpu(source: str, events: Sequence[Event], kernels: Sequence[Event], info:
     """The timeline of the GPU with the most communication."""
     gpus = Counter(str(event.pid) for event in kernels if is_nccl(event))
     gpu, _ = gpus.most_common(1)[0]
-    own = [event for event in kernels if str(event.pid) == gpu]
-    communication = [event for event in own if is_nccl(event)]
+    on_gpu = [event for event in kernels if str(event.pid) == gpu]
+    communication = [event for event in on_gpu if is_nccl(event)]
     calls = Calls(events)
     world = info.world_size
     return timeline_of(
         source,
         communication,
         [gpu_operation(event, calls, world) for event in communication],
-        [event for event in own if not is_nccl(event)],
+        [event for event in on_gpu if not is_nccl(event)],
         events,
     )
 
@@ -176,6 +177,7 @@ def timeline_of(
     # Subtracted before the conversion: a float of seconds since 1970 cannot resolve parts of a microsecond.
     first_us = float(spans_us[:, 0].min())
     steps = [event for event in events if str(event.name).startswith(_STEP)]
+    # The CPU runs ahead of the GPU, so steps that the profiler annotated on the GPU are preferred.
     on_gpu = [event for event in steps if event.cat == "gpu_user_annotation"]
     steps_us = times_us(source, on_gpu or steps)[:, 0] if steps else np.empty(0)
     spans_s = (spans_us - first_us) * _S_PER_US
@@ -229,6 +231,7 @@ class Calls:
 
     def of(self, kernel: dict[str, Any]) -> dict[str, Any]:
         """The arguments of the call that launched the kernel with the arguments `kernel`."""
+        # Only when needed: newer profilers record all arguments with the kernel.
         if self._launches is None:
             self._launches = dict(launches(self._events))
             self._calls = calls_by_thread(self._events)

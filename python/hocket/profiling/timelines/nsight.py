@@ -64,16 +64,16 @@ def timeline_in(source: str, database: sqlite3.Connection) -> Timeline:
     gpus = Counter(map(tuple, rows[is_nccl][:, 2:4].tolist()))
     # Sorted, so that a tie does not depend on the order of rows.
     gpu = max(sorted(gpus), key=lambda each: gpus[each])
-    own = (rows[:, 2] == gpu[0]) & (rows[:, 3] == gpu[1])
-    first_ns = int(rows[own & is_nccl, 0].min())
+    on_gpu = (rows[:, 2] == gpu[0]) & (rows[:, 3] == gpu[1])
+    first_ns = int(rows[on_gpu & is_nccl, 0].min())
     times_s = (rows[:, :2] - first_ns) * _S_PER_NS
-    communication = own & is_nccl
+    communication = on_gpu & is_nccl
     return Timeline.of(
         source,
         times_s[communication, 0],
         times_s[communication, 1],
         [operation(names[row[5]], row[4], row[6:]) for row in rows[communication].tolist()],
-        computes_s=times_s[own & ~is_nccl],
+        computes_s=times_s[on_gpu & ~is_nccl],
         steps_s=step_starts_s(database, first_ns),
     )
 

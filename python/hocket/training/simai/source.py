@@ -56,8 +56,10 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """The exchange after a compute: `bytes` as nccl-tests counts them, even for an all-gather, for which AICB
-    writes the gathered size and SimAI divides it by the ranks.
+    """The exchange after a compute.
+
+    `bytes` are those that nccl-tests counts: for an all-gather the gathered size, which AICB writes and SimAI
+    divides by the number of ranks.
     """
 
     kind: CollectiveKind
