@@ -189,6 +189,7 @@ def candidate_periods(series: CounterSeries, grid: Grid) -> list[float]:
             f"readings each need {MINIMUM_PERIODS * READINGS_PER_PERIOD + 1}"
         )
     mean_rate = float(series.total_bytes[-1] / series.time_s[-1])
+    # Not 0: the rounding of times and counts makes even a constant rate vary a little.
     if float(np.std(grid.rate)) <= 1e-6 * mean_rate:
         raise InputError(f"{where}: the rate is constant, {mean_rate * 8e-9:g} Gbps; nothing repeats")
     correlation = autocorrelation(grid, longest + 2)

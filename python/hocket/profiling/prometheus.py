@@ -213,6 +213,8 @@ def scraped(time_s: FloatArray, counts: FloatArray) -> np.ndarray[tuple[int], np
     if changed_s.size < 2:
         return np.arange(time_s.size)
     step_s = float(np.median(np.diff(time_s)))
+    # A low quantile, not the minimum: scrapes jitter. Samples fall on steps, not on scrapes: half a step is
+    # allowed for. With a step as long as the scrape interval, a repeated value means an idle port.
     scrape_s = float(np.quantile(np.diff(changed_s), 0.05))
     lifespan_s = scrape_s - 0.5 * step_s if scrape_s > 1.5 * step_s else 0.0
     return fresh_readings(time_s, steps, np.zeros(steps.size, dtype=np.bool_), lifespan_s)

@@ -288,6 +288,7 @@ class Recording:
     """
 
     title: str
+    # Arrays of 64-bit integers: two days are 17 million readings, and Python's integers take 32 bytes each.
     counters: dict[str, array[int]]
     time_ns: array[int] = field(default_factory=lambda: array("Q"))
     stopped: str | None = None

@@ -124,6 +124,7 @@ def find_entry(name: str) -> Entry:
 
 
 def _plain(name: str) -> str:
+    # Brackets and quotes too, since "GPT-3 (NSDI'24 Fig 1c)" is awkward to quote in a shell.
     return "".join(character for character in name.lower() if character.isalnum())
 
 

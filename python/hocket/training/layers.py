@@ -110,7 +110,7 @@ def backward_pass(
         inputs = program.compute(f"{layer.name} input gradient{suffix}", layer.input_gradient_ps, output)
         name = f"{layer.name} input gradient"
         after = _exchange(program, name, layer.input_gradient_exchange, suffix, inputs)
-        # Second, although it does not wait for the gradient of inputs: the exchange of that then overlaps.
+        # Second in the program, so that the exchange of input gradients overlaps with it.
         weight = program.compute(f"{layer.name} weight gradient{suffix}", layer.weight_gradient_ps, output)
         # A layer without weights adds no operation: the weight gradient before it remains to be waited for.
         if weight != output:

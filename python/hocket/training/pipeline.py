@@ -105,6 +105,7 @@ def stage_program(
 
 def _forward(program: Program, stage: Stage, microbatch: int, microbatches: int, done: Done) -> Done:
     suffix = _suffix(microbatch, microbatches)
+    # Activations and gradients of a microbatch have the same tag, since they go in opposite directions.
     if stage.before is not None:
         done = program.recv(
             f"activations recv{suffix}",

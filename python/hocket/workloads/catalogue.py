@@ -37,6 +37,7 @@ def find_model(name: str, models: Mapping[str, Model] = CATALOGUE) -> Model:
     plain = plain_name(name)
     if plain in names:
         return models[names[plain]]
+    # Spellings are compared in the plain form, and suggested in the catalogue's.
     close = [names[each] for each in get_close_matches(plain, list(names), n=3)]
     hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(models)}"
     elsewhere = "" if models.keys() == CATALOGUE.keys() else " or of [[models]]"

@@ -98,6 +98,8 @@ _DLRM = Point(
 )
 
 
+# No paper measures CamemBERT or XLM. Both are encoders like RoBERTa, so compute and bytes are assumed to grow
+# with the size of the model.
 def _by_size(name: str, memory_mb: int) -> DataParallel:
     scale = Fraction(memory_mb, 800)
     why = f"RoBERTa with Down and Up by model size ({memory_mb} against 800 MB): {name} has its architecture"

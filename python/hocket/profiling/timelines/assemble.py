@@ -226,6 +226,7 @@ def up_phases(folded: Sequence[FoldedOperation], period_s: float) -> tuple[UpPha
     gaps_s = busy[1:, 0] - busy[:-1, 1]
     longest = np.sort(gaps_s)[::-1][: MOST_PHASES - 1]
     least_s = max(SHORTEST_GAP * period_s, float(longest[-1]) if longest.size == MOST_PHASES - 1 else 0.0)
+    # Among gaps of equal length, the first ones separate phases.
     parts = np.flatnonzero(gaps_s >= least_s)[: MOST_PHASES - 1]
     begins_s, ends_s = busy[np.append(0, parts + 1), 0], busy[np.append(parts, gaps_s.size), 1]
     phase_of = np.searchsorted(begins_s, spans[:, 0], side="right") - 1

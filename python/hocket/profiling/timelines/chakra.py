@@ -106,6 +106,7 @@ def after_longest_quiet(communication_s: FloatArray, period_s: float) -> float:
     """When communication (n, 2) starts after the longest time without, if iterations follow each other."""
     busy_s = merged(communication_s)
     quiet_s = busy_s[:, 0] - np.roll(busy_s[:, 1], 1)
+    # Before the first communication, the iteration before it ends: that quiet time spans the border.
     quiet_s[0] += period_s
     return float(busy_s[int(np.argmax(quiet_s)), 0])
 

@@ -88,6 +88,7 @@ def read_bytes(path: Path) -> bytes:
         with path.open("rb") as file:
             compressed = file.read(len(_GZIP)) == _GZIP
             file.seek(0)
+            # One byte beyond the limit shows that there is more, without unpacking all of it.
             content = (gzip.GzipFile(fileobj=file) if compressed else file).read(MAX_FILE_BYTES + 1)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
@@ -115,6 +116,7 @@ def kineto_timeline(source: str, content: bytes) -> Timeline:
 def timeline_in(source: str, file: KinetoFile) -> Timeline:
     """The timeline of one GPU or, if the trace has none, of the rank's CPU."""
     info = file.distributedInfo or Distributed()
+    # Kineto writes whatever has a duration as a complete event, "X".
     events = [event for event in file.traceEvents if event.ph == "X" and isinstance(event.name, str)]
     kernels = [event for event in events if (event.cat or "").lower() == "kernel"]
     if any(is_nccl(event) for event in kernels):
@@ -142,6 +144,7 @@ def is_nccl(event: Event) -> bool:
 
 def of_gpu(source: str, events: Sequence[Event], kernels: Sequence[Event], info: Distributed) -> Timeline:
     """The timeline of the GPU with the most communication."""
+    # As text, since the format allows numbers and text for one process.
     gpus = Counter(str(event.pid) for event in kernels if is_nccl(event))
     gpu, _ = gpus.most_common(1)[0]
     on_gpu = [event for event in kernels if str(event.pid) == gpu]

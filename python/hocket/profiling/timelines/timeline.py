@@ -108,6 +108,7 @@ class Timeline:
             raise InputError(
                 f"{source}: its events are {last_s - first_s:.3g} s apart; the limit is {LONGEST_S:g} s"
             )
+        # A step without a usable time is left out, not refused: steps only confirm the result.
         steps = np.sort(steps_s[np.isfinite(steps_s)]) - first_s
         return cls(
             source,

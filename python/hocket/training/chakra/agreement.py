@@ -50,6 +50,7 @@ class Agreement:
                     collectives.setdefault(program.groups[operation.communicator], []).append(posted)
         for group, posts in collectives.items():
             self._users.setdefault(group, set()).add(rank)
+            # Ranks that agree with the first one agree with each other: no need to compare all pairs.
             first_rank, first = self._first.setdefault(group, (rank, posts))
             self._compare(group, rank, posts, first_rank, first)
 

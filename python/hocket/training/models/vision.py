@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from hocket.training.models.model import LayerKind, Model, ModelLayer
 
+# ImageNet's usual crop and classes, with which the parameters published for these models were counted.
 _IMAGE = 224
 _CHANNELS = 3
 _CLASSES = 1000

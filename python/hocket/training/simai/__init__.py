@@ -105,6 +105,7 @@ def _used(text: WorkloadText, degrees: Degrees) -> list[GroupName]:
         for collective in (row.forward, row.input_gradient, row.weight_gradient)
         if collective is not None
     }
+    # A set of texts has another order in every process, and the order is part of the workload.
     order: tuple[GroupName, ...] = ("all", "tensor", "data", "expert", "expert-data")
     used: list[GroupName] = [group for group in order if group in exchanged]
     if degrees.pipeline > 1:

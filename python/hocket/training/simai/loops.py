@@ -92,6 +92,7 @@ class Loop:
         program = Program()
         # No buckets: SimAI exchanges layer by layer.
         gradients = GradientExchange(program, None)
+        # A policy of a DLRM does not block, so the row is a single layer.
         (tables,) = self._layers[0]
         bottom, top = range(1, last_bottom + 1), range(last_bottom + 1, len(self._layers))
         looked_up = program.compute(f"{tables.name} forward", tables.forward_ps, START)

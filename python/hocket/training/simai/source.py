@@ -256,6 +256,7 @@ class _HeaderReader:
 def _row(words: Sequence[str], line: int, place: int, header: Header, mistakes: Mistakes) -> Row | None:
     is_customized = header.policy == "HYBRID_CUSTOMIZED"
     columns = len(_COLUMNS) + is_customized
+    # With a column too many or too few, it is unknown which one each value belongs to.
     if len(words) != columns:
         mistakes.add(line, f"has {len(words)} columns; a layer of {header.policy} has {columns}")
         return None
