@@ -45,7 +45,7 @@ def test_few_jobs_are_bars_from_their_arrival_below_their_total_demand_for_gpus(
     assert [bar.get_x() for bar in rectangles(bars)] == [0.0, 1.0]
     assert [text.get_text() for text in bars.get_yticklabels()] == ["a, 2 GPUs", "b, 4 GPUs"]
     assert highest(demand) == 6
-    # 24 GPUs are shown, however few are asked for.
+    # 24 GPUs are shown, however few are demanded.
     assert demand.get_ylim()[1] > 24
     assert "24 GPUs\nin the\ncluster" in [text.get_text() for text in demand.texts]
 

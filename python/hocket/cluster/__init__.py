@@ -1,1 +1,1 @@
-"""A cluster over time: jobs arrive by a trace, a scheduler places them, the flow engine runs what follows."""
+"""A cluster over time: jobs of a trace arrive, a scheduler places them, and the flow engine runs them."""

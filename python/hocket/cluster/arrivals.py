@@ -50,7 +50,7 @@ CLASSES = {
 """Models by the column "parallelization strategy" of NSDI'24 Table 3."""
 
 _MAX_ELASTIC_WORKERS = 12
-_ELASTIC = "NSDI'24 §5.1: 1 to 12 workers at first, tuned as the experiment goes on"
+_ELASTIC = "NSDI'24 §5.1: 1 to 12 workers at first, tuned as the experiment progresses"
 
 
 def _check_ascending(value: tuple[int, int]) -> tuple[int, int]:
@@ -71,6 +71,7 @@ def models_in(names: Sequence[str], models: Mapping[str, Model] = CATALOGUE) -> 
     for name in names:
         of_class = CLASSES.get(name)
         for each in [find_model(name, models).name] if of_class is None else [each.name for each in of_class]:
+            # A model that is named twice must not be drawn twice as often as the others.
             found.setdefault(each, models[each])
     return tuple(found.values())
 
@@ -125,6 +126,7 @@ class Mix(Table):
     def draw(self, random: Random, model: Model, workers: int, batch_size: int | None = None) -> Submission:
         """A job of `model` on `workers` at time 0, with drawn work and, unless given, drawn batch size."""
         batch = drawn_batch_size(random, model, self.batch_sizes) if batch_size is None else batch_size
+        # One iteration at first: how many fill `run_time` depends on the profile of the job.
         job = Submission(
             name=None,
             model=model,
@@ -158,6 +160,7 @@ def iterations_in(run_time_ps: int, period_ps: int) -> int:
     >>> iterations_in(10, 3), iterations_in(1, 3)
     (3, 1)
     """
+    # In integers, because floating point is exact only up to 2^53 ps, two and a half hours.
     return max(1, (2 * run_time_ps + period_ps) // (2 * period_ps))
 
 
@@ -177,7 +180,7 @@ class Poisson(Mix):
     models: Models = models_field()
     """Models, or `"all"`, `"data-parallel"`, `"model-parallel"` (NSDI'24 Table 3), all equally likely."""
     duration_ps: PositiveDurationPs | None = Field(default=None, alias="duration")
-    """How long jobs arrive; either this or `jobs`."""
+    """Time over which jobs arrive; either this or `jobs`."""
     jobs: Annotated[StrictInt, Field(ge=1, le=MAX_JOBS)] | None = None
     """Number of jobs; either this or `duration`."""
 
@@ -187,6 +190,7 @@ class Poisson(Mix):
         Raises `InputError` if there are more than `MAX_JOBS`, or if they may arrive later than `LATEST_PS`.
         """
         jobs = self._jobs(Random(f"{seed} poisson jobs"), gpus, models)
+        # A fraction, because GPU-picoseconds of long traces exceed what floating point represents exactly.
         served = Fraction(self.load) * gpus
         if self.duration_ps is None:
             drawn = list(islice(jobs, self.jobs))
@@ -252,7 +256,7 @@ class Dynamic(Mix):
     arriving: Annotated[tuple[DynamicJob, ...], Field(min_length=1, max_length=1_000)]
     """Jobs that arrive together."""
     arrival_ps: DurationPs = default(
-        parse_duration("2 min"), "Hocket: NSDI'24 §5.3 does not say when; by then the others run", "arrival"
+        parse_duration("2 min"), "Hocket: NSDI'24 §5.3 gives no time; by then the other jobs run", "arrival"
     )
     """Time at which they arrive."""
 

@@ -16,6 +16,7 @@ from hocket.workloads import Model, find_model, plain_name
 def trace_mistakes(trace: TraceTables) -> Iterator[Mistake]:
     """All errors in `trace` as a whole; each of its tables has been validated by itself."""
     of_fabric = [(("fabric", *path), text) for path, text in fabric_mistakes(trace.fabric)]
+    # Later checks need the GPUs of a valid fabric, and the jobs need valid models.
     of_fabric = of_fabric or list(_connectivity_mistakes(trace.fabric))
     if of_fabric:
         yield from of_fabric
@@ -51,6 +52,7 @@ def _model_mistakes(trace: TraceTables) -> Iterator[Mistake]:
         memory_bytes = trace.cluster.gpu_memory_bytes
         found = list(table.mistakes(trace.directory, memory_bytes))
         yield from (((*path, *rest), text) for rest, text in found)
+        # Simulated here already, so that a training that cannot run is an error in the file and not in a run.
         if table.training is not None and not found:
             model = table.model(trace.directory, trace.nic_bps)
             try:
@@ -79,6 +81,7 @@ def _connectivity_mistakes(fabric: Fabric) -> Iterator[Mistake]:
                 ("fabric",),
                 f"{shown(host)} has no path to {shown(topology.gpus[0])}; a job may be placed on both",
             )
+            # One missing cable can separate thousands of hosts, which would be a mistake each.
             return
 
 
@@ -108,6 +111,7 @@ def _request_mistakes(job: JobTable, gpus: int, models: Mapping[str, Model]) -> 
         ("strategy", partial(model.check_strategy, job.strategy)),
         ("workers", partial(check_cluster, model, job.workers, gpus)),
     ]
+    # The check of `strategy` reports an unknown one; for that, no numbers of workers are known.
     if job.strategy is None or job.strategy in model.strategies:
         checks.append(("workers", partial(model.check_workers, job.workers, job.strategy)))
     yield from _first_failures(checks)
@@ -121,6 +125,7 @@ def _request_mistakes(job: JobTable, gpus: int, models: Mapping[str, Model]) -> 
 
 def _first_failures(checks: Sequence[tuple[str, Callable[[], None]]]) -> Iterator[Mistake]:
     """The first failed check of each key."""
+    # A later check of a key is about a value that the earlier ones accept.
     refused: set[str] = set()
     for key, check in checks:
         try:
@@ -157,7 +162,8 @@ def _placement_mistakes(trace: TraceTables) -> Iterator[Mistake]:
 
 def _poisson_mistakes(poisson: Poisson, gpus: int, models: Mapping[str, Model]) -> Iterator[Mistake]:
     if (poisson.duration_ps is None) == (poisson.jobs is None):
-        yield ("poisson",), "must have exactly one of duration and jobs; the load determines the other"
+        given = "neither" if poisson.jobs is None else "both"
+        yield ("poisson",), f"needs either duration or jobs, not both: got {given}; the load sets the other"
     yield from ((("poisson", *path), text) for path, text in _mix_mistakes(poisson, gpus))
     drawn = _drawn_mistakes(poisson, poisson.models, gpus, models)
     yield from ((("poisson", *path), text) for path, text in drawn)
@@ -166,6 +172,7 @@ def _poisson_mistakes(poisson: Poisson, gpus: int, models: Mapping[str, Model]) 
 def _mix_mistakes(mix: Mix, gpus: int) -> Iterator[Mistake]:
     if mix.run_time_ps is not None and "iterations" in mix.model_fields_set:
         yield ("iterations",), "is given as well as run_time, and both set the work of a job: leave one out"
+    # The default limit is reduced to the size of a smaller cluster; only a limit that was given is an error.
     if "workers" in mix.model_fields_set and mix.workers[1] > gpus:
         yield ("workers",), f"{mix.workers[1]} workers are more than the cluster has GPUs, {gpus}"
 

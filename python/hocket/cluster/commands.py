@@ -67,14 +67,14 @@ def cluster_command(
             for policy, where in zip(policies, directories, strict=True):
                 task = progress.add_task(policy.title, total=len(checked.jobs))
 
-                def tell(
+                def show_progress(
                     time_s: float, done: int, _: int, task: TaskID = task, title: str = policy.title
                 ) -> None:
                     text = f"{title}: simulated {time_s:,.0f} s"
                     progress.update(task, completed=done, description=text)
 
                 with word_on_ctrl_c(_KEPT):
-                    runs[where] = simulate_cluster(checked, policy, directory=where, progress=tell)
+                    runs[where] = simulate_cluster(checked, policy, directory=where, progress=show_progress)
                 end_interrupted(runs[where])
     finally:
         # Runs that finished before Ctrl-C or an error are still reported.
@@ -181,7 +181,7 @@ def replay_command(
     with progress_bar() as progress:
         task = progress.add_task("replaying", total=None)
 
-        def tell(time_s: float, _: int, __: int | None) -> None:
+        def show_progress(time_s: float, _: int, __: int | None) -> None:
             progress.update(task, description=f"replayed {time_s:,.3f} s")
 
         with located(directory), word_on_ctrl_c(_KEPT):
@@ -192,7 +192,7 @@ def replay_command(
                 engine=engine or "packet",
                 scheduler=scheduler,
                 directory=where,
-                progress=tell,
+                progress=show_progress,
             )
     if as_json:
         print_json(report.replay_as_json(replayed))

@@ -100,6 +100,7 @@ def _row(job: ClusterJob) -> dict[str, str | int | float | None]:
 
 def _part(jobs: pl.DataFrame, start_s: float, stop_s: float, gpus: int) -> dict[str, float | int]:
     ends = pl.min_horizontal(pl.col("arrival_s") + pl.col("run_time_s"), pl.lit(stop_s))
+    # Negative for a job that ended before this part of the time.
     overlap_s = (ends - pl.max_horizontal("arrival_s", pl.lit(start_s))).clip(lower_bound=0)
     busy_s = float(jobs.select((overlap_s * pl.col("workers")).sum()).item())
     used = busy_s / (stop_s - start_s)

@@ -111,6 +111,7 @@ def explain(run: Run, at_s: float) -> Explanation:
     ended_s = run.manifest["simulated_s"]
     if at_s > ended_s:
         raise InputError(f"explain: the run ended at {ended_s:g} s: got {at_s:g} s")
+    # Of several decisions at one time, only the last is in force.
     number = bisect_right(decisions["at_s"].to_list(), at_s) - 1
     if number < 0:
         raise InputError(
@@ -176,6 +177,7 @@ def _profiles(run: Run, explanation: Explanation) -> Iterator[tuple[str, Workloa
     """The profile of each job while the decision is in force."""
     stints = _in_force(run.tables["placements"], explanation.at_s, explanation.until_s)
     jobs = run.tables["jobs"].select("job", "model", "strategy")
+    # The tables name the model of a job, but do not contain its profile.
     models = parse_trace(run.manifest["plan"]["given"], source="the trace in its manifest").file.models
     for row in stints.join(jobs, on="job", maintain_order="left").to_dicts():
         model = models[row["model"]]
@@ -200,7 +202,7 @@ def _running(
         .filter((pl.col("end_s") > at_s) & (pl.col("start_s") < until_s))
         .group_by("job")
         .agg(
-            did=part.sum(),
+            iterations_within=part.sum(),
             iteration_s=(pl.col("iteration_s") * part).sum() / part.sum(),
             ideal_s=(pl.col("ideal_s") * part).sum() / part.sum(),
         )
@@ -210,7 +212,7 @@ def _running(
         yield RunningJob(
             job=name,
             gpus=tuple(row["gpus"]),
-            iterations=row["did"] or 0.0,
+            iterations=row["iterations_within"] or 0.0,
             iteration_s=row["iteration_s"],
             ideal_s=row["ideal_s"],
             slot_s=slots[name]["period_ps"] / 1e12 if name in slots else None,
@@ -223,6 +225,7 @@ def _delays(run: Run, running: Iterable[RunningJob], decision: int) -> Iterator[
     found = [
         Delay(row["link"], row["job"], row["other"], row["delay_s"] / iterations[row["job"]])
         for row in lost.to_dicts()
+        # A job that finished no iteration meanwhile has no delay per iteration.
         if iterations.get(row["job"])
     ]
     yield from sorted(found, key=lambda each: (-each.per_iteration_s, each.link, each.job, each.other))
@@ -230,10 +233,10 @@ def _delays(run: Run, running: Iterable[RunningJob], decision: int) -> Iterator[
 
 def _waiting(run: Run, running: Iterable[RunningJob], at_s: float) -> Iterator[str]:
     """Jobs that have arrived, are not done and have no GPUs."""
-    have = {each.job for each in running}
+    with_gpus = {each.job for each in running}
     for row in run.tables["jobs"].select("job", "arrival_s", "end_s").to_dicts():
         gone = row["end_s"] is not None and row["end_s"] <= at_s
-        if row["arrival_s"] <= at_s and not gone and row["job"] not in have:
+        if row["arrival_s"] <= at_s and not gone and row["job"] not in with_gpus:
             yield row["job"]
 
 

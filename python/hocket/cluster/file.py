@@ -15,6 +15,7 @@ class TraceFile(TraceTables):
 
     @model_validator(mode="after")
     def _is_consistent(self, info: ValidationInfo) -> Self:
+        # Set first: the checks read the files of models, whose paths are relative to it.
         self._directory = Path((info.context or {}).get("directory", ""))
         mistakes = list(trace_mistakes(self))
         if mistakes:

@@ -43,7 +43,7 @@ class JobTable(Table):
     workers: Count
     """GPUs that the job is submitted with."""
     iterations: Iterations
-    """Its work: iterations on `workers`, and as many samples on other numbers."""
+    """Its work, in iterations on `workers`; on another number of workers it processes as many samples."""
     arrival_ps: DurationPs = default(
         0, "Hocket: all jobs present at the start (NSDI'24 snapshots)", "arrival"
     )
@@ -51,12 +51,12 @@ class JobTable(Table):
     strategy: StrictStr | None = None
     """Parallelisation strategy, kept at every size; by default the first that runs on `workers`."""
     min_workers: Count = default(1, "Hocket: a scheduler may shrink a job rather than let it wait")
-    """Workers that it may be shrunk to, in the sizes of its strategy."""
+    """Fewest workers that it may be shrunk to, among the sizes of its strategy."""
     max_workers: Count = Field(
         default_factory=lambda given: given["workers"],
-        json_schema_extra={"source": "Hocket: a job gets no more than it asks for"},
+        json_schema_extra={"source": "Hocket: a job gets no more than it requests"},
     )
-    """Workers that it may be grown to."""
+    """Most workers that it may be grown to."""
     placement: Placement | None = None
     """GPUs that it has at the start, one for each worker; needs arrival 0. By default the scheduler places
     it."""

@@ -17,6 +17,7 @@ def cluster_of(topology: Topology, gpus_per_host: int) -> Cluster:
     ((0, 0, 1, 1, 2, 2), (0, 1, 1))
     """
     racks: dict[str, list[str]] = {}
+    # NICs of one server may have different switches, as on a rail-optimised fabric: the first one decides.
     for server, hosts in topology.servers.items():
         racks.setdefault(_switch_of(topology, hosts[0]), []).append(server)
     gpus: list[str] = []

@@ -24,6 +24,7 @@ class JobTotals:
     """Totals over iterations by job, and the durations for percentiles; all other columns are dropped."""
 
     def __init__(self) -> None:
+        # Empty tables at first, since a run may end before any iteration does.
         self._totals = [pl.DataFrame(schema=_TOTALS_OF_JOBS)]
         self._durations = [pl.DataFrame(schema=_DURATIONS)]
         self._adjusted = [pl.DataFrame(schema={"job": pl.String, "adjustments": pl.Int64})]
@@ -41,6 +42,7 @@ class JobTotals:
             marks=_sum_of_known("marks"),
         )
         self._totals.append(totals)
+        # Unlike totals, percentiles of parts do not combine, so every duration is kept until the end.
         self._durations.append(iterations.select(*_DURATIONS))
         adjusted = adjustments.group_by("job").agg(adjustments=pl.len().cast(pl.Int64))
         self._adjusted.append(adjusted)
@@ -56,7 +58,8 @@ class JobTotals:
 
     def _percentiles(self) -> pl.DataFrame:
         """The median and the 99th percentile of each job's iterations."""
-        count, lasted = pl.col("count"), pl.col("mean_ps")
+        # Ranks are compared in whole numbers, so that no rounding decides.
+        count, duration = pl.col("count"), pl.col("mean_ps")
         ranked = (
             pl.concat(self._durations)
             .sort("job", "mean_ps")
@@ -64,8 +67,8 @@ class JobTotals:
         )
         reached = 100 * pl.col("reached")
         return ranked.group_by("job").agg(
-            p50_ps=lasted.filter(reached >= 50 * pl.col("total")).min(),
-            p99_ps=lasted.filter(reached >= 99 * pl.col("total")).min(),
+            p50_ps=duration.filter(reached >= 50 * pl.col("total")).min(),
+            p99_ps=duration.filter(reached >= 99 * pl.col("total")).min(),
         )
 
 
@@ -90,7 +93,8 @@ def _row(member: Member, measured: Mapping[str, Any] | None, now_ps: int) -> dic
     job = member.job
     done = 0 if measured is None else measured["samples"]
     assert done == member.samples_done, (
-        f"job {job.name!r}: its iterations did {done} samples, and it is credited with {member.samples_done}"
+        f"job {job.name!r}: its iterations processed {done} samples, but it is credited with "
+        f"{member.samples_done}"
     )
     until_ps = now_ps if member.end_ps is None else member.end_ps
     row = {

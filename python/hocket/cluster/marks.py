@@ -1,5 +1,5 @@
 """ECN marks of a cluster run: parameters of the flow engine's model, fitted to the packet engine, and the
-networks for which they hold.
+networks for which they are valid.
 """
 
 from dataclasses import dataclass
@@ -49,7 +49,8 @@ class Marks:
     settling_ps: int
     """Time constant over which the marks of a join occur."""
     recovery_ps: int
-    """Time constant with which flows recover the rates at which a join marks as much again."""
+    """Time constant of the recovery of rates after a contention: a join at time t after it causes the share
+    1 − e^(−t / recovery) of its marks."""
 
     def spec(self) -> "_hocket._Marks":
         """The parameters as the engine takes them."""

@@ -46,7 +46,7 @@ class ProfileTable(Table):
     """One iteration on `workers`: given here, or in a file that `hocket profile` wrote."""
 
     workers: Workers
-    """Number of workers of this profile; a scheduler gives a job a number that has one."""
+    """Number of workers; schedulers choose among the numbers that have a profile."""
     batch_size: Count | None = None
     """Batch size per GPU; by default the model's. At one number of workers all profiles have the same
     number of Up phases."""
@@ -57,7 +57,7 @@ class ProfileTable(Table):
     file: FilePath | None = None
     """Instead of `period` and `up`: a file that `hocket profile --out` wrote."""
     job: Name | None = None
-    """Name of the job in the file, if that has several."""
+    """Name of the job in the file, if the file has several."""
 
     def mistakes(self) -> Iterator[Mistake]:
         """Conflicts between its keys."""
@@ -85,8 +85,8 @@ class ProfileTable(Table):
             found = tuple(PhaseSpec(each.start_ps, each.duration_ps, each.rate_bps) for each in phases)
             return WorkloadProfile(self.period_ps, found, ("given: [[models]]",))
         job = self._job(directory / self.file)
-        (found_profile,) = job.profiles()
-        return replace(found_profile, sources=(f"given: {shown(job.name)} of {self.file}",))
+        (profile,) = job.profiles()
+        return replace(profile, sources=(f"given: {shown(job.name)} of {self.file}",))
 
     def _job(self, path: Path) -> Job:
         tables = read_tables(path, _A_PROFILE).tables
@@ -99,7 +99,7 @@ class ProfileTable(Table):
         if self.job is not None and self.job not in names:
             raise InputError(f"{path}: has no job {shown(self.job)}; it has {_listed(names)}")
         place = 0 if self.job is None else names.index(self.job)
-        # Parsed as part of a plan, so that the same checks apply.
+        # Parsed as part of a plan, so that the same checks apply, on a link that is fast enough for any job.
         plan = {"link": {"capacity": format_rate(_LARGEST_RATE_BPS)}, "jobs": [entries[place]]}
         job = parse_plan(plan, str(path)).jobs[0]
         if job.period_ps is None:
@@ -117,7 +117,7 @@ class ModelTable(Table):
     name: Name
     """Name of the model, different from those of the catalogue."""
     batch_size: Count
-    """Batch size per GPU: that of profiles that give none, of jobs that are drawn, and of `training`."""
+    """Batch size per GPU of profiles that specify none, of jobs that are drawn, and of `training`."""
     batch_sizes: CountRange | None = None
     """Smallest and largest batch size that a job may have; by default those of the profiles."""
     profiles: Annotated[tuple[ProfileTable, ...], Field(min_length=1, max_length=1_000)] | None = None
@@ -139,6 +139,7 @@ class ModelTable(Table):
 
     def mistakes(self, directory: Path, gpu_memory_bytes: int | None) -> Iterator[Mistake]:
         """Conflicts between its keys, errors in its files, and memory above that of the cluster's GPUs."""
+        # `find_model` ignores case, hyphens and blanks, so that "vgg-16" would be ambiguous.
         if plain_name(self.name) in map(plain_name, CATALOGUE):
             yield ("name",), f"{shown(self.name)} is a model of the catalogue; give yours another name"
         if (
@@ -149,8 +150,8 @@ class ModelTable(Table):
             limit = f"the {format_bytes(gpu_memory_bytes)} of a GPU (cluster.gpu_memory)"
             yield ("memory",), f"{format_bytes(self.memory_bytes)} is above {limit}"
         if (self.profiles is None) == (self.training is None):
-            found = "neither" if self.profiles is None else "both"
-            yield (), f"must have either profiles, by number of workers, or training: got {found}"
+            given = "neither" if self.profiles is None else "both"
+            yield (), f"needs either profiles, by number of workers, or training, not both: got {given}"
         elif self.training is not None:
             yield from ((("training", *path), text) for path, text in self._training_mistakes(self.training))
         else:
@@ -193,9 +194,10 @@ class ModelTable(Table):
                 limit = f"the model's nic of {format_rate(self.nic_bps)}"
                 yield ("profiles", index), f"{format_rate(fastest_bps)} is above {limit}"
             count = len(profile.phases)
-            other, expected = phases.setdefault(each.workers, (index, count))
+            # Phases of different batch sizes are interpolated one by one, so there must be as many.
+            first, expected = phases.setdefault(each.workers, (index, count))
             if count != expected:
-                text = f"has {count} Up phases and profiles[{other}] has {expected}"
+                text = f"has {count} Up phases and profiles[{first}] has {expected}"
                 yield ("profiles", index), f"{text}; profiles of equal workers need equal numbers of phases"
         limits, batch_sizes = self._limits(), sorted({size for _, size in seen})
         if limits[0] > batch_sizes[0] or limits[1] < batch_sizes[-1]:
@@ -224,21 +226,23 @@ class ModelTable(Table):
             memory_mb=Sourced((megabytes, megabytes), "given", source),
             batch_sizes=Sourced(self._limits(), "given", source),
             parallelisation=Sourced(strategy.name, "given", source),
-            field_of_use=Sourced("not said", "given", source),
+            field_of_use=Sourced("unspecified", "given", source),
             strategies={strategy.name: strategy},
             reference=(self.batch_size, strategy.workers.value[0]),
+            # A simulated profile is for the cluster's NICs already.
             measured_nic_bps=nic_bps if self.training is not None else self.nic_bps,
             nic_bps=nic_bps,
+            # The decimal that was written, such as 1/10 for 0.1, which floating point only approximates.
             speed=Fraction(self.speed).limit_denominator(10**6),
         )
 
     def _measured(self, directory: Path) -> Measured:
         by_workers: dict[int, list[Measurement]] = {}
         for each in self.profiles or ():
-            found = Measurement(each.batch_size or self.batch_size, each.profile(directory))
-            by_workers.setdefault(each.workers, []).append(found)
-        for found_there in by_workers.values():
-            found_there.sort(key=lambda each: each.batch_size)
+            measurement = Measurement(each.batch_size or self.batch_size, each.profile(directory))
+            by_workers.setdefault(each.workers, []).append(measurement)
+        for measurements in by_workers.values():
+            measurements.sort(key=lambda each: each.batch_size)
         return Measured(by_workers)
 
     def _trained(self, directory: Path, nic_bps: int) -> "Trained":
@@ -253,17 +257,17 @@ class ModelTable(Table):
         for table, each in zip(written.get("profiles", ()), self.profiles or (), strict=True):
             if each.file is None:
                 continue
-            found = each.profile(directory)
+            profile = each.profile(directory)
             del table["file"]
             table.pop("job", None)
-            table["period"] = format_duration(found.period_ps)
+            table["period"] = format_duration(profile.period_ps)
             table["up"] = [
                 {
                     "start": format_duration(phase.start_ps),
                     "duration": format_duration(phase.duration_ps),
                     "rate": format_rate(phase.rate_bps),
                 }
-                for phase in found.phases
+                for phase in profile.phases
             ]
         return written
 
@@ -286,6 +290,7 @@ class Trained:
         self._directory = directory
         self._nic_bps = nic_bps
         self.workers = Sourced(workers, "given", "[[models]]")
+        # A profile is a simulation, and schedulers need the same ones at every decision.
         self.profile = cache(self._profile)
 
     def _profile(self, batch_size: int, workers: int) -> WorkloadProfile:

@@ -39,8 +39,8 @@ def overviews(runs: Iterable[Run]) -> pl.DataFrame:
     rows = [_row(run) for run in runs]
     for name in ("mean", "p99"):
         times = [row.get(f"{name}_iteration_s") for row in rows]
-        for row, own in zip(rows, times, strict=True):
-            row[f"{name}_factor"] = times[0] / own if times[0] and own else None
+        for row, time_s in zip(rows, times, strict=True):
+            row[f"{name}_factor"] = times[0] / time_s if times[0] and time_s else None
     return pl.DataFrame(rows, schema=OVERVIEW)
 
 
@@ -62,6 +62,7 @@ def _row(run: Run) -> dict[str, Any]:
 
 def _of_iterations(iterations: pl.DataFrame) -> dict[str, Any]:
     """Totals and means over all iterations, and the 99th percentile by nearest rank."""
+    # A row may stand for several iterations (`merge` in `[cluster]`), so all means are weighted.
     done = int(iterations["count"].sum())
     if done == 0:
         return {"iterations": 0}
@@ -82,6 +83,7 @@ def _of_iterations(iterations: pl.DataFrame) -> dict[str, Any]:
 def _p99(iterations: pl.DataFrame, value: pl.Expr) -> float:
     """The 99th percentile of `value` over iterations by nearest rank; `iterations` must not be empty."""
     ranked = iterations.select(value.alias("value"), "count").sort("value")
+    # In whole numbers, because a product with 0.99 is not exact: rounding would shift the rank.
     reached = 100 * ranked["count"].cum_sum() >= 99 * ranked["count"].sum()
     return float(ranked["value"].filter(reached)[0])
 

@@ -40,6 +40,7 @@ def _pollux(policy: str) -> Callable[["Trace"], Scheduler]:
 
 _BY_NAME: Mapping[str, Callable[["Trace"], Scheduler]] = {
     "themis": lambda trace: Themis(trace.themis, trace.seed),
+    # Follows the trace's own choice of a policy, which the next two override.
     "pollux": lambda trace: Pollux(trace.pollux, trace.seed),
     "pollux-osdi21": _pollux("pollux-osdi21"),
     "pollux-adaptdl": _pollux("pollux-adaptdl"),
@@ -66,6 +67,7 @@ def load_policy(title: str, trace: "Trace") -> Policy:
         )
     if name in _BY_NAME:
         return Policy(name, _BY_NAME[name](trace), with_cassini)
+    # The last colon, as the path of the file may contain others.
     path, colon, class_name = name.rpartition(":")
     if not colon:
         hint = closest(name, _BY_NAME)

@@ -124,11 +124,11 @@ def replay(
     Raises `InputError` as `window` does and as `hocket.simulate` does.
     """
     check_choice("engine", engine, get_args(Engine))
-    found = window(run, at_s, for_s, scheduler=scheduler)
-    ran = simulate(found.plan, engine=engine, directory=directory, progress=progress)
+    selected = window(run, at_s, for_s, scheduler=scheduler)
+    replayed = simulate(selected.plan, engine=engine, directory=directory, progress=progress)
     if directory is not None:
-        found.write(directory)
-    return Replay(found, ran)
+        selected.write(directory)
+    return Replay(selected, replayed)
 
 
 def window(run: Run, at_s: float, for_s: float, *, scheduler: str | None = None) -> Window:
@@ -145,8 +145,9 @@ def window(run: Run, at_s: float, for_s: float, *, scheduler: str | None = None)
     if at_ps >= ended_ps:
         ended_s = run.manifest["simulated_s"]
         raise InputError(f"the run ended at {ended_s:g} s; a window cannot start at {format_duration(at_ps)}")
-    asked_ps = min(at_ps + for_ps, ended_ps)
-    until_ps = min([asked_ps, *(time_ps for time_ps in _decisions_ps(run) if time_ps > at_ps)])
+    requested_ps = min(at_ps + for_ps, ended_ps)
+    until_ps = min([requested_ps, *(time_ps for time_ps in _decisions_ps(run) if time_ps > at_ps)])
+    # The tables of a run do not contain its state at every time, but the same trace gives the same run.
     transitions = reached(trace, policy, at_ps)
     stints = {
         member.number: member.stint for member in transitions.active.values() if member.stint is not None
@@ -157,7 +158,7 @@ def window(run: Run, at_s: float, for_s: float, *, scheduler: str | None = None)
     means = _means_until(transitions.engine, stints, at_ps, until_ps)
     if not _counts_marks(trace):
         means = means.with_columns(marks=pl.lit(None, dtype=pl.Float64))
-    return Window(at_ps / _PS_PER_S, until_ps / _PS_PER_S, until_ps < asked_ps, plan, means)
+    return Window(at_ps / _PS_PER_S, until_ps / _PS_PER_S, until_ps < requested_ps, plan, means)
 
 
 def means_of(run: Run) -> pl.DataFrame:
@@ -166,12 +167,13 @@ def means_of(run: Run) -> pl.DataFrame:
     flows = run.tables.get("flows")
     rows = []
     for job in run.tables["jobs"]["job"]:
-        its = whole.filter(pl.col("job") == job)
+        of_job = whole.filter(pl.col("job") == job)
         marks = None
-        if flows is not None and its.height > 0:
-            sent = pl.col("start_s").is_between(its["start_s"].min(), its["end_s"].max(), closed="left")
+        if flows is not None and of_job.height > 0:
+            # A flow that starts when the last of these iterations ends belongs to the next one.
+            sent = pl.col("start_s").is_between(of_job["start_s"].min(), of_job["end_s"].max(), closed="left")
             marks = float(flows.filter((pl.col("job") == job) & sent)["marks"].sum())
-        rows.append(_means(job, its.height, float(its["iteration_s"].sum()), marks))
+        rows.append(_means(job, of_job.height, float(of_job["iteration_s"].sum()), marks))
     return pl.DataFrame(rows, schema=MEANS, orient="row")
 
 
@@ -205,23 +207,25 @@ def _policy_of(run: Run, scheduler: str | None, trace: Trace) -> Policy:
 
     Raises `InputError` if the two differ.
     """
-    was_under = run.manifest["scheduler"]
+    recorded = run.manifest["scheduler"]
     try:
-        policy = load_policy(scheduler or was_under, trace)
+        policy = load_policy(scheduler or recorded, trace)
     except InputError:
         if scheduler is not None:
             raise
+        # The manifest records the name of a user's class, but not its file.
         raise InputError(
-            f"it ran under a class of your own; give its file: --scheduler FILE.py:{was_under}"
+            f"it ran under a class of your own; give its file: --scheduler FILE.py:{recorded}"
         ) from None
-    if policy.title != was_under:
+    if policy.title != recorded:
         raise InputError(
-            f"scheduler {scheduler!r}: the run used {was_under!r}, and can be replayed only under it"
+            f"scheduler {scheduler!r}: the run used {recorded!r}, and can be replayed only under it"
         )
     return policy
 
 
 def _check_replayable(policy: Policy) -> Policy:
+    # A user's class need not have this attribute.
     if getattr(policy.scheduler, "dedicated", False):
         raise InputError(f"scheduler {policy.title!r}: its jobs share no network that could be replayed")
     return policy
@@ -245,12 +249,14 @@ def _plan(
         "name": f"{trace.name} at {format_duration(at_ps)}",
         "seed": trace.seed,
         "fabric": trace.file.fabric.model_dump(mode="json", by_alias=True, exclude_unset=True),
+        # Marks in the cluster run were fitted to these thresholds; other networks take the defaults of plans.
         "switch": SWITCH if fitted else {},
         "run": {"until": format_duration(until_ps - at_ps)},
         "jobs": [
             {
                 **_job(stints[rest["job"]], rest, at_ps),
                 "placement": _hosts(trace, stints[rest["job"]]),
+                # ECMP hashes the label, so that flows take the same paths as in the run.
                 "label": transitions.routes.label(stints[rest["job"]].job.name),
                 **policy,
             }
@@ -299,17 +305,19 @@ def _means_until(
     engine: _hocket.ClusterRun, stints: Mapping[int, Stint], at_ps: int, until_ps: int
 ) -> pl.DataFrame:
     """Advance a cluster to `until_ps` without decisions; return `MEANS` of the jobs in `stints`."""
+    # Rows from before the window are dropped.
     engine.take_tables()
+    # `advance` returns whenever a job ends.
     while engine.now_ps < until_ps:
         engine.advance(until_ps)
     rows = frame(engine.take_tables()["iterations"])
-    found = []
+    means = []
     for number, stint in stints.items():
-        its = rows.filter(pl.col("job") == number)
+        of_job = rows.filter(pl.col("job") == number)
         # The first of several equal iterations in one row may have begun before the window.
-        begun = its["count"] - (its["start_ps"] <= at_ps).cast(pl.UInt64)
-        part = begun / its["count"]
-        length_s = float((its["duration_ps"] * part).sum()) / _PS_PER_S
-        marks = float((its["marks"] * part).sum())
-        found.append(_means(stint.job.name, int(begun.sum()), length_s, marks))
-    return pl.DataFrame(found, schema=MEANS, orient="row")
+        begun = of_job["count"] - (of_job["start_ps"] <= at_ps).cast(pl.UInt64)
+        part = begun / of_job["count"]
+        length_s = float((of_job["duration_ps"] * part).sum()) / _PS_PER_S
+        marks = float((of_job["marks"] * part).sum())
+        means.append(_means(stint.job.name, int(begun.sum()), length_s, marks))
+    return pl.DataFrame(means, schema=MEANS, orient="row")

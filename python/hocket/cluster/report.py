@@ -21,8 +21,9 @@ from hocket.units import format_duration
 _MOST_LINKS = 24
 # Smaller delays are negligible beside an iteration, and not printed.
 _LEAST_DELAY_S = 1e-4
+# A decision may be triggered by thousands of arrivals, and notes may have any length.
 _MAX_TEXT = 100
-# Runs whose mean iterations on an idle network differ by at most 1% are taken to hold the same iterations.
+# Runs whose mean iterations on an idle network differ by at most 1% are considered comparable.
 _SAME_ITERATIONS = 1.01
 
 
@@ -66,7 +67,7 @@ def _overview_row(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _incomparable_times(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """A note that iteration times do not compare, where the runs hold different iterations."""
+    """A note that iteration times do not compare, if the runs consist of different iterations."""
     ideals = [row["mean_ideal_s"] for row in rows if row["mean_ideal_s"] is not None]
     if ideals and max(ideals) > _SAME_ITERATIONS * min(ideals):
         yield (
@@ -78,6 +79,7 @@ def _incomparable_times(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 def _starved_jobs(runs: Iterable[Run]) -> Iterator[str]:
     """A note for each run that ended although jobs were still waiting for GPUs."""
     for run in runs:
+        # In a run that was cut short, waiting jobs might still have received GPUs.
         if run.manifest["status"] != "complete" or "until" in run.manifest["plan"]["given"]:
             continue
         left = run.tables["jobs"].filter(pl.col("status") != "done")["job"]
@@ -263,7 +265,7 @@ def _print_links(each: Explanation) -> None:
     if not each.links:
         return
     lowest = sorted(each.links, key=lambda link: (1.0 if link.after is None else link.after, link.link))
-    # Without CASSINI nobody has scored them.
+    # Without CASSINI there are no scores.
     columns = 2 if all(link.before is None and link.after is None for link in lowest) else 4
     rows = (
         (link.link, ", ".join(link.jobs), _score(link.before), _score(link.after))[:columns]
@@ -307,23 +309,23 @@ def _print_jobs(each: Explanation) -> None:
 
 
 def _print_delays(each: Explanation) -> None:
-    felt = [delay for delay in each.delays if delay.per_iteration_s >= _LEAST_DELAY_S]
-    if not felt:
+    noticeable = [delay for delay in each.delays if delay.per_iteration_s >= _LEAST_DELAY_S]
+    if not noticeable:
         return
     rows = (
         (delay.job, delay.other, delay.link, milliseconds(delay.per_iteration_s))
-        for delay in felt[:_MOST_LINKS]
+        for delay in noticeable[:_MOST_LINKS]
     )
     out.print()
     print_table(("job", "delayed by", "on link", "delay per\niteration (ms)"), rows, left=3)
-    if len(felt) > _MOST_LINKS:
-        out.print(f"… and {len(felt) - _MOST_LINKS} smaller delays")
+    if len(noticeable) > _MOST_LINKS:
+        out.print(f"… and {len(noticeable) - _MOST_LINKS} smaller delays")
 
 
-def _print_scheduler_notes(said: Mapping[str, Any]) -> None:
+def _print_scheduler_notes(notes: Mapping[str, Any]) -> None:
     """Print the scheduler's own notes on its decision, a line for each entry."""
     lines = [
-        line for key, value in said.items() if value not in ([], {}, None) for line in _lines(key, value)
+        line for key, value in notes.items() if value not in ([], {}, None) for line in _lines(key, value)
     ]
     if lines:
         out.print()
@@ -373,6 +375,7 @@ def as_json(runs: Iterable[Run]) -> list[dict[str, Any]]:
 
 
 def _slowdown_percent(iteration_s: float | None, ideal_s: float | None) -> str:
+    # Jitter may make a job slightly faster than on an idle network; `z` prints that without "-0.0%".
     return "–" if iteration_s is None or not ideal_s else f"{100 * (iteration_s / ideal_s - 1):+z.1f}%"
 
 

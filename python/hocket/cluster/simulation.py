@@ -35,7 +35,8 @@ _MAX_IDLE_DECISIONS = 1_000
 
 
 SchedulerLike = str | Policy | Scheduler
-"""A scheduler: its name as `load_policy` takes it, an object, or one of these with CASSINI as a `Policy`."""
+"""A scheduler: a name that `load_policy` accepts, an object with a method `schedule`, or a `Policy` of such
+an object, which may add CASSINI."""
 
 _Scheduler = TypeVar("_Scheduler", bound=SchedulerLike)
 
@@ -139,7 +140,7 @@ def _simulated(trace: Trace, policy: Policy, directory: str | Path | None, progr
 
 
 def reached(trace: Trace, policy: Policy | str, at_ps: int) -> Transitions:
-    """The jobs, GPUs and engine of such a run at `at_ps`, or at its end if that comes first.
+    """The jobs, GPUs and engine of a run under `policy` at `at_ps`, or at its end if that comes first.
 
     Raises `InputError` as `simulate_cluster` does.
     """
@@ -242,17 +243,20 @@ class _Simulation:
             return False
         if self._arrived < len(self._trace.jobs) or self._ask_again_ps is not None:
             return True
+        # Waiting jobs alone cause no event: the scheduler is not called again.
         return len(self.transitions.stints()) > 0
 
     def step(self) -> None:
         """Advance to the next event, and make the decision that it triggers, if any."""
+        # Departures and arrivals at one time trigger a single decision.
         departed = self.transitions.ended(self._advanced())
         arrived = self._arrivals()
-        asked_for = self._ask_again_ps is not None and self._ask_again_ps <= self._engine.now_ps
-        if departed or arrived or asked_for:
+        requested = self._ask_again_ps is not None and self._ask_again_ps <= self._engine.now_ps
+        if departed or arrived or requested:
             self._ask_again_ps = None
             if self.transitions.active:
-                self._decide(_reason(arrived, departed, asked_for))
+                self._decide(_reason(arrived, departed, requested))
+        # After the decision, so that no job starts on GPUs that the decision takes from it.
         self.transitions.begin()
         if self._progress is not None:
             done = len(self.transitions.done)
@@ -280,6 +284,7 @@ class _Simulation:
             self._arrived += 1
         arrived = [job.name for job in jobs[first : self._arrived]]
         placed = {name: self._trace.placement[name] for name in arrived if name in self._trace.placement}
+        # On a cluster of its own, it does not matter which GPUs a job has.
         if placed and not self._dedicated:
             self.transitions.place(placed)
         return arrived
@@ -304,8 +309,10 @@ class _Simulation:
         before = time.perf_counter()
         try:
             decision = self._policy.scheduler.schedule(state, self._candidates)
+        # A user's class may raise anything.
         except Exception as error:
             raise self._scheduler_error(state, f"raised {type(error).__name__}: {error}") from error
+        # The checks below are not part of the scheduler's time.
         self._decision_times.scheduler_s.append(time.perf_counter() - before)
         try:
             return checked(decision, state, dedicated=self._dedicated)
@@ -319,6 +326,7 @@ class _Simulation:
         before = time.perf_counter()
         try:
             chosen = self._cassini.choose(state, decision, self.transitions.iteration_start_ps)
+        # CASSINI refuses only candidates, and these are the scheduler's.
         except InputError as error:
             raise self._scheduler_error(state, str(error)) from None
         self._decision_times.cassini_s.append(time.perf_counter() - before)
@@ -327,6 +335,7 @@ class _Simulation:
     def _check_progress(self, state: State, waiting: Sequence[str], moved: Sequence[str]) -> None:
         """Raise `InputError` for a scheduler that keeps requesting decisions and prevents all progress."""
         work_done = len(self.transitions.done), sum(each.samples_done for each in state.jobs)
+        # A scheduler may let jobs wait for those that are still to arrive.
         if work_done != self._work_done or self._arrived < len(self._trace.jobs):
             self._idle_decisions = 0
         elif moved or len(waiting) == len(state.jobs):
@@ -386,7 +395,7 @@ def _marks(trace: Trace) -> "_hocket._Marks | None":
     return marks
 
 
-def _reason(arrived: Sequence[str], departed: Sequence[str], asked_for: bool) -> str:
+def _reason(arrived: Sequence[str], departed: Sequence[str], requested: bool) -> str:
     """What triggered a decision, as text.
 
     >>> _reason(["a", "b"], [], True)
@@ -397,4 +406,4 @@ def _reason(arrived: Sequence[str], departed: Sequence[str], asked_for: bool) ->
         for what, jobs in (("arrival", arrived), ("departure", departed))
         if jobs
     ]
-    return "; ".join([*parts, *(["its own request"] if asked_for else [])])
+    return "; ".join([*parts, *(["its own request"] if requested else [])])

@@ -53,6 +53,7 @@ class Submission:
             arrival_ps=self.arrival_ps,
             requested=self.workers,
             sizes=tuple(count for count in strategy.workers.value if self.fewest <= count <= most),
+            # Fixed at submission, so that the work does not depend on the workers that a scheduler gives.
             samples=self.iterations * self.workers * self.batch_size,
             trained=self.model,
         )
@@ -83,8 +84,8 @@ def named(submissions: Sequence[Submission], gpus: int) -> tuple[ClusterJob, ...
     """
     ordered = sorted(submissions, key=lambda each: each.arrival_ps)
     taken = {each.name for each in ordered if each.name is not None}
-    alike = Counter(each.model.name for each in ordered if each.name is None)
-    names = {model: _names(model, count, taken) for model, count in alike.items()}
+    unnamed = Counter(each.model.name for each in ordered if each.name is None)
+    names = {model: _names(model, count, taken) for model, count in unnamed.items()}
     return tuple(each.job(each.name or next(names[each.model.name]), gpus) for each in ordered)
 
 
@@ -102,6 +103,7 @@ def _names(model: str, count: int, taken: Collection[str | None]) -> Iterator[st
 
 def _letters(number: int) -> str:
     """A to Z, then AA, AB and so on."""
+    # Bijective base 26, which has no digit for zero: Z is followed by AA and not by BA.
     text = ""
     number += 1
     while number:

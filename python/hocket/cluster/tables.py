@@ -35,6 +35,7 @@ _Columns = Mapping[str, "_hocket._Column"]
 # Rows are passed on for this number of decisions at once, which is quicker than a table for each decision.
 _DECISIONS_PER_FLUSH = 64
 
+# Unsigned in the engine; the join with stints needs the type of `_STINT_COLUMNS`.
 _INTEGERS = (
     "iteration",
     "count",
@@ -91,6 +92,7 @@ class Tables:
         self._delays: list[tuple[int, _Columns]] = []
         self._totals_by_job = JobTotals()
         self._rows: Counter[str] = Counter()
+        # Every table is in the run, even if it never gets a row.
         for name, schema in STREAMED.items():
             self._add(name, pl.DataFrame(schema=schema))
 
@@ -119,8 +121,8 @@ class Tables:
 
     def _take_delays(self) -> None:
         """Collect the delays since the last decision, and attribute them to that decision."""
-        held = self._rows["decisions"] + len(self._records) - 1
-        self._delays.append((held, self._engine.take_delays()))
+        in_force = self._rows["decisions"] + len(self._records) - 1
+        self._delays.append((in_force, self._engine.take_delays()))
 
     def _flush(self, running: Iterable[Stint] = ()) -> None:
         """Pass on all rows collected so far."""
@@ -133,21 +135,22 @@ class Tables:
         self._add("placements", _placements(self._stints, self._gpus, self._network))
         self._add("link_scores", _link_scores(self._records, self._rows["decisions"]))
         self._add("decisions", _decisions(self._records, self._rows["decisions"]))
-        for taken_over in (self._stints, self._records, self._delays):
-            taken_over.clear()
+        for passed_on in (self._stints, self._records, self._delays):
+            passed_on.clear()
 
     def _joined_delays(self) -> pl.DataFrame:
         """The delays of several decisions as one table, which is quicker than a table for each."""
         if not self._delays:
             return pl.DataFrame(schema=DELAYS)
         counts = [len(columns["delay_s"]["buffer"]) // _BYTES_PER_DELAY for _, columns in self._delays]
-        decisions = np.repeat([held for held, _ in self._delays], counts)
+        decisions = np.repeat([in_force for in_force, _ in self._delays], counts)
         rows = self._frame(_joined([columns for _, columns in self._delays]))
         return rows.with_columns(decision=decisions).select(DELAYS.names()).cast(DELAYS)
 
     def _frame(self, columns: _Columns) -> pl.DataFrame:
         """Rows of the engine, with the display names of jobs and links."""
         rows = frame({name: self._named(name, column) for name, column in columns.items()})
+        # Without a model the engine reports 0, which would mean that no packet was marked.
         if "marks" in rows.columns and not self._counts_marks:
             return rows.with_columns(marks=pl.lit(None, dtype=pl.Float64))
         return rows
@@ -190,6 +193,8 @@ def _seconds(column: str) -> pl.Expr:
 
 def _with_stints(rows: pl.DataFrame, stints: Sequence[Stint]) -> pl.DataFrame:
     """Rows of the engine, each joined with the columns of its stint."""
+    # The engine knows no stints: the stint of a row is the last one of its job that was given before the row
+    # starts. Polars cannot check that the groups of `by` are sorted.
     known = pl.DataFrame(
         [
             {
@@ -207,6 +212,7 @@ def _with_stints(rows: pl.DataFrame, stints: Sequence[Stint]) -> pl.DataFrame:
     return (
         rows.with_columns(pl.col(_INTEGERS).cast(pl.Int64))
         .with_columns(iteration_ps=pl.col("duration_ps") + pl.col("delayed_ps"))
+        # The join needs rows in order of time; the index restores their order afterwards.
         .with_row_index("row")
         .sort("start_ps", maintain_order=True)
         .join_asof(known, on="start_ps", by="job", check_sortedness=False)
@@ -289,8 +295,8 @@ def _why(scheduler: Mapping[str, object], chosen: Choice | None) -> str:
 
     A user's own class may note values that JSON cannot represent; they are written as text.
     """
-    said = {"scheduler": dict(scheduler), "cassini": None if chosen is None else chosen.why}
-    return json.dumps(said, ensure_ascii=False, default=str)
+    notes = {"scheduler": dict(scheduler), "cassini": None if chosen is None else chosen.why}
+    return json.dumps(notes, ensure_ascii=False, default=str)
 
 
 def _link_scores(records: Iterable[DecisionRecord], first: int) -> pl.DataFrame:
@@ -313,6 +319,7 @@ def _link_scores(records: Iterable[DecisionRecord], first: int) -> pl.DataFrame:
 def _links(rows: pl.DataFrame, network: Network, ended_ps: int) -> pl.DataFrame:
     """The links by display name, with their utilisation."""
     rates = pl.DataFrame(network.links, schema={"link": pl.String, "rate_bps": pl.Int64}, orient="row")
+    # Ctrl-C may end a run at time 0.
     share = 8 * pl.col("bytes") / pl.col("rate_bps") / (max(ended_ps, 1) / 1e12)
     return (
         rows.join(rates, on="link", how="left", maintain_order="left")

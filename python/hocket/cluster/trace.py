@@ -28,7 +28,7 @@ from hocket.sweeps.axes import parse_axis, with_setting
 from hocket.units import format_rate, shown
 
 _PS_PER_S = 10**12
-_HOLDS = "a trace has at least a [fabric] and one of [[jobs]], [poisson], [dynamic] and [[import]]"
+_REQUIRED_TABLES = "a trace has at least a [fabric] and one of [[jobs]], [poisson], [dynamic] and [[import]]"
 
 
 @dataclass(frozen=True, repr=False)
@@ -125,6 +125,7 @@ class Trace:
         }
         if self.file.own_models:
             directory = self.file.directory
+            # Explaining and replaying a run read its manifest, when files of profiles may have changed.
             written["given"]["models"] = [each.inlined(directory) for each in self.file.own_models]
         written["defaults"] = list(defaults_in((), self.file))
         written["imported"] = [report.to_dict() for report in self.imports]
@@ -153,7 +154,7 @@ def load_trace(path: str | Path, settings: Sequence[str] = ()) -> Trace:
 
     Raises `InputError`, one line per mistake, each naming file, line, key, value and limit.
     """
-    file = read_tables(path, _HOLDS)
+    file = read_tables(path, _REQUIRED_TABLES)
     tables = file.tables
     for text in settings:
         tables = _with(tables, text, file.source)
@@ -234,6 +235,7 @@ def _check_rates(jobs: Sequence[ClusterJob], file: TraceFile) -> None:
     """Raise `InputError` for the first job whose demand exceeds the rate of the slowest NIC."""
     nics = file.fabric.nic_rates_bps()
     slowest = min(nics, key=lambda host: nics[host])
+    # Thousands of jobs train a few models, so each profile is examined once.
     highest_bps: dict[tuple[str, int, str | None, int], int] = {}
     for job in jobs:
         # Demand never falls with more workers, because each then sends a larger share of the buffer.

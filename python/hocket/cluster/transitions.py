@@ -27,7 +27,7 @@ class Costs:
 
 @dataclass
 class Stint:
-    """A job on the same GPUs with the same batch size."""
+    """A job's stay on the same GPUs with the same batch size."""
 
     job: ClusterJob
     gpus: Gpus
@@ -67,7 +67,7 @@ class Member:
     first_start_ps: int | None = None
     end_ps: int | None = None
     samples_done: int = 0
-    """In stints that have ended, as are the next three."""
+    """Counts only stints that have ended, as do the next three fields."""
     iterations: int = 0
     gpu_ps: int = 0
     """GPUs × time that they were allocated to it."""
@@ -145,8 +145,10 @@ class Transitions:
             if member.gpus:
                 moved.append(name)
             member.gpus, member.batch_size = gpus, batch_size
+            # A stint that is already ending is not stopped again: a later decision only changes the target.
             if member.stint is not None and not member.stopping:
                 member.stopping = True
+                # Between iterations, the stint ends at once.
                 if self.engine.stop(member.number):
                     self._leave(member)
         self._update_owners()
@@ -170,6 +172,7 @@ class Transitions:
 
     def begin(self) -> None:
         """Start every job whose GPUs are free now."""
+        # The latest decision gives each GPU to one job at most, so the order of starts does not matter.
         for member in self.active.values():
             if member.gpus and member.stint is None and self._are_free(member.gpus):
                 self._start(member)
@@ -192,6 +195,7 @@ class Transitions:
             done = self.engine.iterations_done(member.number) - stint.first_iteration
             samples += done * stint.samples
             gpu_ps += (now_ps - stint.given_ps) * len(stint.gpus)
+        # The first stint is a start and not a restart.
         return JobState(
             member.job,
             samples,
@@ -217,6 +221,7 @@ class Transitions:
         if slot == member.slot:
             return
         member.slot = slot
+        # The slot of a job that is about to start is set when it starts.
         if member.stint is None or member.stopping:
             return
         if slot is None:
@@ -232,6 +237,7 @@ class Transitions:
         job, now_ps = member.job, self.engine.now_ps
         ready_ps = now_ps + (self.costs.restart_ps if member.stints else self.costs.start_ps)
         start_ps = ready_ps if member.slot is None else member.slot.next_ps(ready_ps)
+        # Without links, an iteration takes as long as on an idle network.
         crossings = [] if self.dedicated else self.routes.crossings(job.name, member.gpus)
         stint = Stint(job, member.gpus, member.batch_size, crossings, now_ps, start_ps, member.iterations)
         self._claim(stint)
@@ -245,6 +251,7 @@ class Transitions:
                 "iterations": job.iterations(
                     job.samples - member.samples_done, len(stint.gpus), stint.batch_size
                 ),
+                # NSDI'24 §5.1: every job runs DCQCN with its default parameters.
                 "share": ("fair", 1.0),
                 "priority": 0,
                 "jitter": self.costs.jitter,
@@ -285,6 +292,7 @@ class Transitions:
 
     def _depart(self, member: Member) -> None:
         job = member.job
+        # More than its work, if its last iteration needed only part of a batch.
         assert member.samples_done >= job.samples, (
             f"job {job.name!r} is done after {member.samples_done} of {job.samples} samples"
         )

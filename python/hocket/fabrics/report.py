@@ -13,16 +13,18 @@ from hocket.fabrics.topology import Topology, server_of
 from hocket.plan import Fabric, Plan
 from hocket.units import format_duration, format_rate
 
+# A job scattered over a thousand servers must not turn the table into pages.
 _MOST_PLACES = 6
 
 
 def placed(plan: Plan) -> tuple[Topology, dict[str, tuple[str, ...]]]:
-    """The fabric of `plan`, and the hosts of each job that is not placed by candidates only.
+    """The fabric of `plan`, and the hosts of each job whose place does not depend on the candidate.
 
     Raises `InputError` for a plan whose jobs share one link.
     """
     if plan.fabric is None:
         raise InputError("fabric: the plan has no [fabric], only one [link] that all jobs share")
+    # A training job without a placement runs on all GPUs (`Plan.hosts_of`); other jobs then need a candidate.
     fixed = [job for job in plan.jobs if job.placement is not None or job.training is not None]
     return plan.fabric.topology, {job.name: plan.hosts_of(job) for job in fixed}
 
@@ -104,6 +106,7 @@ def places(topology: Topology, hosts: Sequence[str]) -> str:
     while at < len(hosts):
         server = server_of(hosts[at])
         gpus = topology.servers[server]
+        # The order counts: it is that of the ranks, so `s3:1, s3:0` is not the same as `s3`.
         all_of_it = tuple(hosts[at : at + len(gpus)]) == gpus
         whole.append(server if all_of_it else hosts[at])
         at += len(gpus) if all_of_it else 1
@@ -114,6 +117,7 @@ def places(topology: Topology, hosts: Sequence[str]) -> str:
             runs[-1].append(name)
         else:
             runs.append([name])
+    # `a … b` would be no shorter than `a, b`.
     texts = [text for run in runs for text in (run if len(run) < 3 else [f"{run[0]} … {run[-1]}"])]
     if len(texts) > _MOST_PLACES:
         texts = [*texts[:_MOST_PLACES], f"and {len(texts) - _MOST_PLACES:,} more"]

@@ -4,6 +4,9 @@ Servers are `s0`, `s1`, … in the order of their racks. With several GPUs each,
 Cables of hosts come first, then those between switches, from the lowest tier up.
 """
 
+# ECMP hashes the numbers of nodes, which follow the order of the cables: another order would route the same
+# plan differently.
+
 from collections.abc import Iterator
 
 from hocket.fabrics.topology import Cable, Topology, built
@@ -11,6 +14,8 @@ from hocket.fabrics.topology import Cable, Topology, built
 CASSINI_DELAY_PS = 500_000
 """NSDI'24 gives no delays of its testbed; HOTI'22 Table I has 500 ns per link."""
 
+# NSDI'24 §5.1 gives the rate of the NICs only. With the same rate everywhere, four NICs below two uplinks are
+# the 2:1 that it gives.
 _CASSINI_RATE_BPS = 50 * 10**9
 
 
@@ -53,9 +58,11 @@ def rail_optimised(
     nics: list[Cable] = []
     trunks: list[Cable] = []
     for server in range(servers):
+        # A unit has as many rail switches as its servers have GPUs.
         first = server // servers_per_unit * gpus_per_server
         for rail, gpu in enumerate(_gpus(range(server, server + 1), gpus_per_server), first):
             nics.append(Cable((gpu, f"rail{rail}"), nic_bps, delay_ps))
+    # Rounded up: the last unit may have fewer servers.
     units = -(-servers // servers_per_unit)
     for rail in range(units * gpus_per_server):
         trunks += _uplinks(f"rail{rail}", "spine", range(spines), uplink_bps, cables_per_spine, delay_ps)
@@ -73,12 +80,14 @@ def fat_tree(*, k: int, gpus_per_server: int, rate_bps: int, delay_ps: int) -> T
     per_edge = half // gpus_per_server
     nics: list[Cable] = []
     trunks: list[Cable] = []
+    # k pods of k/2 edge switches; `first` below is the first `agg…` of the pod.
     for edge in range(k * half):
         servers = range(edge * per_edge, (edge + 1) * per_edge)
         nics += [Cable((gpu, f"edge{edge}"), rate_bps, delay_ps) for gpu in _gpus(servers, gpus_per_server)]
         first = edge // half * half
         trunks += _uplinks(f"edge{edge}", "agg", range(first, first + half), rate_bps, 1, delay_ps)
     for agg in range(k * half):
+        # The position within the pod selects the cores, so that each core has one cable to every pod.
         first = agg % half * half
         trunks += _uplinks(f"agg{agg}", "core", range(first, first + half), rate_bps, 1, delay_ps)
     return built(nics, trunks)
@@ -100,9 +109,9 @@ def dumbbell(
 def cassini_testbed() -> Topology:
     """The testbed of NSDI'24 §5.1: 24 servers with one NIC of 50 Gbps, 13 switches, 48 links, 2:1.
 
-    The text gives these numbers; Fig 10, which we do not have, gives the rest. This is the only regular tree
-    we found with all of these numbers: six ToRs of four servers with two uplinks each (2:1); two pods of
-    three ToRs and two aggregation switches (12 links); each of these four to each of three cores (12 links).
+    The paper's text gives only these numbers; Fig 10 draws the tree. This regular tree has all of them: six
+    ToRs of four servers with two uplinks each (2:1); two pods of three ToRs and two aggregation switches (12
+    links); each of these four switches has a link to each of three cores (12 links).
     """
     rate_bps, delay_ps = _CASSINI_RATE_BPS, CASSINI_DELAY_PS
     nics = [Cable((f"s{server}", f"tor{server // 4}"), rate_bps, delay_ps) for server in range(24)]

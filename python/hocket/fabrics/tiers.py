@@ -1,4 +1,4 @@
-"""Tiers of a fabric: switches, their links down and up, and over-subscription."""
+"""Tiers of a fabric: switches, their cables down and up, and over-subscription."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -8,6 +8,7 @@ from fractions import Fraction
 from hocket.fabrics.topology import Topology
 from hocket.units import format_rate
 
+# More rates than these would make the table's columns wider than what they explain.
 _MOST_RATES = 2
 
 
@@ -17,8 +18,9 @@ class Ports:
 
     below: tuple[int, ...]
     """To hosts and to switches of a lower tier."""
+    # A cable between two switches of one tier, such as a dumbbell's, also carries traffic away from hosts.
     above: tuple[int, ...]
-    """To switches of a higher tier, and of the same."""
+    """To switches of a higher tier or of the same tier."""
 
     def oversubscription(self) -> Fraction | None:
         """The capacity below ÷ that above; `None` for a switch with no cable up."""
@@ -56,8 +58,9 @@ class Tier:
         >>> Tier(1, {"tor0": ports, "tor1": Ports((50, 50), (50, 50))}).oversubscription()
         '1:1 to 2:1'
         """
-        found = {ports.oversubscription() for ports in self.switches.values()}
-        ratios = sorted(ratio for ratio in found if ratio is not None)
+        # Fractions, because equal ratios of different capacities must be one ratio.
+        different = {ports.oversubscription() for ports in self.switches.values()}
+        ratios = sorted(ratio for ratio in different if ratio is not None)
         return " to ".join(f"{float(ratio):.3g}:1" for ratio in dict.fromkeys((*ratios[:1], *ratios[-1:])))
 
 
@@ -68,17 +71,19 @@ def tiers_of(topology: Topology) -> tuple[Tier, ...]:
     above: dict[str, list[int]] = {switch: [] for switch in tiers}
     for cable in topology.cables:
         for one, other in (cable.ends, cable.ends[::-1]):
+            # Traffic inside a server does not use the fabric's capacity, so scale-up switches form no tier.
             if one in tiers and topology.nodes[other] != "scale-up":
                 side = below if tiers.get(other, 0) < tiers[one] else above
                 side[one].append(cable.rate_bps)
-    found: dict[int, dict[str, Ports]] = {}
+    switches: dict[int, dict[str, Ports]] = {}
     for switch, tier in tiers.items():
         ports = Ports(tuple(sorted(below[switch])), tuple(sorted(above[switch])))
-        found.setdefault(tier, {})[switch] = ports
+        switches.setdefault(tier, {})[switch] = ports
+    # `Topology.tiers` has the order of a search from the hosts; `Tier.names` shows the first and last number.
     order = {node: number for number, node in enumerate(topology.nodes)}
     return tuple(
-        Tier(number, dict(sorted(found[number].items(), key=lambda item: order[item[0]])))
-        for number in sorted(found)
+        Tier(number, dict(sorted(switches[number].items(), key=lambda item: order[item[0]])))
+        for number in sorted(switches)
     )
 
 
@@ -97,8 +102,8 @@ def rates_text(rates_bps: tuple[int, ...]) -> str:
     return " + ".join(each)
 
 
-def _range_text(each: list[tuple[int, ...]]) -> str:
-    """The cables that all have, or the range from least to most capacity; empty if there are none."""
-    in_order = sorted(each, key=lambda rates: (sum(rates), rates))
+def _range_text(cables: list[tuple[int, ...]]) -> str:
+    """The cables of every switch, or the range from least to most capacity; empty if there are none."""
+    in_order = sorted(cables, key=lambda rates: (sum(rates), rates))
     least, most = rates_text(in_order[0]), rates_text(in_order[-1])
     return most if least == most else f"{least or 'nothing'} to {most}"

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 NodeKind = Literal["host", "switch", "scale-up"]
 
+# `.+` is greedy, so a server's name may contain colons. A server of a shape has at most 1,024 GPUs.
 _GPU_OF_SERVER = re.compile(r"(?P<server>.+):(?P<gpu>[0-9]{1,4})")
 
 
@@ -63,9 +64,9 @@ def scale_up_switch(server: str) -> str:
 
 @dataclass(frozen=True)
 class Topology:
-    """Nodes by name with their kinds, and the cables between them, both in the order of their numbers.
+    """Nodes by name with their kinds, and the cables between them; both are numbered in this order.
 
-    Every end of a cable is a node.
+    Every end of a cable is a node. The order is part of a run's input: ECMP hashes the numbers of nodes.
     """
 
     nodes: Mapping[str, NodeKind]
@@ -79,13 +80,14 @@ class Topology:
     @cached_property
     def servers(self) -> Mapping[str, tuple[str, ...]]:
         """The hosts of each server, by number."""
-        found: dict[str, list[tuple[int, str]]] = {}
+        numbered: dict[str, list[tuple[int, str]]] = {}
         for node, kind in self.nodes.items():
             if kind == "host":
                 match = _GPU_OF_SERVER.fullmatch(node)
+                # The number as an integer, so that GPU 10 comes after GPU 9.
                 server, gpu = (match["server"], int(match["gpu"])) if match else (node, 0)
-                found.setdefault(server, []).append((gpu, node))
-        return {server: tuple(gpu for _, gpu in sorted(gpus)) for server, gpus in found.items()}
+                numbered.setdefault(server, []).append((gpu, node))
+        return {server: tuple(gpu for _, gpu in sorted(gpus)) for server, gpus in numbered.items()}
 
     @cached_property
     def nic_rates_bps(self) -> Mapping[str, int]:
@@ -99,15 +101,20 @@ class Topology:
             if "scale-up" not in (self.nodes[one], self.nodes[other]):
                 for end in cable.ends:
                     if self.nodes[end] == "host":
+                        # ECMP may send a flow over any of a host's NICs: only the slowest is certain.
                         rates[end] = min(cable.rate_bps, rates.get(end, cable.rate_bps))
         return rates
 
     @cached_property
     def islands(self) -> Mapping[str, int]:
-        """For each node the number of its island; nodes with a path between them share one."""
+        """The number of each node's island; nodes have the same number if a path connects them.
+
+        The numbers are distinct but not consecutive.
+        """
         neighbours = self.neighbours
         island: dict[str, int] = {}
         for start in self.nodes:
+            # A stack, because a chain of switches may be longer than Python's limit on recursion.
             reached = [start] if start not in island else []
             while reached:
                 node = reached.pop()
@@ -118,13 +125,16 @@ class Topology:
 
     @cached_property
     def neighbours(self) -> Mapping[str, Sequence[str]]:
-        """The other end of each cable of a node, in the order of the cables."""
-        found: dict[str, list[str]] = {node: [] for node in self.nodes}
+        """The other end of each cable of a node, in the order of the cables.
+
+        A neighbour over several parallel cables is repeated.
+        """
+        neighbours: dict[str, list[str]] = {node: [] for node in self.nodes}
         for cable in self.cables:
             one, other = cable.ends
-            found[one].append(other)
-            found[other].append(one)
-        return found
+            neighbours[one].append(other)
+            neighbours[other].append(one)
+        return neighbours
 
     @cached_property
     def tiers(self) -> Mapping[str, int]:
@@ -137,6 +147,7 @@ class Topology:
         while reached:
             node = reached.popleft()
             for other in self.neighbours[node]:
+                # Not through scale-up switches, which lead only to other hosts, whose distance is 0 already.
                 if other not in distance and self.nodes[other] == "switch":
                     distance[other] = distance[node] + 1
                     reached.append(other)
@@ -144,7 +155,10 @@ class Topology:
 
 
 def built(nics: Sequence[Cable], trunks: Sequence[Cable]) -> Topology:
-    """The fabric of hosts, the first ends of `nics`, attached to switches that `trunks` join."""
+    """The fabric of hosts, the first ends of `nics`, attached to switches that `trunks` join.
+
+    Hosts are numbered before switches, and switches in the order in which cables name them.
+    """
     nodes: dict[str, NodeKind] = {cable.ends[0]: "host" for cable in nics}
     for cable in (*nics, *trunks):
         for end in cable.ends:
@@ -157,17 +171,19 @@ def from_cables(cables: Iterable[Cable], hosts: Iterable[str] = ()) -> Topology:
 
     A node with one cable is a host; a node with several is a switch unless it is in `hosts`.
     """
-    found = tuple(cables)
-    degrees = Counter(end for cable in found for end in cable.ends)
+    given = tuple(cables)
+    degrees = Counter(end for cable in given for end in cable.ends)
     named = set(hosts)
     kinds: dict[str, NodeKind] = {
         node: "host" if degree == 1 or node in named else "switch" for node, degree in degrees.items()
     }
-    return Topology(kinds, found)
+    return Topology(kinds, given)
 
 
 def with_scale_up(topology: Topology, network: ScaleUpNetwork) -> Topology:
     """`topology` with a switch `NAME:nvswitch` in each server NAME of several hosts, linked to each."""
+    # Appended after all other nodes and cables, so that adding scale-up renumbers none of them and leaves
+    # the paths between servers as they were.
     nodes = dict(topology.nodes)
     cables = list(topology.cables)
     for server, gpus in topology.servers.items():

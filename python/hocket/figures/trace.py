@@ -41,7 +41,7 @@ def trace_figure(trace: Trace) -> Figure:
     demand, below = figure.subplots(2, 1, height_ratios=heights_in)
     _draw_demand(demand, jobs, colours, end_s, unit_s)
     _draw_capacity(demand, len(trace.cluster.gpus))
-    label(demand, f"time ({unit})", "GPUs", "GPUs asked for, as if no job had to wait")
+    label(demand, f"time ({unit})", "GPUs", "GPUs demanded, as if no job had to wait")
     if has_bars:
         _draw_jobs(below, jobs, colours, unit_s)
         label(below, f"time ({unit})", "", "each job from its arrival on, alone on an idle network")

@@ -32,8 +32,8 @@ COUNTER_UNITS: Mapping[str, Unit] = {
     "node_network_receive_bytes_total": "bytes",
 }
 """Counters known by name, and the unit of each: `words4` are words of 4 octets, as InfiniBand's PortXmitData
-counts (Linux `Documentation/ABI/stable/sysfs-class-infiniband`). Of several in a file, the first listed here
-is used: sent before received."""
+counts (Linux `Documentation/ABI/stable/sysfs-class-infiniband`). If a file has several, the first of this
+list is used: sent before received."""
 
 BYTES_PER_COUNT: Mapping[Unit, int] = {"bytes": 1, "words4": 4}
 
@@ -57,10 +57,11 @@ GAP_INTERVALS = 4.0
 # mlx5's `lifespan` is 10 ms by default. A much longer one has to be given: a series with one short burst per
 # iteration looks just like a counter that is refreshed once per iteration.
 LONGEST_GUESSED_LIFESPAN_S = 0.05
-# Readings used to estimate the lifespan: if it does not show in these, it does not show at all.
+# The lifespan is estimated from this many readings: if it does not show in them, it does not show at all.
 MOST_GUESSED_FROM = 100_000
 # A wrong lifespan doubles many rates: lifespans whose busy rates are within this factor are equally good.
 SAME_BUSY_RATE = 1.3
+# Three periods of four readings each: no shorter series can have a period (`period`).
 MINIMUM_READINGS = 12
 # The search works on a grid that covers gaps too, so its length is limited: two days hold about 17 million
 # readings 10 ms apart.
@@ -127,7 +128,7 @@ def counters_of(
     lifespan_s: float | None = None,
     interface: str | None = None,
 ) -> CounterSeries:
-    """Reads the counter `column` of a frame that messages call `name`; otherwise like `read_counters`."""
+    """Like `read_counters`, but for a frame, which messages call `name`."""
     if column is not None and column not in frame.columns:
         raise InputError(f"{name}: no column {column!r}; the columns are {listed(real_columns(frame))}")
     # Messages count lines as an editor does: the header is line 1, the first reading line 2.
@@ -182,8 +183,10 @@ def rows_of_interface(frame: pl.DataFrame, interface: str, name: str) -> pl.Data
         rows = frame.filter(pl.col(column).cast(pl.String) == interface)
         if rows.height > 0:
             return rows
-    found = sorted({str(value) for column in columns for value in frame[column].unique()})
-    raise InputError(f"{name}: no reading of interface {interface!r}; the interfaces are {listed(found)}")
+    interfaces = sorted({str(value) for column in columns for value in frame[column].unique()})
+    raise InputError(
+        f"{name}: no reading of interface {interface!r}; the interfaces are {listed(interfaces)}"
+    )
 
 
 def counter_column(frame: pl.DataFrame, name: str) -> str:
@@ -271,6 +274,7 @@ def read_numbers(values: pl.Series, lines: pl.Series, name: str) -> pl.Series:
     """A column as integers if all are integers, else as finite floats."""
     if values.dtype == pl.String:
         text = values.str.strip_chars()
+        # A 64-bit counter in its upper half fits only the unsigned type; floats would lose its last digits.
         for integer in (pl.Int64, pl.UInt64):
             exact = text.cast(integer, strict=False)
             if exact.null_count() == 0:
@@ -330,6 +334,7 @@ def count_steps(
     elif wrap_bits == 64:
         reset = np.zeros_like(fell)
     elif wrap_bits is None:
+        # A reset that is taken for a wrap usually makes an increase of gigabytes, which no other step has.
         largest = int(steps[~fell].max(initial=0))
         wrapped = steps & np.uint64(2**32 - 1)
         is_wrap = fell & (counts[:-1] < 2**32) & (wrapped <= largest)
@@ -354,6 +359,7 @@ def clean(
     if lifespan_s is None:
         lifespan_s = guess_lifespan(time_s, step_bytes, reset)
     kept = fresh_readings(time_s, step_bytes, reset, lifespan_s)
+    # Totals, not steps, are kept: the bytes that cached readings hid then belong to the next fresh one.
     total_bytes = np.concatenate([[0.0], np.cumsum(step_bytes)])[kept]
     resets = np.concatenate([[0], np.cumsum(reset)])[kept]
     time_s = time_s[kept] - time_s[kept][0]

@@ -66,6 +66,7 @@ def fold_increments(
     bins = bin_count(readings_per_period, before.size, most_bins)
     normal, moment = normal_equations(before, after, step_bytes, bins)
     same = np.eye(bins)
+    # x @ unlike @ x is the sum of squared differences between neighbouring bins, in a circle.
     unlike = 2 * same - np.roll(same, 1, axis=1) - np.roll(same, -1, axis=1)
     weight = SMOOTHNESS * float(np.trace(normal)) / bins + 1e-12
     bin_bytes = np.linalg.solve(normal + weight * unlike, moment).astype(np.float64)

@@ -35,7 +35,7 @@ class UpPhase:
 class CollectiveUse:
     """The operations of one kind in an iteration.
 
-    These are `count` operations with `message_bytes` in total, as nccl-tests counts them (nan if the profiler
+    There are `count` operations with `message_bytes` in total, as nccl-tests counts them (nan if the profiler
     trace does not give every size). `time_s` is the sum of their durations.
     """
 
@@ -161,8 +161,7 @@ def dump_jobs(jobs: Sequence[JobProfile], path: str | Path, link_capacity: str |
 
     Raises:
         InputError: The suffix is neither `.toml` nor `.json`, two jobs have the same name, the capacity is
-        not
-            a rate or is below the rate of a phase, or the file cannot be written.
+            not a rate or is below the rate of a phase, or the file cannot be written.
     """
     path = check_jobs_file(path)
     twice = [name for name, count in Counter(job.name for job in jobs).items() if count > 1]

@@ -20,7 +20,7 @@ from hocket.profiling.fold import Fold, explained_by_halves, fold_increments
 # With fewer than four readings per period, a beat between sampling and traffic looks like a period.
 READINGS_PER_PERIOD = 4
 MINIMUM_PERIODS = 3
-# Irregular readings lie closer together in places: two cells per reading keep that resolution.
+# Irregular readings are closer together in some places: two cells per reading keep that resolution.
 CELLS_PER_READING = 2
 # The period is searched for in this many readings from the middle of a long series, then tracked through all.
 SEARCH_READINGS = 12_000
@@ -32,20 +32,21 @@ LEAST_MATCH = 0.3
 ORDINARY_MATCH = 1.25
 # An iteration of which a smaller share than this is known cannot be compared with the template.
 COMPLETE = 0.75
-# The farthest match must be better than one at the expected place by this: noise alone differs as much.
+# A match at the farthest place must be better by this than one at the expected place: noise differs as much.
 DISTANT_HANDICAP = 0.1
 # Borders smoothed over this many iterations still follow a drift.
 SMOOTHED_BORDERS = 9
 # Borders that move more freely also follow noise, so they must explain this much more of the variance.
 STIFFNESS = 0.003
-# Periods whose unexplained share is at most this factor plus this share above the least predict equally well.
+# Periods predict equally well if their unexplained shares are at most the least one times this factor, plus
+# this share.
 EQUAL_RATIO = 1.15
 EQUAL_SHARE = 0.003
 LEAST_CORRELATION = 0.1
 # The period may be any autocorrelation peak above this share of the highest, or one of these fractions of it.
 HIGH_PEAK = 0.6
 FRACTIONS = (2, 3, 4)
-# What is found may be a group of this many iterations.
+# A period that predicts well may be that of a group of this many iterations. Larger groups are tried first.
 PARTS = (5, 4, 3, 2)
 # Iterations predict each other at least as well as groups of them do. This factor allows for chance.
 LIKE_PARTS = 1.05
@@ -139,12 +140,12 @@ def find_iterations(series: CounterSeries) -> Iterations:
     search = middle_of(series, SEARCH_READINGS)
     grid = grid_of(search)
     candidates = [track(search, grid, period_s) for period_s in candidate_periods(search, grid)]
-    found = [candidate for candidate in candidates if candidate is not None]
-    if not found:
+    followed = [candidate for candidate in candidates if candidate is not None]
+    if not followed:
         raise InputError(
             f"{series.source}: column {series.column!r}: no period of the traffic recurs through the series"
         )
-    best = smallest_alike_parts(search, shortest_of_the_best(found), found)
+    best = smallest_alike_parts(search, shortest_of_the_best(followed), followed)
     if search is series:
         return best
     return track(series, grid_of(series), best.period_s) or best
@@ -188,6 +189,7 @@ def candidate_periods(series: CounterSeries, grid: Grid) -> list[float]:
             f"readings each need {MINIMUM_PERIODS * READINGS_PER_PERIOD + 1}"
         )
     mean_rate = float(series.total_bytes[-1] / series.time_s[-1])
+    # Not 0: the rounding of times and counts makes even a constant rate vary a little.
     if float(np.std(grid.rate)) <= 1e-6 * mean_rate:
         raise InputError(f"{where}: the rate is constant, {mean_rate * 8e-9:g} Gbps; nothing repeats")
     correlation = autocorrelation(grid, longest + 2)
@@ -237,6 +239,7 @@ def vertex(left: float, centre: float, right: float) -> float:
 
 def with_fractions(peaks: list[float], correlation: FloatArray, shortest: int) -> Iterable[float]:
     """The earliest of the high peaks, then the highest ones, then their halves, thirds and quarters."""
+    # A few of each, since every candidate is tracked through the series.
     height = [float(correlation[round(lag)]) for lag in peaks]
     high = [lag for lag, value in zip(peaks, height, strict=True) if value >= HIGH_PEAK * height[0]]
     first = sorted(high)[:4]
@@ -431,9 +434,9 @@ def iterations_at(series: CounterSeries, cell_s: float, borders: Borders, width:
     halves_s = (
         (mean_length(lengths_s[:middle]), mean_length(lengths_s[middle:])) if middle else (0.0, lengths_s[0])
     )
-    found = Iterations(at * cell_s, borders.seen, length * cell_s, deviation(lengths_s), halves_s, 0.0)
+    iterations = Iterations(at * cell_s, borders.seen, length * cell_s, deviation(lengths_s), halves_s, 0.0)
     # Unseen iterations count as unexplained.
-    return replace(found, explained=likeness(series, found) * float(np.mean(borders.seen)))
+    return replace(iterations, explained=likeness(series, iterations) * float(np.mean(borders.seen)))
 
 
 def increments(
@@ -468,7 +471,7 @@ def shortest_of_the_best(candidates: list[Iterations]) -> Iterations:
     return min(equal, key=lambda candidate: candidate.period_s)
 
 
-def smallest_alike_parts(series: CounterSeries, best: Iterations, found: list[Iterations]) -> Iterations:
+def smallest_alike_parts(series: CounterSeries, best: Iterations, candidates: list[Iterations]) -> Iterations:
     """The equal parts of the iterations of `best`, if these predict each other as well as the whole ones do.
 
     A period and its double are followed independently, and following the double may happen to succeed better;
@@ -482,7 +485,7 @@ def smallest_alike_parts(series: CounterSeries, best: Iterations, found: list[It
         seen = split.period_s >= READINGS_PER_PERIOD * series.interval_s
         if seen and share > 0 and 1.0 - share <= LIKE_PARTS * (1.0 - whole) + EQUAL_SHARE:
             split = replace(split, explained=best.explained * share / max(whole, share))
-            same = [each for each in found if abs(each.period_s / split.period_s - 1) < SAME_PERIOD]
+            same = [each for each in candidates if abs(each.period_s / split.period_s - 1) < SAME_PERIOD]
             return max([split, *same], key=lambda each: each.explained)
     return best
 

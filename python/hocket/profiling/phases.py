@@ -18,9 +18,10 @@ LEAST_GAIN_OF_NOISE = 0.05
 RESOLUTION = 0.6
 # A segment is Up if it exceeds the quietest one by this share of the range between quietest and busiest.
 LEAST_UP = 0.06
-# Neighbouring Up phases closer than this share of the busiest one's rate are one phase.
+# Neighbouring Up phases are one if their rates differ by less than this share of the highest.
 SAME_RATE = 0.1
-# Edges are refined to this fraction of a bin. A step size is kept while a round over the edges gains this.
+# Edges are refined to this fraction of a bin. A step size is kept as long as a round over the edges gains
+# this much.
 EDGE_FRACTION = 64
 LEAST_REFINEMENT = 1e-5
 # The search ends after this many segmentations in a row without a gain.
@@ -102,7 +103,7 @@ def segmentations(bin_bytes: FloatArray, shortest: int) -> list[FloatArray]:
     error = np.where(allowed, square[None, :] - square[:, None] - spread, np.inf)
     least = error[0]
     origins = []
-    found = []
+    divisions = []
     for segments in range(2, min(MOST_SEGMENTS, bins // shortest) + 1):
         through = least[:, None] + error
         origins.append(np.argmin(through, axis=0))
@@ -113,8 +114,8 @@ def segmentations(bin_bytes: FloatArray, shortest: int) -> list[FloatArray]:
             for origin in reversed(origins):
                 border = int(origin[border])
                 borders.append(border)
-            found.append(np.array(borders[::-1], dtype=np.float64))
-    return found
+            divisions.append(np.array(borders[::-1], dtype=np.float64))
+    return divisions
 
 
 def refined(fold: Fold, edges: FloatArray, shortest: float) -> FloatArray:
@@ -177,6 +178,7 @@ def fit(fold: Fold, edges: FloatArray) -> tuple[FloatArray, FloatArray, FloatArr
     grid = rows[:, low] * (1 - part) + rows[:, low + 1] * part + whole * rows[:, -1:]
     normal = np.diff(np.diff(grid, axis=0), axis=1) / bins**2
     moment = moment / bins
+    # Readings may not tell two short segments apart; the ridge then makes their rates finite.
     ridge = 1e-9 * float(np.trace(normal)) / edges.size
     heights: FloatArray = np.linalg.solve(normal + ridge * np.eye(edges.size), moment)
     return heights, normal, moment

@@ -40,7 +40,10 @@ _EXAMPLE_S = 0.25
 
 
 class Series(msgspec.Struct):
-    """One series of a matrix: labels, and samples as (seconds since 1970, value as text)."""
+    """One series of a matrix: labels, and samples as (seconds since 1970, value as text).
+
+    Prometheus writes values as text because JSON has no NaN and no infinity.
+    """
 
     metric: dict[str, str]
     values: list[tuple[float, str]]
@@ -82,6 +85,7 @@ def profile_prometheus(
     metric, frame, interval_s = read_counter(path, column, interface)
     limit = shortest_seen(interval_s)
     try:
+        # Repeated values are already left out (`scraped`), so no lifespan is to be estimated.
         series = counters_of(frame, str(path), column=metric, unit=unit, lifespan_s=0.0)
         profile = profile_series(series, name or interface or path.stem)
     except InputError as error:
@@ -141,19 +145,20 @@ def chosen_series(
         raise InputError(f"{where}: no metric {column!r}; the metrics are {listed(metrics)}")
     named = [series for series in response if series.metric.get(_NAME, "") == column]
     titles = [title(series, named) for series in named]
-    found = [
+    matching = [
         series
-        for series, its in zip(named, titles, strict=True)
-        if interface is None or its == interface or {*interface.split("/")} <= {*series.metric.values()}
+        for series, label in zip(named, titles, strict=True)
+        if interface is None or label == interface or {*interface.split("/")} <= {*series.metric.values()}
     ]
-    if len(found) != 1:
-        number = "no series" if not found else f"{len(found)} series"
+    # The sum of several ports would mix the traffic of their jobs.
+    if len(matching) != 1:
+        number = "no series" if not matching else f"{len(matching)} series"
         wanted = "" if interface is None else f" {interface!r}"
         raise InputError(
             f"{where}: {number}{wanted} of {column or 'the expression'}; choose one by its interface: "
             f"{listed(titles)}"
         )
-    return found[0]
+    return matching[0]
 
 
 def title(series: Series, others: Iterable[Series]) -> str:
@@ -171,6 +176,7 @@ def title(series: Series, others: Iterable[Series]) -> str:
 
 def number(text: str, place: int, where: str) -> float:
     """The value of a sample, checked to be finite."""
+    # Prometheus itself stores 64-bit floats, so no digit of a counter is lost here.
     try:
         value = float(text)
     except ValueError:
@@ -207,6 +213,8 @@ def scraped(time_s: FloatArray, counts: FloatArray) -> np.ndarray[tuple[int], np
     if changed_s.size < 2:
         return np.arange(time_s.size)
     step_s = float(np.median(np.diff(time_s)))
+    # A low quantile, not the minimum: scrapes jitter. Samples fall on steps, not on scrapes: half a step is
+    # allowed for. With a step as long as the scrape interval, a repeated value means an idle port.
     scrape_s = float(np.quantile(np.diff(changed_s), 0.05))
     lifespan_s = scrape_s - 0.5 * step_s if scrape_s > 1.5 * step_s else 0.0
     return fresh_readings(time_s, steps, np.zeros(steps.size, dtype=np.bool_), lifespan_s)

@@ -18,11 +18,12 @@ from hocket.profiling.job import CounterEvidence, JobProfile, UpPhase
 from hocket.profiling.period import Iterations, find_iterations, fold_iterations
 from hocket.profiling.phases import Segment, explained_with, find_segments
 
-# Phases whose rate exceeds the quietest by less than this share of itself may be a beat of the sampling.
+# If the highest rate exceeds the lowest by a smaller share of itself than this, the phases may be a beat of
+# the sampling.
 FULL_CONTRAST = 0.3
 # If the periods of the two halves of the series differ by this share, they are not those of one job.
 DRIFT_LIMIT = 0.1
-# A phase keeps its shape in the fold if it is this many standard deviations of the iterations' lengths long.
+# A phase keeps its shape in the fold if it lasts this many standard deviations of the iterations' lengths.
 RESOLVED_JITTER = 4.0
 # With fewer readings per iteration than this, different phases can give the same readings.
 RESOLVED_READINGS = 12.0
@@ -93,6 +94,7 @@ def profile_series(series: CounterSeries, name: str) -> JobProfile:
 
 def from_longest_rest(segments: list[Segment]) -> list[Segment]:
     """The segments, rotated to begin after the longest one that is not Up."""
+    # Where one iteration ends is a convention. This one keeps every phase within one iteration.
     longest = max(range(len(segments)), key=lambda index: (not segments[index].up, segments[index].length))
     first = (longest + 1) % len(segments)
     return segments[first:] + segments[:first]

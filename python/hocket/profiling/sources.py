@@ -30,7 +30,7 @@ KINDS: Mapping[Kind, str] = {
 _COUNTERS: tuple[Kind, ...] = ("counters", "prometheus")
 _TRACES: tuple[Kind, ...] = ("kineto", "nsight", "inspector", "chakra")
 
-# The kind shows in this much of a file: Kineto writes its events after some kilobytes about the machine.
+# This much of a file shows its kind: Kineto writes its events after some kilobytes about the machine.
 _HEAD_BYTES = 1 << 16
 _GZIP = b"\x1f\x8b"
 _SQLITE = b"SQLite format 3\0"
@@ -185,6 +185,7 @@ def kind_of(path: Path) -> Kind:
         # An empty file counts as a series too: the reader of series has a message for it.
         kind = "counters" if "," in text.split("\n", 1)[0] or not text else None
     else:
+        # A damaged `.et` file goes to its reader too, whose message names what is wrong with it.
         kind = "chakra" if path.suffix == ".et" or _CHAKRA.match(head) else None
     if kind is None:
         raise InputError(f"{path}: is none of the kinds that can be profiled: {', '.join(KINDS.values())}")

@@ -1,4 +1,4 @@
-"""Reads a port's byte counters from sysfs while a job runs, at an interval, and records the readings.
+"""Reads a port's byte counters from sysfs at an interval while a job runs, and records the readings.
 
 The rest of the package interprets the traffic.
 """
@@ -67,7 +67,7 @@ _WRAP = 2**32
 class Port:
     """A port whose counters can be read: its `title` in messages, and the file of each counter by name.
 
-    `lifespan_s` is the time after which the driver reads the hardware again; None if it does not tell.
+    `lifespan_s` is the time after which the driver reads the hardware again; None if unknown.
     """
 
     title: str
@@ -198,7 +198,7 @@ def counter_files(title: str, folder: Path, names: Sequence[str]) -> dict[str, P
 
 
 def lifespan_of(path: Path) -> float | None:
-    """Seconds for which hardware counters keep a value; None if the driver does not tell."""
+    """Seconds for which hardware counters keep a value; None if unknown."""
     try:
         return int(path.read_text()) / 1e3
     except (OSError, ValueError):
@@ -206,12 +206,12 @@ def lifespan_of(path: Path) -> float | None:
 
 
 def inside(namespace: str, call: Callable[[], T]) -> T:
-    """Calls `call` in a named network namespace, with its devices in `/sys`; returns or raises what it does.
+    """Calls `call` in a named network namespace, with its devices in `/sys`, and returns its result.
 
     A separate thread enters the namespace and ends there. The rest of the process stays in its own namespace,
     and files that the thread opened remain open. `ip netns exec` does the same before it runs a command.
 
-    Raises `InputError` if there is no such namespace or it may not be entered.
+    Raises `InputError` if there is no such namespace or it may not be entered, and whatever `call` raises.
     """
     results: list[T] = []
     errors: list[BaseException] = []
@@ -220,6 +220,7 @@ def inside(namespace: str, call: Callable[[], T]) -> T:
         try:
             enter(namespace)
             results.append(call())
+        # Raised again in the caller's thread; here it would only be printed.
         except BaseException as error:
             errors.append(error)
 
@@ -236,6 +237,7 @@ def enter(namespace: str) -> None:
     there = names_in(NAMESPACES)
     if namespace not in there:
         raise InputError(f"{namespace}: no such network namespace; the namespaces are {listed(there)}")
+    # `os.setns` and `os.unshare` exist from Python 3.12 on, and `mount` not at all.
     libc = ctypes.CDLL(None, use_errno=True)
 
     def check(result: int, failure: str) -> None:
@@ -286,6 +288,7 @@ class Recording:
     """
 
     title: str
+    # Arrays of 64-bit integers: two days are 17 million readings, and Python's integers take 32 bytes each.
     counters: dict[str, array[int]]
     time_ns: array[int] = field(default_factory=lambda: array("Q"))
     stopped: str | None = None
@@ -346,6 +349,7 @@ def watch(
     Raises `InputError` if the file exists already or cannot be written, or if the port could never be read.
     """
     recording = Recording(port.title, {name: array("Q") for name in port.names})
+    # Once, so that a step of the wall clock during the recording does not change any interval.
     since_1970_ns = time.time_ns() - clock()
     with csv_writer(save, port.names) as write:
         shown: Reading | None = None

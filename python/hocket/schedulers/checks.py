@@ -9,7 +9,7 @@ from hocket.schedulers.state import Candidate, Cluster, Decision, Gpus, JobState
 
 
 def checked(decision: Decision, state: State, *, dedicated: bool = False) -> Decision:
-    """`decision` with the GPUs of each job ascending; `dedicated` jobs may use the same GPUs.
+    """`decision` with the GPUs of each job ascending; different `dedicated` jobs may use the same GPUs.
 
     Raises `InputError`, naming candidate, job, GPU or value, if the decision has no candidate; requests its
     next call at a time that is not in the future; places a job that is not in the cluster, on GPUs that do
@@ -39,14 +39,17 @@ def _checked(
     candidate: Candidate, cluster: Cluster, jobs: Mapping[str, JobState], dedicated: bool
 ) -> Candidate:
     placement: dict[str, Gpus] = {}
-    has: dict[int, str] = {}
+    owners: dict[int, str] = {}
     for name, given in candidate.placement.items():
         gpus = _numbers(name, given, len(cluster.gpus))
         job = _known(name, jobs)
         for gpu in gpus:
-            if gpu in has and not (dedicated and has[gpu] != name):
-                raise InputError(f"GPU {cluster.gpus[gpu]} is assigned twice: to {has[gpu]!r} and {name!r}")
-            has[gpu] = name
+            # Dedicated jobs have a cluster each, so only a GPU that one job lists twice is an error there.
+            if gpu in owners and not (dedicated and owners[gpu] != name):
+                raise InputError(
+                    f"GPU {cluster.gpus[gpu]} is assigned twice: to {owners[gpu]!r} and {name!r}"
+                )
+            owners[gpu] = name
         if gpus and len(gpus) not in job.job.sizes:
             sizes = ", ".join(map(str, job.job.sizes))
             raise InputError(f"job {name!r} gets {len(gpus)} workers; it runs on {sizes}")
@@ -68,24 +71,30 @@ def _known(name: str, jobs: Mapping[str, JobState]) -> JobState:
 def _numbers(name: str, gpus: Sequence[int], count: int) -> Gpus:
     """`gpus` in ascending order. Raises `InputError` unless all are numbers of GPUs."""
     try:
+        # Unlike `int`, `index` accepts the integers of NumPy but no floats, which it would have to round.
         numbers = tuple(sorted(map(index, gpus)))
     except TypeError:
         raise InputError(f"job {name!r}: its GPUs must be numbers: got {gpus!r}") from None
+    # Sorted numbers are all within the limits if the first and the last are.
     for gpu in numbers[:1] + numbers[-1:]:
         if not 0 <= gpu < count:
             raise InputError(f"job {name!r}: there is no GPU {gpu}; they are numbered from 0 to {count - 1}")
     return numbers
 
 
-def _check_equal(own: Candidate, other: Candidate, jobs: Mapping[str, JobState]) -> None:
+def _check_equal(own: Candidate, candidate: Candidate, jobs: Mapping[str, JobState]) -> None:
+    """Raise `InputError` unless `candidate` differs from the scheduler's `own` choice only in where jobs run.
+
+    NSDI'24 §4.2: the scheduler decides batch sizes and numbers of workers, and CASSINI respects them.
+    """
     for name, job in jobs.items():
-        workers, others = (len(each.placement.get(name, ())) for each in (own, other))
-        if workers != others:
+        sizes = [len(each.placement.get(name, ())) for each in (own, candidate)]
+        if sizes[0] != sizes[1]:
             raise InputError(
-                f"job {name!r} gets {others} workers here and {workers} in the scheduler's own choice; "
+                f"job {name!r} gets {sizes[1]} workers here and {sizes[0]} in the scheduler's own choice; "
                 "candidates may differ only in where jobs run"
             )
-        batches = [each.batch_sizes.get(name, job.batch_size) for each in (own, other)]
+        batches = [each.batch_sizes.get(name, job.batch_size) for each in (own, candidate)]
         if batches[0] != batches[1]:
             raise InputError(
                 f"job {name!r} gets batch size {batches[1]} here and {batches[0]} in the scheduler's own "

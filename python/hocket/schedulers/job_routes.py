@@ -47,4 +47,6 @@ class Routes:
 
     def _nodes(self, gpus: Gpus) -> list[int]:
         """The nodes of the hosts of `gpus`, each once."""
+        # Workers on one host communicate inside it. GPUs are numbered rack by rack, so a ring in ascending
+        # order enters each rack only once.
         return list(dict.fromkeys(self._node_of[gpu] for gpu in gpus))

@@ -15,11 +15,11 @@ class RandomPlacement:
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
-        self._asked = 0
+        self._calls = 0
 
     def schedule(self, state: State, candidates: int) -> Decision:
         """Waiting jobs on random free GPUs, drawn once for each candidate."""
-        self._asked += 1
+        self._calls += 1
         stays = {each.job.name: each.gpus for each in state.jobs if each.gpus}
         starts: dict[str, int] = {}
         left = len(state.free)
@@ -27,9 +27,10 @@ class RandomPlacement:
             if not each.gpus and each.job.requested <= left:
                 starts[each.job.name] = each.job.requested
                 left -= each.job.requested
-        # Each call has its own stream, so that the number of candidates drawn earlier does not change its
-        # choice.
-        stream = random.Random(f"{self._seed} random {self._asked}")
+        # Each call has a stream of its own, so that a run with CASSINI, which requests more candidates, does
+        # not change the first draw of later calls.
+        stream = random.Random(f"{self._seed} random {self._calls}")
+        # If no job starts, all candidates would be the same placement.
         draws = [_drawn(stream, state.free, starts) for _ in range(candidates if starts else 1)]
         return Decision([Candidate({**stays, **placed}) for placed in draws])
 

@@ -41,10 +41,10 @@ class Cluster:
     @cached_property
     def gpus_of(self) -> tuple[Gpus, ...]:
         """The GPUs of each server."""
-        found: list[list[int]] = [[] for _ in self.rack_of]
+        by_server: list[list[int]] = [[] for _ in self.rack_of]
         for gpu, server in enumerate(self.server_of):
-            found[server].append(gpu)
-        return tuple(tuple(gpus) for gpus in found)
+            by_server[server].append(gpu)
+        return tuple(tuple(gpus) for gpus in by_server)
 
     def rack(self, gpu: int) -> int:
         """The rack of a GPU."""
@@ -95,7 +95,7 @@ class ClusterJob:
         return self._profiles[key]
 
     def iterations(self, samples: int, workers: int, batch_size: int | None = None) -> int:
-        """The number of iterations for `samples`, rounded up: the last one may have fewer."""
+        """The number of iterations for `samples`, rounded up: the last one may process fewer samples."""
         return -(-samples // (workers * (batch_size or self.batch_size)))
 
     @cached_property

@@ -1,7 +1,7 @@
 """The catalogue of models by name, and the workload of a job that trains one of them.
 
-It has the 13 models of NSDI'24 Table 3 as published; again those that the papers measured, with compute times
-from these measurements; the GPTs of NSDI'24 Fig 1; and the DLRM of HOTI'22.
+It has the 13 models of NSDI'24 Table 3 as published; those of them that the papers measured once more, with
+compute times from the measurements; the GPTs of NSDI'24 Fig 1; and the DLRM of HOTI'22.
 """
 
 from collections.abc import Mapping
@@ -107,7 +107,7 @@ ENTRIES: Mapping[str, Entry] = MappingProxyType(
 
 
 def find_entry(name: str) -> Entry:
-    """The entry called `name`, in any case, with or without hyphens, spaces and brackets.
+    """The entry called `name`, in any case; only letters and digits are compared.
 
     Raises `InputError` with the closest names if there is none.
 
@@ -124,6 +124,7 @@ def find_entry(name: str) -> Entry:
 
 
 def _plain(name: str) -> str:
+    # Brackets and quotes too, since "GPT-3 (NSDI'24 Fig 1c)" is awkward to quote in a shell.
     return "".join(character for character in name.lower() if character.isalnum())
 
 
@@ -203,6 +204,7 @@ def _find_gpu(name: str) -> Gpu:
     return GPUS[name]
 
 
+# One factor for all layers: the papers give only the length of whole iterations.
 def _as_measured(entry: Entry, model: Model, measured: str, recipe: Recipe) -> Workload:
     """The workload with all compute times scaled by one factor.
 
@@ -215,6 +217,7 @@ def _as_measured(entry: Entry, model: Model, measured: str, recipe: Recipe) -> W
     if recipe.loading_ps:
         raise InputError(f"loading: the measured iterations of {entry.name} include their wait for input")
     CATALOGUE[measured].check_batch_size(recipe.batch_size)
+    # The factor is that of two GPUs on any number of them: more GPUs lengthen the exchanges, not the compute.
     pair = replace(recipe, gpus=REFERENCE_WORKERS.value, parallel=DATA_PARALLEL)
     (reference,) = parallelise(model, pair).programs
     # Only the last gradients are exposed: all others overlap with the backward pass.
@@ -224,9 +227,9 @@ def _as_measured(entry: Entry, model: Model, measured: str, recipe: Recipe) -> W
     period_ps = profile(measured, recipe.batch_size, REFERENCE_WORKERS.value).period_ps
     computed_ps = sum(operation.duration_ps for operation in reference)
     factor = Fraction(period_ps - exposed_ps) / computed_ps
-    found = parallelise(model, recipe)
+    unscaled = parallelise(model, recipe)
     programs = tuple(
         tuple(replace(each, duration_ps=round(each.duration_ps * factor)) for each in program)
-        for program in found.programs
+        for program in unscaled.programs
     )
-    return replace(found, programs=programs)
+    return replace(unscaled, programs=programs)

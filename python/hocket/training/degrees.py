@@ -50,6 +50,7 @@ def divide(gpus: int, parallel: Parallel) -> Degrees:
         if degree is not None and degree < 1:
             raise InputError(f"parallel: {each.name} = {shown(degree)} is below 1")
     replica = parallel.tensor * parallel.pipeline
+    # At least 1, so that the message shows a product that the reader can check.
     data = parallel.data if parallel.data is not None else max(gpus // replica, 1)
     if data * replica != gpus:
         raise InputError(
@@ -60,10 +61,10 @@ def divide(gpus: int, parallel: Parallel) -> Degrees:
 
 
 @dataclass(frozen=True, slots=True)
-class Slots:
+class CommunicatorIndices:
     """The index of each communicator in a rank's list; `None` for a group of one rank, which needs none.
 
-    `embedding` joins the first and the last stage, which both hold the token embedding; only they have it.
+    `embedding` joins the first and the last stage, which both have the token embedding; only they are in it.
     """
 
     tensor: int | None
@@ -72,21 +73,24 @@ class Slots:
     embedding: int | None
 
 
-def slots(degrees: Degrees, *, tied: bool) -> Slots:
-    """The communicators of `degrees`; `tied` says whether the first and the last stage share weights."""
+def communicator_indices(degrees: Degrees, *, tied: bool) -> CommunicatorIndices:
+    """The communicators of `degrees`; `tied` tells whether the first and the last stage share weights."""
+    # `embedding` is last because middle stages lack it: the other indices are then the same on every stage.
     needed = (degrees.tensor > 1, degrees.data > 1, degrees.pipeline > 1, tied and degrees.pipeline > 1)
-    return Slots(*(sum(needed[:i]) if each else None for i, each in enumerate(needed)))
+    return CommunicatorIndices(*(sum(needed[:i]) if each else None for i, each in enumerate(needed)))
 
 
-def layout(degrees: Degrees, places: Slots) -> tuple[tuple[tuple[int, ...], ...], tuple[Rank, ...]]:
-    """All groups, kind by kind in the order of `Slots`, and all ranks in order.
+def layout(
+    degrees: Degrees, indices: CommunicatorIndices
+) -> tuple[tuple[tuple[int, ...], ...], tuple[Rank, ...]]:
+    """All groups, kind by kind in the order of `CommunicatorIndices`, and all ranks in order.
 
     A rank's program is that of its stage. A pipeline's group is in the order of its stages, so that the index
     of a peer is its stage.
     """
     tensor, data, stages = range(degrees.tensor), range(degrees.data), range(degrees.pipeline)
     rank = degrees.rank
-    # The order of groups within a kind must match the index `own` that ranks compute below.
+    # The order of groups within a kind must match the positions `within_kind` that ranks compute below.
     kinds: list[list[tuple[int, ...]]] = [
         [tuple(rank(t, d, s) for t in tensor) for s in stages for d in data],
         [tuple(rank(t, d, s) for d in data) for s in stages for t in tensor],
@@ -95,21 +99,21 @@ def layout(degrees: Degrees, places: Slots) -> tuple[tuple[tuple[int, ...], ...]
     ]
     groups: list[tuple[int, ...]] = []
     first: list[int | None] = []
-    for slot, members in zip(
-        (places.tensor, places.data, places.pipeline, places.embedding), kinds, strict=True
+    for index, members in zip(
+        (indices.tensor, indices.data, indices.pipeline, indices.embedding), kinds, strict=True
     ):
-        first.append(None if slot is None else len(groups))
-        groups += members if slot is not None else []
+        first.append(None if index is None else len(groups))
+        groups += members if index is not None else []
     ranks = []
     for s in stages:
         for d in data:
             for t in tensor:
                 replica = d * degrees.tensor + t
-                own = (s * degrees.data + d, s * degrees.tensor + t, replica, replica)
-                shares = (True, True, True, s in (0, stages[-1]))
+                within_kind = (s * degrees.data + d, s * degrees.tensor + t, replica, replica)
+                is_member = (True, True, True, s in (0, stages[-1]))
                 communicators = tuple(
-                    start + number
-                    for start, number, member in zip(first, own, shares, strict=True)
+                    start + position
+                    for start, position, member in zip(first, within_kind, is_member, strict=True)
                     if start is not None and member
                 )
                 ranks.append(Rank(s, communicators))

@@ -18,8 +18,8 @@ from hocket.training.workload import Operation, Rank, Workload
 from hocket.units import shown
 
 _TABLES, _GRADIENTS = 0, 1
-"""Indices of a rank's communicators. All-to-alls and all-reduces have one each, so that neither waits for the
-other to be posted; both have all ranks."""
+"""Indices of a rank's communicators, both of all ranks. Collectives of one communicator run in order, so
+all-to-alls and all-reduces have one each and do not wait for each other."""
 
 # The reference implementation trains with SGD, which reads weight and gradient and writes the weight.
 _SGD_VALUES = 3
@@ -55,6 +55,7 @@ def split_tables(model: Dlrm, recipe: Recipe) -> Workload:
         raise InputError(
             f"parallel: data = {shown(parallel.data)}: must be {recipe.gpus}, all GPUs, for {model.name}"
         )
+    # One program for all: tables are spread evenly, and the MLPs are the same everywhere.
     everyone = tuple(range(recipe.gpus))
     groups, communicators = ((everyone, everyone), (_TABLES, _GRADIENTS)) if recipe.gpus > 1 else ((), ())
     ranks = tuple(Rank(0, communicators) for _ in everyone)
@@ -67,8 +68,11 @@ def _program(model: Dlrm, recipe: Recipe) -> tuple[Operation, ...]:
     top = _mlp(model, "top", model.top, recipe)
     # The model's first layer needs no gradient of its inputs.
     bottom[0] = replace(bottom[0], input_gradient_ps=0)
+    # The bytes of the sums of all tables for this GPU's samples. Its share of the tables has as many for all
+    # GPUs' samples, so this is also what it looks up and sends.
     vectors = samples * model.tables * model.dimension * model.value_bytes
     exchanged = vectors if recipe.gpus > 1 else 0
+    # `pooling` rows are read for each sum, and the sum is written.
     lookup_ps = gpu.memory_ps(vectors * (model.pooling + 1))
     interaction_ps = _interaction_ps(model, gpu, samples)
 
@@ -114,6 +118,7 @@ def _mlp(model: Dlrm, name: str, widths: Sequence[int], recipe: Recipe) -> list[
 def _interaction_ps(model: Dlrm, gpu: Gpu, samples: int) -> int:
     """The time to read all vectors and write the top MLP's input, and of the products if there are any."""
     values = (model.tables + 1) * model.dimension + model.interaction_values
+    # The products are of activations: no weights are read.
     moved_ps = gpu.memory_ps(Fraction(values * samples * model.value_bytes))
     return moved_ps + gpu.product_ps(model.interaction_flops * samples, 0, model.value_bytes)
 

@@ -7,11 +7,13 @@ from typing import Literal
 PS_PER_S = 10**12
 
 PRODUCT_EFFICIENCY = Fraction(2, 5)
-"""The share of tensor cores' peak that large models reach: 30 to 50% (Narayanan et al., SC'21, Table 1: 44 to
-52% with all overheads; `hocket.workloads.strategies.EFFECTIVE_FLOPS` takes the same 40%)."""
+"""The share of the tensor cores' peak at which matrix products run. Large models train at 30 to 50% of it
+(Narayanan et al., SC'21, Table 1: 44 to 52%, all overheads included); `EFFECTIVE_FLOPS` of
+`hocket.workloads.strategies` takes the same 40%."""
 
 MEMORY_EFFICIENCY = Fraction(5, 6)
-"""The share of memory bandwidth of a copy: 750 of 900 GB/s on a V100 (Jia et al., arXiv 1804.06826)."""
+"""The share of the memory bandwidth that a copy reaches: 750 of 900 GB/s on a V100 (Jia et al., arXiv
+1804.06826)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,7 @@ class Gpu:
         if flops == 0:
             return 0
         peak = self.mixed_flops if value_bytes == 2 else self.single_flops
+        # Few samples leave the tensor cores waiting for weights, each of which is read once.
         computing = Fraction(flops) * PS_PER_S / (peak * PRODUCT_EFFICIENCY)
         return round(max(computing, self._memory(weight_bytes)))
 
@@ -51,6 +54,7 @@ class Gpu:
 V100 = Gpu(
     "V100",
     mixed_flops=125 * 10**12,
+    # Its tensor cores have no TF32, so this is FP32 on the other cores.
     single_flops=15_700 * 10**9,
     memory_bytes_per_s=900 * 10**9,
     source="NVIDIA V100 data sheet (2020), SXM2",

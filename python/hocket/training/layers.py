@@ -1,4 +1,4 @@
-"""A training loop over layers: forward, then backward with gradients exchanged while earlier layers compute.
+"""A training loop over layers: forward, then backward, exchanging gradients while earlier layers compute.
 
 Compute times and exchanges of layers are inputs here; `parallel` derives them from a model.
 """
@@ -110,11 +110,13 @@ def backward_pass(
         inputs = program.compute(f"{layer.name} input gradient{suffix}", layer.input_gradient_ps, output)
         name = f"{layer.name} input gradient"
         after = _exchange(program, name, layer.input_gradient_exchange, suffix, inputs)
-        own = program.compute(f"{layer.name} weight gradient{suffix}", layer.weight_gradient_ps, output)
-        if own != output:
-            weights = own
+        # Second in the program, so that the exchange of input gradients overlaps with it.
+        weight = program.compute(f"{layer.name} weight gradient{suffix}", layer.weight_gradient_ps, output)
+        # A layer without weights adds no operation: the weight gradient before it remains to be waited for.
+        if weight != output:
+            weights = weight
         if gradients is not None:
-            gradients.add(layer, own)
+            gradients.add(layer, weight)
     return after + weights
 
 
@@ -132,14 +134,17 @@ class GradientExchange:
         """Adds the gradients of `layer`, ready after `computed`; layers come in backward order."""
         exchange = layer.weight_gradient_exchange
         if exchange is None or exchange.bytes == 0:
+            # Nothing is sent, but the update still needs these gradients.
             self._done += computed
         elif self._buckets is None or exchange.kind != "all-reduce":
+            # Buckets are DistributedDataParallel's, which only all-reduces.
             self._done += _exchange(self._program, f"{layer.name} weight gradient", exchange, "", computed)
         else:
             self._fill(exchange, computed, self._buckets)
 
     def finish(self) -> Done:
         """Sends what is left in buckets; returns the operations after which all gradients are exchanged."""
+        # In a fixed order, because all members must call collectives in the same one.
         for communicator in sorted(self._open):
             self._close(communicator)
         return tuple(self._done)

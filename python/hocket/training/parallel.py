@@ -8,7 +8,14 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from hocket.errors import InputError
-from hocket.training.degrees import Degrees, Parallel, Slots, divide, layout, slots
+from hocket.training.degrees import (
+    CommunicatorIndices,
+    Degrees,
+    Parallel,
+    communicator_indices,
+    divide,
+    layout,
+)
 from hocket.training.gpu import Gpu
 from hocket.training.layers import Buckets, Exchange, Layer
 from hocket.training.models.model import Block, Model, ModelLayer
@@ -19,7 +26,8 @@ from hocket.units import shown
 DATA_PARALLEL = Parallel()
 DDP_BUCKETS = Buckets()
 ONE_BUCKET = Buckets(2**63, 2**63)
-"""All gradients in one all-reduce once the last is computed: Megatron-LM without `--overlap-grad-reduce`."""
+"""All gradients in one all-reduce once the last is computed: Megatron-LM without `--overlap-grad-reduce`. No
+model fills a bucket of 2⁶³ bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +71,11 @@ def parallelise(model: Model, recipe: Recipe) -> Workload:
     """
     degrees = divide(recipe.gpus, recipe.parallel)
     _check(model, recipe, degrees)
-    places = slots(degrees, tied=model.blocks is not None)
-    groups, ranks = layout(degrees, places)
+    indices = communicator_indices(degrees, tied=model.blocks is not None)
+    groups, ranks = layout(degrees, indices)
     programs = tuple(
         stage_program(stage, recipe.schedule, recipe.microbatches, recipe.buckets)
-        for stage in _stages(model, recipe, degrees, places)
+        for stage in _stages(model, recipe, degrees, indices)
     )
     return Workload(programs, groups, ranks)
 
@@ -87,6 +95,7 @@ def _check(model: Model, recipe: Recipe, degrees: Degrees) -> None:
             raise InputError(
                 f"parallel: {model.name} has no transformer blocks for tensor = {degrees.tensor}"
             )
+        # Megatron-LM splits attention by whole heads.
         if model.blocks.heads % degrees.tensor:
             raise InputError(
                 f"parallel: tensor = {degrees.tensor} does not divide the {model.blocks.heads} heads of "
@@ -104,40 +113,41 @@ def _check(model: Model, recipe: Recipe, degrees: Degrees) -> None:
         )
 
 
-def _stages(model: Model, recipe: Recipe, degrees: Degrees, places: Slots) -> list[Stage]:
+def _stages(model: Model, recipe: Recipe, degrees: Degrees, indices: CommunicatorIndices) -> list[Stage]:
     samples = recipe.batch_size // recipe.microbatches
     ends = _stage_ends(model, recipe.gpu, samples, degrees.pipeline)
     stages = []
     for number, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
         first, last = number == 0, number == degrees.pipeline - 1
         shared = 0
-        if model.blocks is not None and places.embedding is not None and (first or last):
+        if model.blocks is not None and indices.embedding is not None and (first or last):
             shared = _tied_parameters(model.blocks, degrees.tensor) * model.value_bytes
         stages.append(
             Stage(
                 number,
                 degrees.pipeline,
-                _layers(model, start, end, recipe.gpu, samples, degrees.tensor, places),
-                None if first else _boundary(model, start, samples, places),
-                None if last else _boundary(model, end, samples, places),
+                _layers(model, start, end, recipe.gpu, samples, degrees.tensor, indices),
+                None if first else _boundary(model, start, samples, indices),
+                None if last else _boundary(model, end, samples, indices),
                 recipe.loading_ps if first else 0,
                 shared,
-                places.embedding or 0,
+                indices.embedding or 0,
             )
         )
     return stages
 
 
-def _boundary(model: Model, layer: int, samples: int, places: Slots) -> Boundary:
+def _boundary(model: Model, layer: int, samples: int, indices: CommunicatorIndices) -> Boundary:
     """The boundary before the stage that starts with `layer`."""
-    assert places.pipeline is not None, "a boundary lies between two stages"
+    assert indices.pipeline is not None, "a boundary lies between two stages"
     size = model.layers[layer - 1].output_values * samples * model.value_bytes
-    return Boundary(size, places.pipeline)
+    return Boundary(size, indices.pipeline)
 
 
 def _stage_ends(model: Model, gpu: Gpu, samples: int, stages: int) -> list[int]:
     """For each stage, the number of the model's layers up to its end."""
     if model.blocks is None:
+        # Layers of a convolutional network differ too much in cost for equal numbers of them.
         timed = [
             _timed(model, layer, gpu, samples, 1, first=position == 0)
             for position, layer in enumerate(model.layers)
@@ -160,6 +170,8 @@ def _even_ends(costs: Sequence[int], parts: int) -> list[int]:
     for cost in costs:
         before.append(before[-1] + cost)
     # best[end] is the best division of the costs up to `end` into `part` runs: its largest sum and its cuts.
+    # Of equal sums, `min` takes the earliest cuts. With fewer costs than runs there is no division: those
+    # entries are placeholders, which no later cut reads.
     best: list[tuple[int, list[int]]] = [(before[end], [end]) for end in range(len(costs) + 1)]
     for part in range(2, parts + 1):
         best = [
@@ -173,21 +185,28 @@ def _even_ends(costs: Sequence[int], parts: int) -> list[int]:
 
 
 def _layers(
-    model: Model, start: int, end: int, gpu: Gpu, samples: int, tensor: int, places: Slots
+    model: Model,
+    start: int,
+    end: int,
+    gpu: Gpu,
+    samples: int,
+    tensor: int,
+    indices: CommunicatorIndices,
 ) -> list[Layer]:
     """Layers `start` to `end` of `model` with the times of `samples`, split over `tensor` GPUs each."""
     layers = []
     for position in range(start, end):
         layer = model.layers[position]
         timed = _timed(model, layer, gpu, samples, tensor, first=position == 0)
-        if places.tensor is not None:
-            timed = _tensor_exchanges(timed, model, position, samples, places.tensor)
+        if indices.tensor is not None:
+            timed = _tensor_exchanges(timed, model, position, samples, indices.tensor)
         parameters = _split(layer.parameters, layer.whole_parameters, tensor)
         if model.blocks is not None and start > 0 and position == len(model.layers) - 1:
-            # The last stage has a copy of the token embedding.
+            # The output layer is counted without the tied weights, which the first stage has. A separate last
+            # stage has a copy, whose gradients are also exchanged and updated.
             parameters += _tied_parameters(model.blocks, tensor)
-        if places.data is not None:
-            exchange = Exchange("all-reduce", parameters * model.value_bytes, places.data)
+        if indices.data is not None:
+            exchange = Exchange("all-reduce", parameters * model.value_bytes, indices.data)
             timed = replace(timed, weight_gradient_exchange=exchange)
         layers.append(replace(timed, update_ps=gpu.memory_ps(parameters * model.optimizer_bytes)))
     return layers
@@ -200,25 +219,27 @@ def _timed(model: Model, layer: ModelLayer, gpu: Gpu, samples: int, tensor: int,
         Fraction(layer.parameters * model.value_bytes, tensor),
         model.value_bytes,
     )
+    # Megatron-LM repeats what it does not split on every tensor rank.
     values = samples * (layer.whole_values + Fraction(layer.memory_values - layer.whole_values, tensor))
     forward_ps = gpu.memory_ps(values * model.value_bytes)
     backward_ps = gpu.memory_ps(2 * values * model.value_bytes)
     return Layer(
         layer.name,
         product_ps + forward_ps,
+        # The kernels around the products run backward even where no gradient of inputs is needed.
         0 if first else product_ps + backward_ps,
         product_ps + backward_ps if first else product_ps,
     )
 
 
-def _tensor_exchanges(timed: Layer, model: Model, position: int, samples: int, slot: int) -> Layer:
+def _tensor_exchanges(timed: Layer, model: Model, position: int, samples: int, communicator: int) -> Layer:
     """`timed` with the all-reduces of its outputs, unless those are logits, and of its input gradients."""
     scale = samples * model.value_bytes
     outputs, inputs = None, None
     if position < len(model.layers) - 1:
-        outputs = Exchange("all-reduce", model.layers[position].output_values * scale, slot)
+        outputs = Exchange("all-reduce", model.layers[position].output_values * scale, communicator)
     if position > 0:
-        inputs = Exchange("all-reduce", model.layers[position - 1].output_values * scale, slot)
+        inputs = Exchange("all-reduce", model.layers[position - 1].output_values * scale, communicator)
     return replace(timed, forward_exchange=outputs, input_gradient_exchange=inputs)
 
 

@@ -37,6 +37,7 @@ def passes(schedule: Schedule, stage: int, stages: int, microbatches: int) -> li
     backward: list[tuple[Pass, int]] = [("backward", each) for each in range(microbatches)]
     if schedule == "gpipe":
         return forward + backward[::-1]
+    # With fewer microbatches than later stages, all forward passes come first.
     ahead = min(stages - stage - 1, microbatches)
     steady = microbatches - ahead
     alternating = [each for pair in zip(forward[ahead:], backward[:steady], strict=True) for each in pair]
@@ -91,6 +92,7 @@ def stage_program(
         if kind == "forward":
             done = _forward(program, stage, microbatch, microbatches, done)
         else:
+            # By position: the last backward pass of gpipe is that of microbatch 0.
             last = position == len(order) - 1
             done = _backward(program, stage, microbatch, microbatches, gradients if last else None, done)
     done += gradients.finish()
@@ -103,6 +105,7 @@ def stage_program(
 
 def _forward(program: Program, stage: Stage, microbatch: int, microbatches: int, done: Done) -> Done:
     suffix = _suffix(microbatch, microbatches)
+    # Activations and gradients of a microbatch have the same tag, since they go in opposite directions.
     if stage.before is not None:
         done = program.recv(
             f"activations recv{suffix}",

@@ -65,4 +65,5 @@ class Program:
 
 
 def _positions(after: Done) -> Done:
+    # Callers add up `Done`s, which may contain the same operation twice.
     return tuple(sorted(set(after)))

@@ -25,21 +25,23 @@ _ALIASES = {"wideresnet": "WideResNet101"}
 
 
 def find_model(name: str, models: Mapping[str, Model] = CATALOGUE) -> Model:
-    """The one of `models` called `name`, in any case, with or without hyphens.
+    """The model called `name`, in any case, with or without hyphens, underscores and spaces.
 
     Raises `InputError` with the closest names if there is none.
 
     >>> find_model("gpt-3").name
     'GPT3'
     """
+    # A user's model may be called like an alias: names come after aliases, so that they override them.
     names = _ALIASES | {plain_name(known): known for known in models}
     plain = plain_name(name)
     if plain in names:
         return models[names[plain]]
+    # Spellings are compared in the plain form, and suggested in the catalogue's.
     close = [names[each] for each in get_close_matches(plain, list(names), n=3)]
     hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(models)}"
-    own = "" if models.keys() == CATALOGUE.keys() else " or of [[models]]"
-    raise InputError(f"{shown(name)} is not a workload of the catalogue{own}; {hint}")
+    elsewhere = "" if models.keys() == CATALOGUE.keys() else " or of [[models]]"
+    raise InputError(f"{shown(name)} is not a workload of the catalogue{elsewhere}; {hint}")
 
 
 def plain_name(name: str) -> str:
@@ -75,7 +77,7 @@ def profile(
 
 
 def figure_3_profile() -> WorkloadProfile:
-    """The VGG16 job of HotNets'22 Fig 3 and NSDI'24 Fig 3: 255 ms, of which the first 141 ms are Down.
+    """The VGG16 job of HotNets'22 Fig 3 and NSDI'24 Fig 3: 255 ms, the first 141 ms of them Down.
 
     >>> figure_3_profile().up_ps
     114000000000
@@ -102,6 +104,7 @@ def catalogue_frame() -> pl.DataFrame:
 
 def _row(model: Model, strategy: Strategy) -> dict[str, str | int | float]:
     batch_size, workers = model.reference
+    # Strategies of one model may need different numbers of workers, as those of GPT3 do: 2, and 8 or more.
     workers = workers if workers in strategy.workers.value else strategy.workers.value[0]
     each = strategy.profile(batch_size, workers)
     smallest, largest = model.batch_size_limits()

@@ -14,7 +14,7 @@ from hocket.workloads.strategies import LINE_RATE_BPS, Strategy
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A model with its parallelisation strategies, such as those of NSDI'24 Table 3."""
+    """A model with its parallelisation strategies, such as one of NSDI'24 Table 3."""
 
     name: str
     memory_mb: Sourced[tuple[int, int]]
@@ -45,6 +45,7 @@ class Model:
         """
         measured = self.strategy_for(workers, strategy).profile(batch_size, workers)
         if self.measured_nic_bps is None:
+            # Equal rates leave the phases' rates as measured; only the speed of the GPUs counts.
             return with_nic(measured, self.nic_bps, self.nic_bps, self.speed)
         return with_nic(measured, self.nic_bps, self.measured_nic_bps, self.speed)
 
@@ -83,6 +84,7 @@ class Model:
         for each in offered:
             if workers in each.workers.value:
                 return each
+        # Of all strategies that were considered, since another one may support what this job needs.
         allowed = sorted({count for each in offered for count in each.workers.value})
         raise InputError(
             f"{shown(workers)} is outside {self._whose} numbers of workers for {self.name}, "

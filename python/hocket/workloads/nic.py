@@ -31,10 +31,13 @@ def with_nic(
     for phase in profile.phases:
         down = (phase.start_ps - before_ps) / speed
         bits = Fraction(phase.rate_bps * phase.duration_ps, PS_PER_S)
+        # A rate measured above the NIC's nominal one means that the phase has no compute, not less than none.
         between = max(Fraction(0), phase.duration_ps - bits * PS_PER_S / measured_bps)
         now = end + down
         end = now + between / speed + bits * PS_PER_S / nic_bps
+        # Borders are rounded, not lengths, so that rounding errors do not add up over the phases.
         start_ps, duration_ps = round(now), max(1, round(end) - round(now))
+        # Rounded down, and never above the NIC: a demand above the capacity of its link is refused.
         rate_bps = max(1, min(nic_bps, int(bits * PS_PER_S / duration_ps)))
         phases.append(PhaseSpec(start_ps, duration_ps, rate_bps))
         before_ps = phase.start_ps + phase.duration_ps

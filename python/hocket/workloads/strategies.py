@@ -78,7 +78,7 @@ class Point:
 
 
 class Strategy(Protocol):
-    """A way to parallelise a model, with the profile of an iteration."""
+    """A parallelisation of a model, with the profile of an iteration."""
 
     @property
     def name(self) -> str:
@@ -86,7 +86,7 @@ class Strategy(Protocol):
 
     @property
     def workers(self) -> Sourced[tuple[int, ...]]:
-        """The numbers of workers that it runs on, in ascending order."""
+        """The numbers of workers that the strategy supports, in ascending order."""
 
     def profile(self, batch_size: int, workers: int) -> WorkloadProfile:
         """One iteration at `batch_size` per GPU on `workers`, one of those that `workers` lists."""
@@ -142,6 +142,7 @@ class DataParallel:
     def _down_ms(self, batch_size: int) -> Fraction:
         if len(self.points) == 1:
             return self.points[0].down_ms * Fraction(batch_size, self.points[0].batch_size)
+        # Below the first point, this is the first segment; beyond the last one, −1 makes it the last segment.
         upper = next((i for i, point in enumerate(self.points[1:], 1) if point.batch_size >= batch_size), -1)
         last = self.points[upper]
         first = self.points[upper - 1]
@@ -176,6 +177,7 @@ class EmbeddingExchange:
     def profile(self, batch_size: int, workers: int) -> WorkloadProfile:
         """One iteration at `batch_size` on `workers`."""
         scale = Fraction(batch_size, self.point.batch_size)
+        # 0 for one worker, which exchanges nothing: its iteration has no Up phase.
         growth = Fraction(workers - 1, workers) / Fraction(
             REFERENCE_WORKERS.value - 1, REFERENCE_WORKERS.value
         )
@@ -232,6 +234,8 @@ class GptData:
         """One iteration at `batch_size` per GPU on `workers`; Up is no shorter than backpropagation."""
         forward_ms = self.shape.forward_ms(Fraction(batch_size * SEQUENCE_TOKENS.value), 1)
         size = self.shape.parameters * _BYTES_PER_VALUE * ring_all_reduce_share(workers)
+        # Fig 1(a) shows one Up phase for backpropagation and all-reduce. If the bytes at the calibrated rate
+        # take less time than backpropagation, the phase lasts as long as that, at a lower rate.
         up_ms = max(2 * forward_ms, _sending_ms(size, GRADIENT_RATE_BPS.value))
         segments = [(forward_ms, Fraction(0)), (up_ms, size * BITS_PER_BYTE / up_ms / 10**6)]
         return in_sequence(segments, (str(self.shape.source), str(GRADIENT_RATE_BPS), *_GPT_SOURCES))
@@ -284,6 +288,8 @@ class GptTensor:
         """One iteration at `batch_size`, on two workers."""
         tokens = Fraction(batch_size * SEQUENCE_TOKENS.value)
         all_reduces = 4 * self.shape.layers
+        # The figure shows steady traffic through both passes, so their length follows from the bytes and its
+        # rate. Computation is not added: it happens within that time, between the all-reduces.
         size = all_reduces * self.shape.activation_bytes(tokens) * ring_all_reduce_share(workers)
         up_ms = _sending_ms(size, TENSOR_RATE_BPS.value)
         segments = [
@@ -351,6 +357,7 @@ def in_sequence(
     segments: list[tuple[Fraction, Fraction]], sources: tuple[str, ...], notes: str = ""
 ) -> WorkloadProfile:
     """The profile of `segments` of (ms, Gbps) one after another, rounded to ps and bits/s; rate 0 is Down."""
+    # Borders are rounded, not lengths, so that rounding errors do not add up over the segments.
     end_ms, phases = Fraction(0), []
     for length_ms, rate_gbps in segments:
         start_ps, end_ms = round(end_ms * PS_PER_MS), end_ms + length_ms

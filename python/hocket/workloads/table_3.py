@@ -21,6 +21,9 @@ from hocket.workloads.strategies import (
 )
 
 
+# Snapshots 1 to 3 are compatible enough that jobs do not slow each other down under Th+CASSINI: their
+# communication times there are Up phases (ResNet50: the shorter one under Themis). Periods are the shorter
+# times of HotNets'22 Table 1, to 1 ms, for the jobs that it has.
 def _table_2(snapshot: int, batch_size: int, period_ms: int, up_ms: int, rate_gbps: int) -> Point:
     source = Sourced(
         f"snapshot {snapshot}",
@@ -95,6 +98,8 @@ _DLRM = Point(
 )
 
 
+# No paper measures CamemBERT or XLM. Both are encoders like RoBERTa, so compute and bytes are assumed to grow
+# with the size of the model.
 def _by_size(name: str, memory_mb: int) -> DataParallel:
     scale = Fraction(memory_mb, 800)
     why = f"RoBERTa with Down and Up by model size ({memory_mb} against 800 MB): {name} has its architecture"

@@ -106,7 +106,7 @@ def with_dynamic(**keys: Any) -> dict[str, Any]:
         (with_poisson(load=-0.5), "trace: poisson.load: must be above 0: got -0.5"),
         (
             with_poisson(jobs=3),
-            "trace: poisson: must have exactly one of duration and jobs; the load determines the other",
+            "trace: poisson: needs either duration or jobs, not both: got both; the load sets the other",
         ),
         (
             with_poisson(models=["VGG"]),

@@ -99,8 +99,8 @@ def test_jobs_that_cannot_run_are_counted_with_the_reason(tmp_path: Path) -> Non
     (report,) = imported(tmp_path, "helios", HELIOS).imports
     assert (report.jobs, report.taken, report.outside) == (6, 2, 0)
     assert report.skipped == {
-        "asks for no GPU": 1,
-        "asks for more GPUs than the 24 of the cluster": 1,
+        "requests no GPU": 1,
+        "requests more GPUs than the 24 of the cluster": 1,
         "failed": 1,
         "did not run": 1,
     }
@@ -202,7 +202,7 @@ def test_unnamed_models_are_drawn_by_seed_from_those_that_run_on_the_gpus(
         (
             "helios",
             "\n".join(HELIOS.splitlines()[:1] + HELIOS.splitlines()[2:5]),
-            "has no job that can be run: 1 × asks for no GPU; 1 × asks for more GPUs than the 24 of the "
+            "has no job that can be run: 1 × requests no GPU; 1 × requests more GPUs than the 24 of the "
             "cluster; 1 × failed",
         ),
         ("pai", PAI.replace("3.0", "-3.0"), "line 2: inst_num must be a number from 0 to 10^12: got '-3.0'"),

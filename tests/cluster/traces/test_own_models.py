@@ -223,8 +223,11 @@ def test_a_catalogue_model_is_trained_with_the_batch_size_of_the_job_and_faster_
     ("tables", "message"),
     [
         (model(TWO, name="vgg-16"), "models[0].name: 'vgg-16' is a model of the catalogue"),
-        (model(), "models[0]: must have either profiles, by number of workers, or training: got neither"),
-        (model(TWO, training={"layers": LAYERS}), "models[0]: must have either profiles, by number of"),
+        (
+            model(),
+            "models[0]: needs either profiles, by number of workers, or training, not both: got neither",
+        ),
+        (model(TWO, training={"layers": LAYERS}), "models[0]: needs either profiles, by number of"),
         (model({"workers": 2}), "models[0].profiles[0]: needs period and up, or the file of"),
         (model({**TWO, "file": "x"}), "models[0].profiles[0].period: is given as well as file"),
         (model({**TWO, "job": "x"}), "models[0].profiles[0].job: selects a job of a file, but"),

@@ -37,6 +37,7 @@ from hocket.units import DurationPs, PositiveDurationPs, format_duration, shown
 from hocket.workloads import CATALOGUE, Model, find_model
 from hocket.workloads.strategies import MOST_WORKERS
 
+# As for the names of `[[jobs]]`.
 _LONGEST_NAME = 100
 
 Format = Literal["philly", "helios", "pai", "pollux", "gavel"]
@@ -56,17 +57,17 @@ class Import(Table):
     file: FilePath
     """The file of the trace."""
     format: Format
-    """Whose format it has."""
-    from_ps: DurationPs = default(0, "Hocket: from the first job that the file has", "from")
+    """The system whose format the file has."""
+    from_ps: DurationPs = default(0, "Hocket: from the first job of the file", "from")
     """Jobs submitted at least this long after the first one of the file; they arrive from time 0 on."""
     until_ps: PositiveDurationPs | None = Field(default=None, alias="until")
     """Jobs submitted less than this long after the first one of the file."""
     limit: Annotated[StrictInt, Field(ge=1, le=MAX_JOBS)] = default(
-        MAX_JOBS, "Hocket: as many as a trace may have"
+        MAX_JOBS, "Hocket: the most that a trace may have"
     )
     """The most jobs that are taken: the first ones that can run."""
-    time_scale: Annotated[Number, Field(gt=0, le=1_000)] = default(1.0, "Hocket: as it was")
-    """Factor of times between arrivals and of run times alike, so that the load stays."""
+    time_scale: Annotated[Number, Field(gt=0, le=1_000)] = default(1.0, "Hocket: the times of the file")
+    """Factor applied to the times between arrivals and to run times, so that the load does not change."""
     models: Models = models_field()
     """The models of jobs whose application the trace does not name."""
     batch_sizes: BatchSizes = batch_sizes_field()
@@ -97,13 +98,13 @@ class Report:
         >>> str(Report("log.csv", "helios", jobs=9, outside=3, taken=4, skipped={"failed": 2}))
         'log.csv: 4 of 9 jobs taken; 2 × failed; 3 × outside the selected time or above the limit'
         """
-        return "; ".join([f"{self.file}: {self.taken:,} of {self.jobs:,} jobs taken", *self._others()])
+        return "; ".join([f"{self.file}: {self.taken:,} of {self.jobs:,} jobs taken", *self._not_taken()])
 
     def why_none(self) -> str:
         """Why no job was taken."""
-        return "; ".join(self._others()) or "it is empty"
+        return "; ".join(self._not_taken()) or "it is empty"
 
-    def _others(self) -> list[str]:
+    def _not_taken(self) -> list[str]:
         reasons = [f"{count:,} × {reason}" for reason, count in self.skipped.items()]
         beyond = [f"{self.outside:,} × outside the selected time or above the limit"]
         return reasons + (beyond if self.outside else [])
@@ -134,6 +135,7 @@ def imported(
     path = directory / table.file
     records = list(_READERS[table.format](path))
     mapping = _Mapping(table, path, gpus, Random(stream), models)
+    # Without a submission time, a job is neither inside nor outside the selected times.
     skipped = Counter(record.refused or "has no times" for record in records if record.submitted_ps is None)
     taken: list[Submission] = []
     outside = 0
@@ -168,6 +170,7 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
 def _in_order(records: Sequence[Record]) -> Iterator[tuple[Record, int]]:
     """The records with a submission time, in its order, each with the picoseconds since the first."""
     known = [(record.submitted_ps, record) for record in records if record.submitted_ps is not None]
+    # By time alone, so that jobs submitted at the same time keep the order of the file.
     known.sort(key=lambda item: item[0])
     for submitted_ps, record in known:
         yield record, submitted_ps - known[0][0]
@@ -183,7 +186,7 @@ class _Mapping:
         self._path = path
         self._gpus = gpus
         self._random = random
-        self._known = models
+        self._models_by_name = models
         self._models = models_in(table.models, models)
         self._scale = Fraction(table.time_scale)
 
@@ -195,7 +198,7 @@ class _Mapping:
             return reason
         offered = self._offered(record)
         if not offered:
-            return f"asks for a number of GPUs that {self._trained(record)} does not run on"
+            return f"requests a number of GPUs that {self._trained(record)} does not run on"
         model = self._random.choice(offered)
         batch_size = drawn_batch_size(self._random, model, self._table.batch_sizes)
         period_ps = model.profile(batch_size, record.gpus).period_ps
@@ -203,7 +206,7 @@ class _Mapping:
         if iterations == 0:
             return "did not run"
         if iterations > MAX_ITERATIONS:
-            return f"does more than {MAX_ITERATIONS:,} iterations"
+            return f"has more than {MAX_ITERATIONS:,} iterations"
         return Submission(
             name=record.name,
             model=model,
@@ -218,13 +221,13 @@ class _Mapping:
 
     def _misfit(self, record: Record, arrival_ps: int) -> str | None:
         if arrival_ps > LATEST_PS:
-            return f"comes later than {format_duration(LATEST_PS)}"
+            return f"arrives later than {format_duration(LATEST_PS)}"
         if record.gpus == 0:
-            return "asks for no GPU"
+            return "requests no GPU"
         if record.gpus > self._gpus:
-            return f"asks for more GPUs than the {self._gpus} of the cluster"
+            return f"requests more GPUs than the {self._gpus} of the cluster"
         if record.gpus > MOST_WORKERS.value:
-            return f"asks for more GPUs than the {MOST_WORKERS.value} that models of the catalogue run on"
+            return f"requests more GPUs than the {MOST_WORKERS.value} that models of the catalogue run on"
         return None
 
     def _offered(self, record: Record) -> Sequence[Model]:
@@ -236,7 +239,7 @@ class _Mapping:
                     f"{self._path}: job {shown(record.name)}: {shown(record.application)} is not a known "
                     f"application; known: {', '.join(MODEL_OF)}"
                 )
-            models = (find_model(MODEL_OF[record.application], self._known),)
+            models = (find_model(MODEL_OF[record.application], self._models_by_name),)
         return [model for model in models if sizes_of(model, None, record.gpus, record.gpus)]
 
     def _trained(self, record: Record) -> str:
@@ -246,6 +249,7 @@ class _Mapping:
 
     def _iterations(self, record: Record, period_ps: int) -> int:
         """The work of a job in iterations on its requested GPUs; 0 for none."""
+        # `time_scale` scales the number of iterations, as the model determines how long one takes.
         if record.iterations is not None:
             return max(1, round(record.iterations * self._scale)) if record.iterations else 0
         run_time_ps = record.run_time_ps

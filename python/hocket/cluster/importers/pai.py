@@ -56,4 +56,5 @@ def _gpus(task: Row) -> int:
     if not task.text("plan_gpu"):
         # The task uses CPUs only, such as a parameter server.
         return 0
+    # Instances of PAI may share a GPU, but here a GPU has one job at a time.
     return task.whole("inst_num") * -(-task.number("plan_gpu") // _PERCENT)

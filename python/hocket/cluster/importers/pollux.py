@@ -9,7 +9,7 @@ _COLUMNS = ("name", "time", "application", "num_replicas", "batch_size")
 
 
 def read(path: Path) -> Iterator[Record]:
-    """The jobs in the file, without durations: there a job ends when its application is trained.
+    """The jobs in the file, without durations: in Pollux, a job ends when its application is trained.
 
     `batch_size` is checked but not used: it is the total over all replicas, on other GPUs.
     """

@@ -12,6 +12,7 @@ from hocket.errors import InputError
 from hocket.profiles import PS_PER_S
 from hocket.units import shown
 
+# Stricter than `Fraction`, which also accepts "1/3" and "1_000", and would compute 10^999999999 exactly.
 _NUMBER = pattern(r"[+-]?(?:[0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})(?:[eE][+-]?[0-9]{1,2})?")
 _EPOCH = datetime(1970, 1, 1)
 _PS_PER_US = 10**6
@@ -57,6 +58,7 @@ class Row:
     def number(self, key: str) -> Fraction:
         """A number from 0 to 10¹². Raises `InputError` for anything else."""
         text = self.text(key)
+        # All other text becomes a value outside the limits, so that there is one message.
         value = Fraction(text) if _NUMBER.fullmatch(text) else Fraction(-1)
         if not 0 <= value <= _MOST_S:
             raise self.wrong(key, "a number from 0 to 10^12")
@@ -135,6 +137,7 @@ def lines(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     Raises `InputError` if the file cannot be read as a table.
     """
     try:
+        # Spreadsheets may write a byte-order mark, which `utf-8-sig` skips.
         with path.open(encoding="utf-8-sig", newline="") as file:
             # Tab-separated traces contain commands, in which quotation marks are ordinary characters.
             reader = csv.reader(
@@ -149,6 +152,7 @@ def lines(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
         raise InputError(f"{path}: is not UTF-8 text: byte {error.start} of a part that was read") from None
     except csv.Error as error:
         raise InputError(f"{path}: line {reader.line_num}: is not a row of a table: {error}") from None
+    # `open` raises `ValueError` for a path that contains a null character.
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {_reason(error)}") from None
 

@@ -18,8 +18,8 @@ from hocket.profiling.timelines.timeline import IntArray, Operation, Timeline, c
 from hocket.profiling.timelines.wire import sent_bytes, stays_inside
 from hocket.units import parse_rate
 
-# A plan's job has few phases. Gaps below this share of the period do not separate phases; if there are still
-# too many, neither do the shortest of the others.
+# A plan's job has few phases. Gaps below this share of the period do not separate phases. If there are still
+# too many, those with the shortest gaps between them are joined.
 SHORTEST_GAP = 0.01
 MOST_PHASES = 12
 # Jobs are written with times in whole microseconds.
@@ -46,7 +46,7 @@ def profile_timeline(
     rate: str | None = None,
     gpus_per_server: int | None = None,
 ) -> JobProfile:
-    """Profiles the job of which `timeline` shows one rank.
+    """Profiles a job from the timeline of one of its ranks.
 
     Phases are the times of communication. Their rates are the bytes that the rank sends over the network
     (nccl-tests' busbw) divided by the duration, which includes waits for slower ranks. `rate`, such as "50
@@ -74,7 +74,7 @@ def profile_timeline(
 
 def profile_iterations(
     timeline: Timeline,
-    found: TimelineIterations,
+    iterations: TimelineIterations,
     *,
     name: str | None = None,
     rate: str | None = None,
@@ -84,19 +84,20 @@ def profile_iterations(
     if gpus_per_server is not None and gpus_per_server < 1:
         raise InputError(f"{timeline.source}: {gpus_per_server} GPUs per server; there must be at least 1")
     rate_bps = None if rate is None else parse_rate(rate)
-    folded = fold(timeline, found, rate_bps, gpus_per_server)
+    folded = fold(timeline, iterations, rate_bps, gpus_per_server)
     communication = merged(np.column_stack([timeline.start_s, timeline.end_s]))
-    windows = iteration_windows(found)
+    windows = iteration_windows(iterations)
+    # Without kernels, "computes for 0 ms" would be false: the trace does not show computation.
     computes = timeline.compute_s.shape[0] > 0
     return JobProfile(
         name=name if name is not None else job_name(timeline.source),
-        period_s=found.period_s,
-        phases=up_phases(folded, found.period_s),
+        period_s=iterations.period_s,
+        phases=up_phases(folded, iterations.period_s),
         bytes_per_iteration=math.fsum(each.wire_bytes for each in folded),
-        confidence=found.confidence,
-        iterations_seen=found.begin_s.size,
-        jitter_s=found.spread_s,
-        iteration_start_s=found.begin_s,
+        confidence=iterations.confidence,
+        iterations_seen=iterations.begin_s.size,
+        jitter_s=iterations.spread_s,
+        iteration_start_s=iterations.begin_s,
         evidence=TimelineEvidence(
             communication_s=communication,
             compute_s=timeline.compute_s,
@@ -104,7 +105,7 @@ def profile_iterations(
             fold_s=np.array([(each.begin_s, each.end_s) for each in folded]).reshape(-1, 2),
         ),
         notes=(
-            *found.notes,
+            *iterations.notes,
             *unknown_sizes(timeline, rate, gpus_per_server),
             *(inside_servers(timeline, gpus_per_server) if gpus_per_server else ()),
         ),
@@ -127,11 +128,13 @@ def job_name(source: str) -> str:
     return path.name
 
 
-def iteration_windows(found: TimelineIterations) -> FloatArray:
+def iteration_windows(iterations: TimelineIterations) -> FloatArray:
     """Start and end of each iteration (n, 2), in seconds."""
-    follows_s = np.append(found.begin_s[1:], math.inf)
-    near = follows_s - found.begin_s <= LATEST_NEXT * found.period_s
-    return np.column_stack([found.begin_s, np.where(near, follows_s, found.begin_s + found.period_s)])
+    follows_s = np.append(iterations.begin_s[1:], math.inf)
+    near = follows_s - iterations.begin_s <= LATEST_NEXT * iterations.period_s
+    return np.column_stack(
+        [iterations.begin_s, np.where(near, follows_s, iterations.begin_s + iterations.period_s)]
+    )
 
 
 def median_cover(intervals_s: FloatArray, windows_s: FloatArray) -> float:
@@ -147,7 +150,7 @@ def exposed_s(timeline: Timeline, communication: FloatArray, windows_s: FloatArr
 
 
 def fold(
-    timeline: Timeline, found: TimelineIterations, rate_bps: int | None, gpus_per_server: int | None
+    timeline: Timeline, iterations: TimelineIterations, rate_bps: int | None, gpus_per_server: int | None
 ) -> list[FoldedOperation]:
     """The operations of an iteration at their usual times, in order of their start.
 
@@ -156,7 +159,7 @@ def fold(
     """
     sent = np.array([sent_bytes(each, gpus_per_server) for each in timeline.operations])[timeline.which]
     folded = []
-    for rows, begins_s in lanes(timeline, found):
+    for rows, begins_s in lanes(timeline, iterations):
         start_s = timeline.start_s[rows] - begins_s[:, None]
         length_s = timeline.end_s[rows] - timeline.start_s[rows]
         for place in range(rows.shape[1]):
@@ -181,31 +184,32 @@ def at_rate(folded: Sequence[FoldedOperation], rate_bps: int) -> list[FoldedOper
     return rated
 
 
-def lanes(timeline: Timeline, found: TimelineIterations) -> list[tuple[IntArray, FloatArray]]:
+def lanes(timeline: Timeline, iterations: TimelineIterations) -> list[tuple[IntArray, FloatArray]]:
     """For each lane, the numbers of its operations (r, c) in the r iterations with the most common count c,
     and when those iterations begin (r).
     """
-    windows = iteration_windows(found)
+    windows = iteration_windows(iterations)
     # Iterations begin after the longest quiet time. One without a successor ends at an unknown point of that
     # time: take its middle.
-    begins = np.searchsorted(timeline.start_s, found.begin_s)
-    windows[:, 1] -= 0.5 * np.minimum(quiet_before(timeline)[begins], found.period_s)
+    begins = np.searchsorted(timeline.start_s, iterations.begin_s)
+    windows[:, 1] -= 0.5 * np.minimum(quiet_before(timeline)[begins], iterations.period_s)
     inside = np.searchsorted(windows[:, 0], timeline.start_s, side="right") - 1
     known = (inside >= 0) & (timeline.start_s < windows[np.maximum(inside, 0), 1])
     by_lane: defaultdict[str, defaultdict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     for number in np.flatnonzero(known).tolist():
         lane = timeline.operations[timeline.which[number]].lane
         by_lane[lane][int(inside[number])].append(number)
-    found_lanes = []
-    for iterations in by_lane.values():
-        counts = Counter(len(numbers) for numbers in iterations.values())
-        counts[0] = found.begin_s.size - len(iterations)
+    of_lanes = []
+    for by_iteration in by_lane.values():
+        # Iterations without an operation in this lane count too, so that a checkpoint's lane is left out.
+        counts = Counter(len(numbers) for numbers in by_iteration.values())
+        counts[0] = iterations.begin_s.size - len(by_iteration)
         count = max(counts, key=lambda each: (counts[each], each))
-        rows = [(number, numbers) for number, numbers in iterations.items() if len(numbers) == count]
+        rows = [(number, numbers) for number, numbers in by_iteration.items() if len(numbers) == count]
         if rows:
-            begins_s = found.begin_s[[number for number, _ in rows]]
-            found_lanes.append((np.array([numbers for _, numbers in rows]), begins_s))
-    return found_lanes
+            begins_s = iterations.begin_s[[number for number, _ in rows]]
+            of_lanes.append((np.array([numbers for _, numbers in rows]), begins_s))
+    return of_lanes
 
 
 def up_phases(folded: Sequence[FoldedOperation], period_s: float) -> tuple[UpPhase, ...]:
@@ -216,11 +220,13 @@ def up_phases(folded: Sequence[FoldedOperation], period_s: float) -> tuple[UpPha
     sending = [each for each in folded if each.wire_bytes != 0 and each.begin_s < period_s]
     if not sending:
         return ()
+    # An operation without a duration still sends its bytes, at a finite rate.
     spans = np.array([(each.begin_s, max(each.end_s, each.begin_s + SHORTEST_PHASE_S)) for each in sending])
     busy = merged(np.minimum(spans, period_s))
     gaps_s = busy[1:, 0] - busy[:-1, 1]
     longest = np.sort(gaps_s)[::-1][: MOST_PHASES - 1]
     least_s = max(SHORTEST_GAP * period_s, float(longest[-1]) if longest.size == MOST_PHASES - 1 else 0.0)
+    # Among gaps of equal length, the first ones separate phases.
     parts = np.flatnonzero(gaps_s >= least_s)[: MOST_PHASES - 1]
     begins_s, ends_s = busy[np.append(0, parts + 1), 0], busy[np.append(parts, gaps_s.size), 1]
     phase_of = np.searchsorted(begins_s, spans[:, 0], side="right") - 1

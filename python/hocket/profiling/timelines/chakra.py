@@ -77,6 +77,7 @@ def read_iteration(path: Path, rate: str | None) -> tuple[Timeline, float]:
         communication_s[:, 0],
         communication_s[:, 1],
         [each for each, compute in zip(described, computes, strict=True) if not compute],
+        # Computation may span the time at which the iteration now begins; communication is quiet there.
         computes_s=rotated(times_s[computes], begin_s, period_s),
     )
     return timeline, period_s
@@ -105,6 +106,7 @@ def after_longest_quiet(communication_s: FloatArray, period_s: float) -> float:
     """When communication (n, 2) starts after the longest time without, if iterations follow each other."""
     busy_s = merged(communication_s)
     quiet_s = busy_s[:, 0] - np.roll(busy_s[:, 1], 1)
+    # Before the first communication, the iteration before it ends: that quiet time spans the border.
     quiet_s[0] += period_s
     return float(busy_s[int(np.argmax(quiet_s)), 0])
 
@@ -164,6 +166,7 @@ def execute(
             heapq.heappush(running, (end_ps[place], place))
         if not running:
             return start_ps, end_ps
+        # All that end at one time end before anything starts, so that ties do not decide what runs first.
         now_ps = running[0][0]
         while running and running[0][0] == now_ps:
             rank.end(heapq.heappop(running)[1])
@@ -179,7 +182,7 @@ class _Rank:
     def __init__(self, operations: Sequence[workload.Operation]) -> None:
         self._operations = operations
         self._waits = [len(operation.after) for operation in operations]
-        self._then: dict[int, list[int]] = {}
+        self._successors: dict[int, list[int]] = {}
         self._computes: list[int] = []
         self._messages: list[int] = []
         self._computing = False
@@ -188,7 +191,7 @@ class _Rank:
         self._ready: set[int] = set()
         for place, operation in enumerate(operations):
             for before in operation.after:
-                self._then.setdefault(before, []).append(place)
+                self._successors.setdefault(before, []).append(place)
             if operation.kind not in ("compute", "send", "recv"):
                 self._turns.setdefault(operation.communicator, deque()).append(place)
             if not operation.after:
@@ -213,7 +216,7 @@ class _Rank:
             self._computing = False
         elif operation.kind not in ("send", "recv"):
             self._turns[operation.communicator].popleft()
-        for after in self._then.get(place, ()):
+        for after in self._successors.get(place, ()):
             self._waits[after] -= 1
             if self._waits[after] == 0:
                 self._release(after)

@@ -168,6 +168,7 @@ def read_inspector(path: str | Path) -> tuple[Timeline, float]:
     log = read_log(Path(path))
     starts_us = [record.start_us for record in log.records if record.start_us is not None]
     resolution_s = 0.0
+    # One clock for all: a log that is verbose only in part is treated like one that is not.
     if len(starts_us) < len(log.records):
         starts_us, resolution_s = estimated_starts(log.records, str(path))
     # Subtracted before the conversion: a float of seconds since 1970 cannot resolve parts of a microsecond.
@@ -270,16 +271,17 @@ def record_of(performed: _Collective | _Exchange, dump: Dump, where: str) -> Rec
 
 
 def estimated_starts(records: Sequence[Record], where: str) -> tuple[list[int], float]:
-    """Estimated starts (n, µs) of operations (n) of which only the dump is known, and the uncertainty in s.
+    """Starts (n, µs) of n operations, estimated from the times of their dumps, and the uncertainty in s.
 
     The operations of a dump are assumed to follow each other, the last one ending when the dump is written.
     It really ended after the previous dump, so the uncertainty is the interval of the dumping thread.
     """
-    dumps = [(dump, list(its)) for dump, its in groupby(records, key=lambda record: record.dump)]
+    dumps = [(dump, list(group)) for dump, group in groupby(records, key=lambda record: record.dump)]
     times_us: dict[str, list[int]] = {}
     for dump, _ in dumps:
         times_us.setdefault(dump.communicator, []).append(dump.time_us)
-    gaps_us = [gap for its in times_us.values() for gap in np.diff(its).tolist() if gap > 0]
+    # By communicator, since the dumps of several are written one after another.
+    gaps_us = [gap for times in times_us.values() for gap in np.diff(times).tolist() if gap > 0]
     if len(gaps_us) < _FEWEST_DUMPS - 1:
         raise InputError(
             f"{where}: its {len(records)} operations were written in {len(dumps)} dumps, which do not show "
@@ -287,8 +289,8 @@ def estimated_starts(records: Sequence[Record], where: str) -> tuple[list[int], 
             "NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=500"
         )
     starts_us: list[int] = []
-    for dump, its in dumps:
-        starts_us += packed(dump.time_us, [record.length_us for record in its])
+    for dump, written in dumps:
+        starts_us += packed(dump.time_us, [record.length_us for record in written])
     # The short gaps: intervals without operations leave no record, so that longer gaps span several.
     return starts_us, float(np.quantile(gaps_us, 0.05)) / 1e6
 

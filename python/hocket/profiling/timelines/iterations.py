@@ -33,13 +33,14 @@ from hocket.profiling.timelines.sequence import (
 from hocket.profiling.timelines.timeline import IntArray, Timeline, covered_until, merged
 from hocket.profiling.timelines.views import Repeat, View, best_repeat
 
-# A pause belongs to the iteration if the job computes or communicates in at least this share of it.
+# A pause belongs to the iteration if the job computes or communicates for at least this share of the pause:
+# the end of an iteration keeps the GPU busy, a checkpoint does not.
 BUSY_PAUSE = 0.5
 # Factor on the confidence for each interruption that is not part of the iteration.
 INTERRUPTION = 0.9
-# Iterations may contain micro-batches, and these layers: the times are searched for this many levels.
+# Iterations may contain micro-batches, and micro-batches layers: times are searched for this many levels.
 MOST_LEVELS = 4
-# Readings of the busy signal per period, and in total.
+# Readings of the busy signal per period, and in total: as many as `find_iterations` searches.
 READINGS_PER_PERIOD = 100
 MOST_READINGS = 12_000
 # Two estimates of the period agree if they differ by less than this share. Annotated steps are those of the
@@ -48,7 +49,8 @@ SAME_PERIOD = 0.02
 SAME_STEP = 0.1
 # Iterations of the busy signal must explain at least this share of each other.
 LEAST_EXPLAINED = 0.3
-# A profiler trace may be silent at its ends for this many times the longest quiet time of an iteration.
+# Silence at an end of the profiler trace is suspicious if it lasts this many times the longest quiet time of
+# an iteration.
 LONG_SILENCE = 1.2
 # Factors on the confidence if all operations are alike and the autocorrelation finds another period or none.
 # It often finds a part of the period, so that another one proves little.
@@ -91,10 +93,10 @@ class TimelineIterations:
 
 
 class Part(NamedTuple):
-    """What interrupts the repeats of a part of an iteration.
+    """The interruption between the repeats of a part of an iteration.
 
-    `pause` tells whether it is a pause, and `busy` in which share of that the job computes or communicates;
-    nan if the profiler trace does not show it.
+    `pause` tells whether it is a pause. `busy` is the share of the pause in which the job computes or
+    communicates, nan if the profiler trace does not show it.
     """
 
     pause: bool
@@ -102,10 +104,10 @@ class Part(NamedTuple):
 
 
 class Stretches(NamedTuple):
-    """What passes from each operation of a view (n) to the one `lag` later (n - lag).
+    """The stretches from each operation of a view (n) to the one `lag` later (n - lag).
 
-    These are seconds, seconds in which the job computed or communicated, and started kernels; None if the
-    profiler trace does not show them.
+    `time_s` are their lengths, `busy_s` the seconds in which the job computed or communicated, and `kernels`
+    the numbers of kernels that started; the latter two are None if the profiler trace does not show them.
     """
 
     time_s: FloatArray
@@ -120,7 +122,7 @@ class Stretches(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """What has passed until each operation of a view (n) starts; see `Stretches`."""
+    """Running totals at the start of each operation of a view (n); their differences are `Stretches`."""
 
     view: View
     time_s: FloatArray
@@ -128,7 +130,7 @@ class Progress:
     kernels: FloatArray | None
 
     def over(self, lag: int) -> Stretches:
-        """What passes from each operation to the one `lag` later."""
+        """The stretches from each operation to the one `lag` later."""
         passed = (
             None if until is None else until[lag:] - until[:-lag] for until in (self.busy_s, self.kernels)
         )
@@ -136,7 +138,7 @@ class Progress:
 
 
 def progress(timeline: Timeline, view: View) -> Progress:
-    """What has passed until each operation of the view starts."""
+    """The running totals at the start of each operation of the view."""
     time_s = timeline.start_s[view.index]
     if timeline.kernels_s.size == 0:
         return Progress(view, time_s, None, None)
@@ -150,12 +152,13 @@ def timeline_iterations(timeline: Timeline) -> TimelineIterations:
 
     Takes O(n²) for n operations; no more than `MOST_OPERATIONS`, from the middle, are searched.
     """
-    found = None
+    iterations = None
+    # Operations that are all different cannot repeat.
     if len(timeline.operations) < timeline.which.size:
         repeat = best_repeat(timeline)
-        found = by_sequence(timeline, repeat) if repeat is not None else None
-        found = found or by_autocorrelation(timeline)
-    return with_checks(timeline, found or single_iteration(timeline))
+        iterations = by_sequence(timeline, repeat) if repeat is not None else None
+        iterations = iterations or by_autocorrelation(timeline)
+    return with_checks(timeline, iterations or single_iteration(timeline))
 
 
 def by_sequence(timeline: Timeline, repeat: Repeat) -> TimelineIterations | None:
@@ -166,6 +169,7 @@ def by_sequence(timeline: Timeline, repeat: Repeat) -> TimelineIterations | None
     if places.size == 0:
         return None
     starts_s = timeline.start_s[view.index]
+    # Without complete iterations in a row, times from operations to their repeats stand for their lengths.
     steps_s = starts_s[length:] - starts_s[:-length]
     lengths_s = np.diff(starts_s[places])[linked] if int(linked.sum()) > 1 else steps_s
     if not float(np.median(lengths_s)) > 0:
@@ -253,9 +257,9 @@ def part_or_whole(until: Progress, quiet_s: FloatArray, length: int) -> tuple[in
 
 
 def part_of(template: IntArray, rows: IntArray, passed: Stretches, short: int) -> Part | None:
-    """What interrupts the parts of an iteration with the operations `template` (n).
+    """The interruption between the parts of an iteration with the operations `template` (n).
 
-    Its parts have `short` operations each; None if they are not alike. `rows` (r, n) are the numbers of the
+    The parts have `short` operations each; None if they are not alike. `rows` (r, n) are the numbers of the
     operations of r iterations.
     """
     time_s = passed.time_s[rows]
@@ -308,6 +312,7 @@ def interruption_doubts(timeline: Timeline, until: Progress, lag: int) -> Iterat
     first = warm_up(symbols, lag)
     if symbols.size <= first + lag:
         return
+    # Operations before the first one that repeats, such as broadcasts of initial weights, interrupt nothing.
     passed = until.over(lag).after(first)
     odd = (symbols[lag:] != symbols[:-lag])[first:]
     lasted_s = (timeline.end_s - timeline.start_s)[until.view.index][first + lag :]
@@ -316,6 +321,7 @@ def interruption_doubts(timeline: Timeline, until: Progress, lag: int) -> Iterat
     if (pauses | (breaks.odd_s > PAUSE_SHARE * float(np.median(passed.time_s)))).any():
         yield Doubt(GUESS, "a pause interrupts the repeats: it may be the end of a longer iteration")
     elif breaks.excess_s.size > 0:
+        # At most five count: a long trace has many, and these alone must not make the profile a guess.
         yield Doubt(INTERRUPTION ** min(breaks.excess_s.size, 5), "something else interrupts the repeats")
 
 
@@ -327,6 +333,7 @@ def warm_up(symbols: IntArray, lag: int) -> int:
 
 def quiet_before(timeline: Timeline) -> FloatArray:
     """Seconds before the start of each operation (n) in which none ran; 0 for the first."""
+    # Operations of several streams overlap: the last one to start need not be the last one to end.
     reached = np.maximum.accumulate(timeline.end_s)
     return np.append(0.0, np.maximum(timeline.start_s[1:] - reached[:-1], 0.0))
 
@@ -367,55 +374,61 @@ def by_autocorrelation(timeline: Timeline) -> TimelineIterations | None:
     if not length_s > 0:
         return None
     try:
-        found = find_iterations(busy_series(timeline, length_s / MOST_READINGS))
+        iterations = find_iterations(busy_series(timeline, length_s / MOST_READINGS))
     except InputError:
         return None
     doubts = (
         Doubt(GUESS, "the sequence of operations does not repeat; the period comes from the autocorrelation"),
-        Doubt(found.explained, "iterations predict each other poorly"),
+        Doubt(iterations.explained, "iterations predict each other poorly"),
     )
-    if found.explained < LEAST_EXPLAINED:
+    if iterations.explained < LEAST_EXPLAINED:
         return None
-    seen_s = found.start_s[:-1][found.seen]
-    return TimelineIterations(seen_s, found.period_s, found.spread_s, doubts, ())
+    seen_s = iterations.start_s[:-1][iterations.seen]
+    return TimelineIterations(seen_s, iterations.period_s, iterations.spread_s, doubts, ())
 
 
 def single_iteration(timeline: Timeline) -> TimelineIterations:
     """The whole timeline as one iteration."""
     begin_s = float(timeline.start_s[0])
+    # The period is a divisor, so it must be above 0 even if the one operation takes no time.
     period_s = max(timeline.length_s - begin_s, float(np.finfo(np.float64).tiny))
     doubts = (Doubt(0.0, "nothing repeats: the profiler trace is taken for a single iteration"),)
     return TimelineIterations(np.array([begin_s]), period_s, 0.0, doubts, ())
 
 
-def with_checks(timeline: Timeline, found: TimelineIterations) -> TimelineIterations:
+def with_checks(timeline: Timeline, iterations: TimelineIterations) -> TimelineIterations:
     """Adds the doubts from annotated steps and the ends of the trace; steps that agree halve all doubts."""
-    doubts = [*found.doubts, *silence_doubts(timeline, found)]
-    notes = list(found.notes)
+    doubts = [*iterations.doubts, *silence_doubts(timeline, iterations)]
+    notes = list(iterations.notes)
     steps_s = np.diff(timeline.steps_s)
     if steps_s.size > 0:
         step_s = float(steps_s.mean())
-        if abs(found.period_s - step_s) <= SAME_PERIOD * step_s:
+        if abs(iterations.period_s - step_s) <= SAME_PERIOD * step_s:
             # The job itself recorded its steps: where they agree, every doubt counts half.
             doubts = [Doubt(0.5 + 0.5 * max(doubt.factor, 0.0), doubt.why) for doubt in doubts]
             notes.append(f"annotated steps of {step_s * 1e3:.4g} ms confirm the period")
-        elif abs(found.period_s - step_s) > SAME_STEP * step_s:
+        elif abs(iterations.period_s - step_s) > SAME_STEP * step_s:
             doubts.append(Doubt(0.4, f"annotated steps of {step_s * 1e3:.4g} ms contradict the period"))
-    elif timeline.steps_s.size == 1 and found.begin_s.size > 2:
+    # A trace with one step may be a single iteration, in which something repeats.
+    elif timeline.steps_s.size == 1 and iterations.begin_s.size > 2:
         doubts.append(Doubt(0.4, "the profiler trace has only one annotated step"))
     if timeline.caveat is not None:
         doubts.append(Doubt(timeline.trust, timeline.caveat))
     doubts = [Doubt(min(max(doubt.factor, 0.0), 1.0), doubt.why) for doubt in doubts]
     notes += [doubt.why for doubt in doubts if doubt.factor < 0.9]
-    return TimelineIterations(found.begin_s, found.period_s, found.spread_s, tuple(doubts), tuple(notes))
+    return TimelineIterations(
+        iterations.begin_s, iterations.period_s, iterations.spread_s, tuple(doubts), tuple(notes)
+    )
 
 
-def silence_doubts(timeline: Timeline, found: TimelineIterations) -> Iterator[Doubt]:
+def silence_doubts(timeline: Timeline, iterations: TimelineIterations) -> Iterator[Doubt]:
     """Doubts if the profiler trace is silent at its ends for longer than between iterations."""
     quiet_s = quiet_before(timeline)
-    inside = np.searchsorted(timeline.start_s, found.begin_s)
-    longest_s = np.maximum.reduceat(quiet_s, inside) if found.begin_s.size > 0 else quiet_s.max(keepdims=True)
-    usual_s = float(np.median(longest_s)) + SAME_PERIOD * found.period_s
+    inside = np.searchsorted(timeline.start_s, iterations.begin_s)
+    longest_s = (
+        np.maximum.reduceat(quiet_s, inside) if iterations.begin_s.size > 0 else quiet_s.max(keepdims=True)
+    )
+    usual_s = float(np.median(longest_s)) + SAME_PERIOD * iterations.period_s
     before_s = float(timeline.start_s[0])
     after_s = timeline.length_s - float(timeline.end_s.max())
     # A job may warm up before its iterations, but it does not stop after them while it is traced: silence at

@@ -35,6 +35,7 @@ _MOST_ELEMENTS = 2**62
 _MOST_RANKS = 2**20
 
 
+# Without the garbage collector, which would visit millions of events again and again: they contain no cycles.
 class Event(msgspec.Struct, gc=False):
     """An event of Chrome's Trace Event Format; its arguments are decoded only when needed."""
 
@@ -87,6 +88,7 @@ def read_bytes(path: Path) -> bytes:
         with path.open("rb") as file:
             compressed = file.read(len(_GZIP)) == _GZIP
             file.seek(0)
+            # One byte beyond the limit shows that there is more, without unpacking all of it.
             content = (gzip.GzipFile(fileobj=file) if compressed else file).read(MAX_FILE_BYTES + 1)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
@@ -114,6 +116,7 @@ def kineto_timeline(source: str, content: bytes) -> Timeline:
 def timeline_in(source: str, file: KinetoFile) -> Timeline:
     """The timeline of one GPU or, if the trace has none, of the rank's CPU."""
     info = file.distributedInfo or Distributed()
+    # Kineto writes whatever has a duration as a complete event, "X".
     events = [event for event in file.traceEvents if event.ph == "X" and isinstance(event.name, str)]
     kernels = [event for event in events if (event.cat or "").lower() == "kernel"]
     if any(is_nccl(event) for event in kernels):
@@ -141,17 +144,18 @@ def is_nccl(event: Event) -> bool:
 
 def of_gpu(source: str, events: Sequence[Event], kernels: Sequence[Event], info: Distributed) -> Timeline:
     """The timeline of the GPU with the most communication."""
+    # As text, since the format allows numbers and text for one process.
     gpus = Counter(str(event.pid) for event in kernels if is_nccl(event))
     gpu, _ = gpus.most_common(1)[0]
-    own = [event for event in kernels if str(event.pid) == gpu]
-    communication = [event for event in own if is_nccl(event)]
+    on_gpu = [event for event in kernels if str(event.pid) == gpu]
+    communication = [event for event in on_gpu if is_nccl(event)]
     calls = Calls(events)
     world = info.world_size
     return timeline_of(
         source,
         communication,
         [gpu_operation(event, calls, world) for event in communication],
-        [event for event in own if not is_nccl(event)],
+        [event for event in on_gpu if not is_nccl(event)],
         events,
     )
 
@@ -176,6 +180,7 @@ def timeline_of(
     # Subtracted before the conversion: a float of seconds since 1970 cannot resolve parts of a microsecond.
     first_us = float(spans_us[:, 0].min())
     steps = [event for event in events if str(event.name).startswith(_STEP)]
+    # The CPU runs ahead of the GPU, so steps that the profiler annotated on the GPU are preferred.
     on_gpu = [event for event in steps if event.cat == "gpu_user_annotation"]
     steps_us = times_us(source, on_gpu or steps)[:, 0] if steps else np.empty(0)
     spans_s = (spans_us - first_us) * _S_PER_US
@@ -229,6 +234,7 @@ class Calls:
 
     def of(self, kernel: dict[str, Any]) -> dict[str, Any]:
         """The arguments of the call that launched the kernel with the arguments `kernel`."""
+        # Only when needed: newer profilers record all arguments with the kernel.
         if self._launches is None:
             self._launches = dict(launches(self._events))
             self._calls = calls_by_thread(self._events)

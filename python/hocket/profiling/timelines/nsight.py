@@ -54,6 +54,7 @@ def read_nsight(path: str | Path) -> Timeline:
 def timeline_in(source: str, database: sqlite3.Connection) -> Timeline:
     """The timeline of the GPU with the most communication; `source` names the database in errors."""
     name_column, process_column, grid = checked_columns(source, database)
+    # SQLite's LIKE ignores case.
     strings = database.execute(f"SELECT id, value FROM {_STRINGS} WHERE value LIKE '%nccl%'")
     names = {key: name for key, name in strings if isinstance(key, int) and isinstance(name, str)}
     columns = ("start", "end", "deviceId", process_column, "streamId", name_column, *grid)
@@ -61,19 +62,20 @@ def timeline_in(source: str, database: sqlite3.Connection) -> Timeline:
     is_nccl = np.isin(rows[:, 5], np.array(list(names), dtype=np.int64))
     if not is_nccl.any():
         raise InputError(f"{source}: none of the {rows.shape[0]:,} kernels in {_KERNELS} is one of NCCL")
+    # By process too: with CUDA_VISIBLE_DEVICES, every process of a server has a device 0.
     gpus = Counter(map(tuple, rows[is_nccl][:, 2:4].tolist()))
     # Sorted, so that a tie does not depend on the order of rows.
     gpu = max(sorted(gpus), key=lambda each: gpus[each])
-    own = (rows[:, 2] == gpu[0]) & (rows[:, 3] == gpu[1])
-    first_ns = int(rows[own & is_nccl, 0].min())
+    on_gpu = (rows[:, 2] == gpu[0]) & (rows[:, 3] == gpu[1])
+    first_ns = int(rows[on_gpu & is_nccl, 0].min())
     times_s = (rows[:, :2] - first_ns) * _S_PER_NS
-    communication = own & is_nccl
+    communication = on_gpu & is_nccl
     return Timeline.of(
         source,
         times_s[communication, 0],
         times_s[communication, 1],
         [operation(names[row[5]], row[4], row[6:]) for row in rows[communication].tolist()],
-        computes_s=times_s[own & ~is_nccl],
+        computes_s=times_s[on_gpu & ~is_nccl],
         steps_s=step_starts_s(database, first_ns),
     )
 

@@ -24,6 +24,7 @@ def occurrences(symbols: IntArray, quiet_s: FloatArray, length: int) -> tuple[In
     """
     anchor = best_anchor(symbols, quiet_s, length)
     template = symbols[anchor : anchor + length]
+    # Above 0, since it is a divisor: operations may follow each other without a gap.
     usual_s = max(float(quiet_s[anchor]), 1e-12)
 
     def likeness(place: int) -> float:
@@ -51,7 +52,7 @@ def occurrences(symbols: IntArray, quiet_s: FloatArray, length: int) -> tuple[In
 def best_anchor(symbols: IntArray, quiet_s: FloatArray, length: int) -> int:
     """The start of the iteration that serves as the template.
 
-    It is one that most others equal, and begins after the longest quiet time.
+    Its operations recur best one iteration later, and it begins after the longest quiet time.
     """
     same = np.concatenate([[0], np.cumsum(symbols[length:] == symbols[:-length])])
     whole = same[length:] - same[:-length] if same.size > length else same[-1:]
@@ -64,6 +65,7 @@ def best_anchor(symbols: IntArray, quiet_s: FloatArray, length: int) -> int:
 
 def walk(anchor: int, step: int, size: int, best_near: Callable[[int], int | None]) -> list[int]:
     """Places from `anchor` on, each about `step` from the one before, or else at the next match."""
+    # After a checkpoint or an evaluation, the next iteration may begin at any operation.
     places, expected = [anchor], anchor + step
     while 0 <= expected < size:
         place = best_near(expected)

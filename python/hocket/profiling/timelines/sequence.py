@@ -15,7 +15,7 @@ from hocket.profiling.timelines.timeline import IntArray
 MOST_OPERATIONS = 20_000
 # The smaller of two lags is right unless the larger one leaves less unexplained by this factor.
 EQUAL_RATIO = 1.15
-# Times vary between the places of an iteration if their squared differences reach this share of the mean.
+# Times vary within an iteration if their squared differences reach this share of the mean at some distance.
 RISEN = 0.7
 # Multiples of a pattern repeat as well. The pattern is the first distance at which times repeat that is as
 # good as the best to within this share of the mean squared difference.
@@ -27,7 +27,7 @@ FEWEST_PATTERNS = 2.5
 # A stretch contains a pause if it is longer than the others by this many deviations and by this share.
 PAUSE_DEVIATIONS = 4.0
 PAUSE_SHARE = 0.05
-# Copies differ if they do by this many standard errors plus this share of their length.
+# Copies differ if their lengths do by more than this many standard errors plus this share of their length.
 UNLIKE_ERRORS = 3.0
 UNLIKE_SHARE = 0.02
 
@@ -35,9 +35,9 @@ UNLIKE_SHARE = 0.02
 class Breaks(NamedTuple):
     """The interruptions (b) of a sequence that repeats.
 
-    `excess_s` (b) tells how much longer than the others an interrupted stretch is, and `busy` (b) in which
-    share of that the job computed or communicated, nan if the profiler trace does not show it. `odd_s` (b) is
-    the duration of the longest operation that is not part of the repeats, 0 if there is none.
+    `excess_s` (b) is the time by which an interrupted stretch is longer than the others. `busy` (b) is the
+    share of that time in which the job computed or communicated, nan if the profiler trace does not show it.
+    `odd_s` (b) is the duration of the longest operation that is not part of the repeats, 0 if there is none.
     """
 
     excess_s: FloatArray
@@ -97,6 +97,7 @@ def pattern_length(stretches: FloatArray, lag: int) -> int:
     usual = float(differences.mean())
     if usual <= (NO_DIFFERENCE * float(np.median(stretches))) ** 2:
         return 1
+    # Stretches that overlap are not independent, so only pairs of disjoint ones count.
     pairs = np.maximum(stretches.size / lag - np.arange(1, most + 1), 1.0)
     unlikely = math.sqrt(2 * math.log(10 * most))
     ceiling = usual * np.maximum(1 - 2 / (9 * pairs) - unlikely * np.sqrt(2 / (9 * pairs)), 0.0) ** 3
@@ -163,6 +164,7 @@ def alike(rows: FloatArray, places: IntArray, spare: int) -> bool:
     are left out.
     """
     usual = np.median(rows, axis=0)
+    # Deviations from the centre of r rows are too small by this factor, as in an unbiased variance.
     residual = (rows - usual) * math.sqrt(rows.shape[0] / max(rows.shape[0] - 1, 1))
     error = float(residual.std()) / math.sqrt(rows.shape[0])
     away = np.sort(np.abs(usual[places] - np.median(usual[places])))
@@ -177,18 +179,19 @@ def excess_elsewhere(rows: FloatArray, places: IntArray) -> float:
 
 
 def find_breaks(
-    stretches_s: FloatArray, busy_s: FloatArray | None, odd: BoolArray, own_s: FloatArray
+    stretches_s: FloatArray, busy_s: FloatArray | None, odd: BoolArray, lasted_s: FloatArray
 ) -> Breaks:
     """The interruptions: stretches that contain a pause or end with an operation that is `odd` (n).
 
     `stretches_s` (n) are the lengths of stretches, `busy_s` (n) the seconds of computation or communication
-    in them, and `own_s` (n) the durations of the operations at their ends.
+    in them, and `lasted_s` (n) the durations of the operations at their ends.
     """
+    # One pause lengthens all stretches across it, so neighbouring exceptions are one interruption.
     exceptional = odd | long_stretches(stretches_s)
     begins = np.flatnonzero(exceptional & ~np.append(False, exceptional[:-1]))
     ends = np.flatnonzero(exceptional & ~np.append(exceptional[1:], False)) + 1
     places = list(zip(begins.tolist(), ends.tolist(), strict=True))
-    odd_s = np.array([(own_s * odd)[begin:end].max() for begin, end in places])
+    odd_s = np.array([(lasted_s * odd)[begin:end].max() for begin, end in places])
     excess_s = np.array([excess(stretches_s, begin, end) for begin, end in places])
     if busy_s is None:
         busy = np.full(len(places), np.nan)
@@ -211,12 +214,12 @@ def repeats_within(template: IntArray) -> list[int]:
     >>> repeats_within(np.array([0, 1, 0, 1, 0, 1, 2]))
     [2]
     """
-    found = []
+    lags = []
     for lag in range(template.size // 2, 0, -1):
         copies = longest_run(template == np.roll(template, -lag))[1] // lag + 1
         if copies > 1 and template.size - copies * lag < max(lag, 2):
-            found.append(lag)
-    return found
+            lags.append(lag)
+    return lags
 
 
 def longest_run(true: BoolArray) -> tuple[int, int]:

@@ -108,6 +108,7 @@ class Timeline:
             raise InputError(
                 f"{source}: its events are {last_s - first_s:.3g} s apart; the limit is {LONGEST_S:g} s"
             )
+        # A step without a usable time is left out, not refused: steps only confirm the result.
         steps = np.sort(steps_s[np.isfinite(steps_s)]) - first_s
         return cls(
             source,
@@ -144,6 +145,7 @@ def merged(intervals_s: FloatArray) -> FloatArray:
     if intervals_s.shape[0] == 0:
         return NO_INTERVALS
     ordered = intervals_s[np.argsort(intervals_s[:, 0], kind="stable")]
+    # An interval may contain later ones, so the end reached so far counts, not the end of the one before.
     reached = np.maximum.accumulate(ordered[:, 1])
     begins = np.flatnonzero(np.append(True, ordered[1:, 0] > reached[:-1]))
     ends = np.append(begins[1:], ordered.shape[0]) - 1

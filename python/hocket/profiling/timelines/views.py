@@ -36,20 +36,23 @@ class Repeat(NamedTuple):
 
 
 def best_repeat(timeline: Timeline) -> Repeat | None:
-    """The first view of which nearly all operations repeat, or else the one of which most do."""
-    found: list[Repeat] = []
+    """The first view in which nearly all operations repeat, or else the view with the largest share that
+    does; None if that share is below `LEAST_RECURRENCE`.
+    """
+    repeats: list[Repeat] = []
     for view in views(timeline):
         length, share = smallest_repeat(view.symbols)
-        found.append(Repeat(view, length, share))
+        repeats.append(Repeat(view, length, share))
         if share >= FULL_RECURRENCE:
             break
     # Of equal shares, max returns the first: views come in the order of preference.
-    best = max(found, key=lambda each: each.share)
+    best = max(repeats, key=lambda each: each.share)
     return best if best.share >= LEAST_RECURRENCE else None
 
 
 def views(timeline: Timeline) -> Iterator[View]:
     """All operations distinguished by everything, then without their sizes, then lane by lane."""
+    # From the middle, away from warm-up at the start and an evaluation or a checkpoint at the end.
     first = max(0, (timeline.which.size - MOST_OPERATIONS) // 2)
     index = np.arange(first, min(timeline.which.size, first + MOST_OPERATIONS))
     unsized = coarse(timeline)
@@ -58,10 +61,11 @@ def views(timeline: Timeline) -> Iterator[View]:
     lanes = numbered(timeline, lambda each: (each.lane, each.ranks, each.group_size))[index]
     names, counts = np.unique(lanes, return_counts=True)
     if names.size > 1:
+        # The busiest lane first, in which most repeats can be seen.
         for lane in names[np.argsort(-counts, kind="stable")].tolist():
-            own = index[lanes == lane]
-            yield View(own, timeline.which[own])
-            yield View(own, unsized[own])
+            of_lane = index[lanes == lane]
+            yield View(of_lane, timeline.which[of_lane])
+            yield View(of_lane, unsized[of_lane])
 
 
 def coarse(timeline: Timeline) -> IntArray:

@@ -25,6 +25,7 @@ def wire_bytes(operation: Operation) -> float:
         return 0.0
     if operation.size_bytes is None:
         return math.nan
+    # The factor of broadcast and reduce is 1, as is that of a send.
     if operation.kind not in (*_TWICE, *_ONCE):
         return float(operation.size_bytes)
     if operation.group_size is None:

@@ -86,6 +86,7 @@ class Cassini:
         )
 
     def _rated(self, state: State, candidates: Sequence[Candidate]) -> list[_RatedCandidate]:
+        # Only members of the latest decision are remembered, as others are unlikely to come back.
         known, self._members = self._members, {}
         layouts = [
             layout(self._placed(state, candidate, known), self._capacities_bps) for candidate in candidates
@@ -116,7 +117,7 @@ class Cassini:
             placed.append(self._members[key])
         return placed
 
-    def _score(self, of: Layout, solutions: Sequence[TimeShifts]) -> float | None:
+    def _score(self, shared: Layout, solutions: Sequence[TimeShifts]) -> float | None:
         """The aggregate score of all shared links; 1 if there are none, None for a discarded candidate."""
         if any(solution.discards for solution in solutions):
             return None
@@ -124,7 +125,8 @@ class Cassini:
         if self._options.aggregate == "fabric":
             # Hocket: a mean over shared links alone would rise when more links with good scores are shared.
             return 1 - sum(1 - score for score in scores) / len(self._capacities_bps)
-        scores = sorted([*scores, *[1.0] * len(of.roomy)])
+        # Roomy links score 1 under any shifts, but several jobs cross them: the paper's mean includes them.
+        scores = sorted([*scores, *[1.0] * len(shared.roomy)])
         if not scores:
             return 1.0
         if self._options.aggregate == "mean":
@@ -157,6 +159,8 @@ class Cassini:
         started_ps: Callable[[str], int | None],
     ) -> tuple[Component, Mapping[str, Slot]]:
         in_place = {each.job.name for each in state.jobs if _runs_as(each, part)}
+        # Slots are laid out around the current iteration of the reference, so it should be a job that stays
+        # in place and has an iteration under way, preferably in a slot.
         priorities = [1 + (name in has_slot) if name in in_place else 0 for name in part.names]
         first = reference(part, priorities, self._seed)
         component = _component(part, solution, first)
@@ -204,6 +208,7 @@ class Cassini:
         after = {
             link: (
                 _crossing(part, link),
+                # Either all jobs of a part have slots or none has.
                 (solution.scores if part.names[0] in slots else solution.expected)[link],
             )
             for part, solution in zip(chosen.layout.parts, chosen.solutions, strict=True)
@@ -211,16 +216,16 @@ class Cassini:
         }
         found = []
         for link in sorted(before.keys() | after.keys()):
-            were, score_before = before.get(link) or _roomy(own.layout, link)
-            are, score = after.get(link) or _roomy(chosen.layout, link)
+            flows_before, score_before = before.get(link) or _roomy(own.layout, link)
+            flows, score = after.get(link) or _roomy(chosen.layout, link)
             found.append(
                 LinkScore(
                     link=link,
                     name=self._network.links[link][0],
-                    jobs_before=tuple(were),
+                    jobs_before=tuple(flows_before),
                     before=score_before,
-                    jobs=tuple(are),
-                    flows=tuple(are.values()),
+                    jobs=tuple(flows),
+                    flows=tuple(flows.values()),
                     after=score,
                 )
             )
@@ -259,6 +264,7 @@ def _order(rated: _RatedCandidate, number: int) -> tuple[bool, float, int, int]:
     """
     if rated.score is None:
         return True, 0.0, 0, number
+    # Candidates that differ only in the names of servers have equal scores up to rounding: a tie.
     return False, -round(rated.score, 9), rated.moved_jobs, number
 
 
@@ -267,14 +273,16 @@ def _crossing(part: Part, link: int) -> dict[str, int]:
     return {part.members[place].name: flows for place, flows in part.links[link]}
 
 
-def _roomy(of: Layout, link: int) -> tuple[Mapping[str, int], float | None]:
+def _roomy(shared: Layout, link: int) -> tuple[Mapping[str, int], float | None]:
     """Flows and score of a link with capacity for all its jobs; no score if fewer than two cross it."""
-    crossing = of.roomy.get(link, {})
+    crossing = shared.roomy.get(link, {})
     return crossing, 1.0 if crossing else None
 
 
 def _origin_ps(now_ps: int, began_ps: int | None, slot: Slot | None) -> int:
-    """Origin that does not delay the reference: the start of its iteration, else its next slot or now."""
+    """An origin that does not delay the reference: the start of its current iteration; without one, the start
+    of its next slot; without a slot, now.
+    """
     if began_ps is not None:
         return began_ps
     return now_ps if slot is None else slot.next_ps(now_ps)

@@ -95,6 +95,8 @@ def _shared(members: Sequence[Member]) -> dict[int, list[tuple[int, int]]]:
 
 
 def _parts(members: Sequence[Member], contended: Mapping[int, Sequence[tuple[int, int]]]) -> list[Part]:
+    """The connected components of `members` and `contended` links, in the order of their first jobs."""
+    # Union-find, which needs no list of all pairs of jobs that share a link.
     joined = list(range(len(members)))
 
     def first(number: int) -> int:
@@ -105,8 +107,8 @@ def _parts(members: Sequence[Member], contended: Mapping[int, Sequence[tuple[int
 
     for crossing in contended.values():
         for number, _ in crossing:
-            one, other = sorted((first(crossing[0][0]), first(number)))
-            joined[other] = one
+            earlier, later = sorted((first(crossing[0][0]), first(number)))
+            joined[later] = earlier
     numbers: dict[int, list[int]] = {}
     for number in sorted({number for crossing in contended.values() for number, _ in crossing}):
         numbers.setdefault(first(number), []).append(number)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from hocket.profiles import WorkloadProfile
 
-# Demands are rounded to multiples of this fraction of the capacity, which bounds the work; a score is off by
-# at most half such a part per job.
+# Demands are rounded to one of this number of parts of the capacity, which bounds the work; a score is off by
+# at most half a part per job.
 _PARTS = 1_000
 
 
@@ -20,6 +20,8 @@ def expected_score(capacity_bps: int, jobs: Sequence[tuple[WorkloadProfile, int]
     >>> expected_score(50, [(half, 1), (half, 1)])  # (40 + 40 - 50) ÷ 50 for a quarter of the time
     0.85
     """
+    # The distribution of total demand is kept only up to the capacity: above it, excess grows by the mean
+    # demand of each further job, so the probability of being there is enough.
     below = {0: 1.0}
     excess = 0.0
     above = 0.0
@@ -27,14 +29,14 @@ def expected_score(capacity_bps: int, jobs: Sequence[tuple[WorkloadProfile, int]
         rates = _rates(profile, flows, capacity_bps)
         excess += above * sum(rate * share for rate, share in rates)
         sums: dict[int, float] = {}
-        for have, probability in below.items():
+        for earlier, probability in below.items():
             for rate, share in rates:
-                asked = have + rate
-                if asked > _PARTS:
-                    excess += probability * share * (asked - _PARTS)
+                demand = earlier + rate
+                if demand > _PARTS:
+                    excess += probability * share * (demand - _PARTS)
                     above += probability * share
                 else:
-                    sums[asked] = sums.get(asked, 0.0) + probability * share
+                    sums[demand] = sums.get(demand, 0.0) + probability * share
         below = sums
     return round(1 - excess / _PARTS, 12)
 

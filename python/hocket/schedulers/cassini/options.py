@@ -17,12 +17,13 @@ class CassiniOptions(Table):
     aggregate: Literal["mean", "min", "tail", "fabric"] = default(
         "fabric", "Hocket: a mean over shared links (NSDI'24 Algorithm 2, line 24) rises with their number"
     )
-    """What candidates are ranked by: the `"mean"`, `"min"` or `"tail"` (worst twentieth) of the scores of
-    shared links, or `"fabric"`, the mean over all links, where those not shared count 1."""
+    """The score by which candidates are ranked: the `"mean"`, `"min"` or `"tail"` (worst twentieth) of the
+    scores of shared links, or `"fabric"`, the mean over all links, where those not shared count 1."""
     loops: Literal["discard", "solve"] = default(
         "solve", "Hocket: half of the placements have a loop, which NSDI'24 Algorithm 2, line 15 discards"
     )
-    """Candidates with a loop: `"discard"` or `"solve"`."""
+    """Candidates with a loop around which shifts disagree: `"discard"` them, or `"solve"` all links of the
+    component together."""
     precision_deg: StepDeg = default(5.0, "NSDI'24 §5.1 and Fig 18")
     """Largest step between rotations."""
     tolerance: Annotated[Number, Field(ge=0, le=0.5)] = default(
@@ -30,7 +31,7 @@ class CassiniOptions(Table):
     )
     """Largest relative stretch of a period that makes periods fit on a circle."""
     step_limit: Annotated[StrictInt, Field(ge=1, le=LARGEST)] = default(
-        10_000, "Hocket: a component takes milliseconds, and scores as after 1,000 times as many to 1e-5"
+        10_000, "Hocket: milliseconds for a component; 1,000 times as many change its score by less than 1e-5"
     )
     """Steps of the search for each component."""
     shift_threshold: Number = default(0.6, "NSDI'24 §5.5: with a score of 0.6 the gain is gone")

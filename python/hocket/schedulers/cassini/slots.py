@@ -70,8 +70,10 @@ class Spacing:
     @property
     def speedup(self) -> Speedup:
         """Iteration time without slots ÷ in slots, mean and p99, each averaged over jobs."""
-        each = [faster(free, slotted) for free, slotted in zip(self.free, self.slotted, strict=True)]
-        return Speedup(float(np.mean([its.mean for its in each])), float(np.mean([its.p99 for its in each])))
+        by_job = [faster(free, slotted) for free, slotted in zip(self.free, self.slotted, strict=True)]
+        return Speedup(
+            float(np.mean([each.mean for each in by_job])), float(np.mean([each.p99 for each in by_job]))
+        )
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ class Prediction:
         options = []
         for slack in _SLACKS:
             slots = _laid_out(circle, _in_steps(circle, perimeter_ps * (1 + slack * self._jitter)))
+            # As many iterations as all runs without slots together, so that both means are equally precise.
             until_ps = _STARTS * self._laps() * max(slots.periods_ps)
             rows = self._run(slots, slots.offsets_ps, until_ps, self._jitter)
             options.append(slots.timed(free, self._iteration_times([rows], until_ps)))
@@ -158,6 +161,7 @@ class Prediction:
 
     def _free(self) -> list[IterationTime]:
         """By place, iteration times without slots, over random relative starts."""
+        # Named after the jobs, so that the draw does not depend on other parts or on earlier decisions.
         draws = Random(f"{self._seed} starts of {' '.join(self._part.names)}")
         until_ps = self._laps() * max(self._periods_ps)
         starts = [[draws.randrange(period_ps) for period_ps in self._periods_ps] for _ in range(_STARTS)]
@@ -198,6 +202,7 @@ class Prediction:
                 {
                     "profile": native_profile(member.profile),
                     "crossings": member.crossings,
+                    # Only the model of ECN marks needs them.
                     "inputs": [],
                     "at_ps": starts_ps[place],
                     # More than can fit, whatever jitter is drawn.
@@ -230,17 +235,18 @@ class _Rows:
 
     def mean_ps(self, job: int, until_ps: int) -> float:
         """The mean iteration of a job including the wait before it; `until_ps` if it finished none."""
-        own = self.job == job
-        count = int(self.count[own].sum())
-        return float((self.duration_ps + self.delayed_ps)[own].sum() / count) if count else float(until_ps)
+        of_job = self.job == job
+        count = int(self.count[of_job].sum())
+        total_ps = (self.duration_ps + self.delayed_ps)[of_job].sum()
+        return float(total_ps / count) if count else float(until_ps)
 
     def each_ps(self, job: int, until_ps: int) -> npt.NDArray[np.float64]:
         """Each iteration of a job including the wait before it; a single `until_ps` if it finished none."""
-        own = self.job == job
-        count = self.count[own]
+        of_job = self.job == job
+        count = self.count[of_job]
         if not count.sum():
             return np.array([until_ps], dtype=np.float64)
-        return np.repeat((self.duration_ps + self.delayed_ps)[own] / count, count)
+        return np.repeat((self.duration_ps + self.delayed_ps)[of_job] / count, count)
 
 
 def _p99_ps(each_ps: npt.NDArray[np.float64]) -> float:
@@ -249,6 +255,7 @@ def _p99_ps(each_ps: npt.NDArray[np.float64]) -> float:
 
 def _in_steps(circle: Circle, perimeter_ps: float) -> int:
     """The smallest perimeter from `perimeter_ps` on that all jobs divide into whole picoseconds."""
+    # Lengths of slots are whole picoseconds; with rounded ones, jobs would drift out of step turn by turn.
     step = math.lcm(*circle.rounds)
     return -(-math.ceil(perimeter_ps) // step) * step
 

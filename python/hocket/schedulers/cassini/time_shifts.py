@@ -78,10 +78,11 @@ class TimeShiftSolver:
 
         Raises `KeyboardInterrupt` if Ctrl-C interrupts the search.
         """
-        asked = {part.key: part for part in parts}
-        new = [part for key, part in asked.items() if key not in self._known]
-        found = dict(zip([part.key for part in new], self._solved(new), strict=True))
-        self._known = {key: found.get(key) or self._known[key] for key in asked}
+        # Candidates that differ in a few jobs have most parts in common, so each is solved once.
+        distinct = {part.key: part for part in parts}
+        new = [part for key, part in distinct.items() if key not in self._known]
+        solved = dict(zip([part.key for part in new], self._solved(new), strict=True))
+        self._known = {key: solved.get(key) or self._known[key] for key in distinct}
         return [self._known[part.key] for part in parts]
 
     def _solved(self, parts: Sequence[Part]) -> list[TimeShifts]:
@@ -123,6 +124,7 @@ class TimeShiftSolver:
             for link, crossing in part.links.items():
                 for place, flows in crossing:
                     crossings[first + place].append((link, flows))
+            # Moved jobs only order candidates, and the order of parts has no meaning.
             candidates.append({"name": str(number), "crossings": crossings, "moved_jobs": 0})
             first += len(part.members)
         ranked = _hocket.rank(
@@ -159,6 +161,7 @@ class TimeShiftSolver:
         return TimeShifts(expected, expected, None, reason, discards)
 
     def _time_shifts(self, part: Part, row: "_hocket._PlacementRow") -> TimeShifts:
+        # A part is connected, so all its jobs are on one circle.
         ((numbers, fit),) = row["groups"]
         (component,) = row["components"]
         shifts_ps = [row["time_shifts_ps"][number] for number in numbers]
@@ -166,9 +169,11 @@ class TimeShiftSolver:
             component["origin"],
             tuple(fit["rounds"]),
             fit["perimeter_ps"],
+            # The padded periods of all jobs fit the same perimeter, so any job gives it.
             fit["padded_periods_ps"][0] * fit["rounds"][0],
             tuple(shift_ps or 0 for shift_ps in shifts_ps),
         )
+        # Theorem 1 is about loop-free graphs; around a closed loop, shifts agree only within a tolerance.
         if circle.origin == "loop-free":
             self._check(part, circle, numbers[0], row["links"])
         scores = {link["link"]: link["score"] for link in row["links"]}

@@ -29,6 +29,7 @@ def gpus_by_job(cluster: Cluster, before: Mapping[str, Gpus], rows: Mapping[str,
     """
     given = {job: gpus for job, gpus in before.items() if job in rows and rows[job] == row_of(cluster, gpus)}
     taken = {gpu for gpus in given.values() for gpu in gpus}
+    # All jobs keep GPUs before any job takes more, so that none takes a GPU that another could keep.
     changed = {job: row for job, row in rows.items() if job not in given}
     kept = {job: _kept(cluster, before[job], row) for job, row in changed.items()}
     taken |= {gpu for gpus in kept.values() for gpu in gpus}

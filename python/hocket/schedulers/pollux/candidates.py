@@ -49,11 +49,12 @@ class EqualAllocations:
 
     def _shuffled(self, draw: Random) -> list[dict[str, int]]:
         """The moving workers by server, randomly swapped between servers with room for each other's."""
+        # A Fisher-Yates shuffle that skips impossible swaps. It need not draw all relabelings equally often.
         moving = list(self._moving)
         for last in range(len(moving) - 1, 0, -1):
-            other = draw.randrange(last + 1)
-            if self._takes(last, moving[other]) and self._takes(other, moving[last]):
-                moving[last], moving[other] = moving[other], moving[last]
+            drawn = draw.randrange(last + 1)
+            if self._takes(last, moving[drawn]) and self._takes(drawn, moving[last]):
+                moving[last], moving[drawn] = moving[drawn], moving[last]
         return moving
 
     def _takes(self, server: int, jobs: Mapping[str, int]) -> bool:
@@ -82,6 +83,7 @@ class EqualAllocations:
                 servers[server].append((job, workers))
         racks: dict[int, list[tuple[int, tuple[tuple[str, int], ...]]]] = {}
         for server, jobs in enumerate(servers):
+            # Servers of different sizes are not interchangeable.
             size = len(self._cluster.gpus_of[server])
             racks.setdefault(self._cluster.rack_of[server], []).append((size, tuple(jobs)))
         return tuple(sorted(tuple(sorted(rack)) for rack in racks.values()))

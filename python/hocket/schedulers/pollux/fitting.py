@@ -12,7 +12,8 @@ from hocket.profiles import PS_PER_S
 from hocket.schedulers.pollux.goodput import Floats, Throughput
 from hocket.workloads import Model
 
-# The number of batch sizes that a model is profiled with, spread geometrically over its range.
+# The number of batch sizes that a model is profiled with, spread geometrically over its range. T_grad has two
+# coefficients only, and models of `[[models]]` may have to be simulated for each batch size.
 _PROFILED_BATCH_SIZES = 5
 
 # adaptdl 0.2.11 assumes at least this ratio of network time across nodes to that within one, if it has not
@@ -65,15 +66,17 @@ def _least_squares(terms: list[list[int]], sums: Floats, scale: Floats) -> list[
 
     Of equally good fits, the one with fewer positive coefficients is returned.
     """
+    # Without `reshape`, the empty terms of a job that never has several workers would have one dimension.
     rows = np.array(terms, dtype=np.float64).reshape(-1, 2) / scale[:, None]
     wanted = sums / scale
     best, least = [0.0, 0.0], float((wanted**2).sum())
+    # The non-negative optimum is the ordinary one of its positive coefficients, and there are few such sets.
     for used in ([0], [1], [0, 1]):
-        found = np.linalg.lstsq(rows[:, used], wanted, rcond=None)[0]
-        error = float(((rows[:, used] @ found - wanted) ** 2).sum())
-        if (found >= 0).all() and error < least - _BETTER:
+        coefficients = np.linalg.lstsq(rows[:, used], wanted, rcond=None)[0]
+        error = float(((rows[:, used] @ coefficients - wanted) ** 2).sum())
+        if (coefficients >= 0).all() and error < least - _BETTER:
             least = error
             best = [0.0, 0.0]
-            for place, value in zip(used, found, strict=True):
+            for place, value in zip(used, coefficients, strict=True):
                 best[place] = float(value)
     return best

@@ -47,10 +47,12 @@ class Throughput:
 
     def iteration_s(self, nodes: Integers, workers: Integers, batch_size: Integers) -> Floats:
         """(T_grad^γ + T_sync^γ)^(1/γ), with `batch_size` samples for each worker. Arrays broadcast."""
-        several, more = nodes > 1, workers > 1
-        start = np.select([several, more], [self.across_s, self.local_s], _NEXT_TO_ZERO)
-        each = np.select([several, more], [self.across_per_worker_s, self.local_per_worker_s], _NEXT_TO_ZERO)
-        network_s = start + each * np.maximum(workers - 2, _NEXT_TO_ZERO)
+        # `select` takes the first that is true: workers on several nodes are also several workers.
+        placements = [nodes > 1, workers > 1]
+        start_s = np.select(placements, [self.across_s, self.local_s], _NEXT_TO_ZERO)
+        slopes_s = [self.across_per_worker_s, self.local_per_worker_s]
+        per_worker_s = np.select(placements, slopes_s, _NEXT_TO_ZERO)
+        network_s = start_s + per_worker_s * np.maximum(workers - 2, _NEXT_TO_ZERO)
         compute_s = self.compute_s + self.compute_per_sample_s * batch_size
         powers = compute_s**self.overlap + network_s**self.overlap
         return np.asarray(powers ** (1 / self.overlap), dtype=np.float64)

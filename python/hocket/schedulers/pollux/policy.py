@@ -51,12 +51,15 @@ class Pollux:
         if not state.jobs:
             return Decision([Candidate({})])
         jobs = [_Contender(each, state, self._options) for each in state.jobs]
-        found = self._found(state.cluster, jobs, is_round)
-        return self._decision(state.cluster, jobs, found, candidates)
+        result = self._run_search(state.cluster, jobs, is_round)
+        return self._decision(state.cluster, jobs, result, candidates)
 
-    def _found(self, cluster: Cluster, jobs: list["_Contender"], is_round: bool) -> "_hocket._PolluxRound":
+    def _run_search(
+        self, cluster: Cluster, jobs: list["_Contender"], is_round: bool
+    ) -> "_hocket._PolluxRound":
         specs: list[_hocket._PolluxJob] = [
             {
+                # Never reused: the search matches the rows of its last population to jobs by it.
                 "key": self._numbers.setdefault(job.name, len(self._numbers)),
                 "sizes": job.sizes(self._largest(job)),
                 "cells": job.row,
@@ -74,24 +77,25 @@ class Pollux:
         """The most workers that a job may have in this round."""
         if self._options.scale_up == "any":
             return job.state.job.sizes[-1]
+        # A job that has had no workers starts on the fewest, or it could never start.
         return max(2 * self._most_workers[job.name], job.state.job.sizes[0])
 
     def _decision(
-        self, cluster: Cluster, jobs: list["_Contender"], found: "_hocket._PolluxRound", candidates: int
+        self, cluster: Cluster, jobs: list["_Contender"], result: "_hocket._PolluxRound", candidates: int
     ) -> Decision:
         before = {job.name: job.row for job in jobs}
-        after = {job.name: tuple(row) for job, row in zip(jobs, found["rows"], strict=True)}
+        after = {job.name: tuple(row) for job, row in zip(jobs, result["rows"], strict=True)}
         equal = EqualAllocations(cluster, before, after).sample(candidates, self._draw)
         gpus = {job.name: job.state.gpus for job in jobs}
         batch_sizes = _batch_sizes(jobs, after)
         placed = [Candidate(gpus_by_job(cluster, gpus, rows), batch_sizes) for rows in equal]
         why: dict[str, Any] = {
-            "fitness": found["fitness"],
-            "fitness_before": found["fitness_before"],
-            "generations": found["generations"],
+            "fitness": result["fitness"],
+            "fitness_before": result["fitness_before"],
+            "generations": result["generations"],
             "jobs": {
                 job.name: job.explained(after[job.name], worth)
-                for job, worth in zip(jobs, found["worths"], strict=True)
+                for job, worth in zip(jobs, result["worths"], strict=True)
             },
         }
         return Decision(placed, self._next_round_ps, why)
@@ -106,15 +110,16 @@ class _Contender:
         self.row = row_of(cluster_state.cluster, state.gpus)
         self.goodputs = goodputs(state.job, options.noise_scale, options.tune_batch_size)
         if options.policy == "pollux-osdi21":
-            self._unit = _fair_goodput(self.goodputs, state.job, cluster_state)
+            self._reference_goodput = _fair_goodput(self.goodputs, state.job, cluster_state)
             self.restart_factor = _restart_factor(state, cluster_state.now_ps, options.restart_delay_ps)
         else:
             # Speedups are relative to one worker, or to the fewest that the job runs on.
-            self._unit = self.goodputs.on(state.job.sizes[0], 1).goodput
+            self._reference_goodput = self.goodputs.on(state.job.sizes[0], 1).goodput
             self.restart_factor = _ADAPTDL_RESTART
 
     def sizes(self, largest: int) -> "list[_hocket._PolluxWorth]":
         """The speedups on one server and across servers for each size up to `largest`."""
+        # The model of OSDI'21 §3.2 knows only one node or several, so that two stand for any larger number.
         return [
             {
                 "workers": workers,
@@ -126,7 +131,7 @@ class _Contender:
         ]
 
     def _speedup(self, workers: int, servers: int) -> float:
-        return self.goodputs.on(workers, servers).goodput / self._unit
+        return self.goodputs.on(workers, servers).goodput / self._reference_goodput
 
     def best(self, row: Row) -> Best:
         """The best goodput of the job on the workers of a row, with its batch size."""
@@ -140,7 +145,7 @@ class _Contender:
             "workers": sum(workers for _, workers in row),
             "servers": len(row),
             "goodput": self.best(row).goodput,
-            "speedup": self.best(row).goodput / self._unit,
+            "speedup": self.best(row).goodput / self._reference_goodput,
             "worth": worth,
             "restarts": bool(self.row) and row != self.row,
         }
@@ -173,6 +178,7 @@ def _restart_factor(state: JobState, now_ps: int, delay_ps: int) -> float:
     if state.first_start_ps is None:
         return 1.0
     age_ps = now_ps - state.job.arrival_ps
+    # 0 ÷ 0: a job that has only just arrived, and restarts that take no time.
     if age_ps + delay_ps == 0:
         return 1.0
     return max(age_ps - state.restarts * delay_ps, 0) / (age_ps + delay_ps)
@@ -180,6 +186,6 @@ def _restart_factor(state: JobState, now_ps: int, delay_ps: int) -> float:
 
 def _batch_sizes(jobs: list[_Contender], rows: dict[str, Row]) -> dict[str, int]:
     """Batch sizes of placed jobs whose batch size changes."""
-    found = {job.name: job.best(rows[job.name]).batch_size for job in jobs if rows[job.name]}
+    best = {job.name: job.best(rows[job.name]).batch_size for job in jobs if rows[job.name]}
     before = {job.name: job.state.batch_size for job in jobs}
-    return {name: batch_size for name, batch_size in found.items() if batch_size != before[name]}
+    return {name: batch_size for name, batch_size in best.items() if batch_size != before[name]}

@@ -61,6 +61,7 @@ def _by_size(
     function: Goodput, sizes: tuple[int, ...], nodes: int, limits: tuple[int, int]
 ) -> dict[int, Best]:
     workers = np.array(sizes)
+    # One worker is on one node, also where the table is for several.
     spread = np.minimum(nodes, workers)
     if limits[0] == limits[1]:
         batch_sizes = np.full(len(sizes), limits[0])

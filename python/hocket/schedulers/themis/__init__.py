@@ -8,7 +8,7 @@ from random import Random
 
 from hocket.errors import InputError
 from hocket.schedulers.state import Candidate, Cluster, Decision, Gpus, JobState, State
-from hocket.schedulers.themis.auction import Bidder, hold, rounded
+from hocket.schedulers.themis.auction import Bidder, hold_auction, rounded
 from hocket.schedulers.themis.candidates import EqualPlacements
 from hocket.schedulers.themis.fairness import Competition, FinishTime
 from hocket.schedulers.themis.options import ThemisOptions
@@ -44,8 +44,9 @@ class Themis:
         auctioned = sorted({*state.free, *expired})
         regions = self._regions_of(state.cluster)
         ranked = self._worst_first([self._bidder(state, each, regions, expired) for each in state.jobs])
+        # A job can bid for all GPUs that it ran on, in place, so other wins avoid GPUs whose lease expired.
         offer = Offer(regions, auctioned, claimed=frozenset(expired))
-        auction = hold(ranked, offer, self._visible(len(ranked)), self._options.hidden_payment)
+        auction = hold_auction(ranked, offer, self._visible(len(ranked)), self._options.hidden_payment)
         self._auctioned_ps |= dict.fromkeys(auctioned, state.now_ps)
         ends_ps |= dict.fromkeys(auctioned, state.now_ps + self._options.lease_ps)
 
@@ -61,6 +62,7 @@ class Themis:
         )
 
     def _regions_of(self, cluster: Cluster) -> Regions:
+        # A run passes the same object at every call; comparing thousands of GPUs each time would be a waste.
         if self._regions is None or self._regions.cluster is not cluster:
             self._regions = Regions(cluster)
         return self._regions
@@ -78,6 +80,7 @@ class Themis:
         """When the first lease or the epoch ends; None without jobs."""
         if not state.jobs:
             return None
+        # At least one auction per bidding period (NSDI'24 §5.1), however long leases still last.
         epoch_ends_ps = state.now_ps + self._options.epoch_ps
         first_ps = min((ends_ps[gpu] for gpus in own.values() for gpu in gpus), default=epoch_ends_ps)
         return min(first_ps + self._options.batch_ps, epoch_ends_ps)
@@ -90,6 +93,7 @@ class Themis:
                 f"{job.job.name}: needs at least {smallest} workers, but the cluster has {cluster_gpus} GPUs"
             )
         most = cluster_gpus
+        # NSDI'24 §5.1: a job starts on the workers that it requested, and Themis tunes their number later.
         if job.first_start_ps is None or self._options.workers == "requested":
             most = min(most, max(job.job.requested, smallest))
         competing = self._competition.average(job.job.name) if self._options.competing_jobs else 1.0
@@ -102,11 +106,13 @@ class Themis:
 
     def _worst_first(self, bidders: list[Bidder]) -> list[Bidder]:
         """Sorted by falling ρ, ties shuffled; jobs without GPUs come first, as their T_sh is unbounded."""
+        # The sort is stable, so jobs of equal ρ keep the order in which they were shuffled.
         shuffled = self._ties.sample(bidders, len(bidders))
         return sorted(shuffled, key=lambda each: (bool(each.former), -each.rho_now))
 
     def _visible(self, jobs: int) -> int:
         """The number of jobs that see an offer: 1 − f of `jobs`, rounded up, and at least one."""
+        # In floating point, 1 - 0.7 is slightly more than 0.3, and 4 of 10 jobs would see the offer.
         share = 1 - Fraction(str(self._options.fairness_knob))
         return max(1, ceil(share * jobs))
 

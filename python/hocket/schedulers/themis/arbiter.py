@@ -26,7 +26,8 @@ MOST_STEPS = 2_000
 outcome found so far wins, and the notes on the decision say so. A limit on steps, unlike one on time, gives
 the same result on every machine."""
 
-_SAME = 1e-12  # sums of logarithms closer than this differ only by rounding
+# Sums of logarithms that differ by less than this differ only by rounding.
+_SAME = 1e-12
 
 
 @dataclass(frozen=True)
@@ -89,11 +90,14 @@ def payments(tables: Sequence[Sequence[Bid]], offer: Offer, outcome: AuctionResu
         if winner not in outcome.wins:
             continue
         others = [*bidding[:index], *bidding[index + 1 :]]
+        # Without the winner, only the bounds of the jobs before it change. Reusing the others reduced a
+        # decision on 1,000 jobs that wait for 1,024 free GPUs from 2 s to 0.6 s.
         before = _bounds(bidding[:index], bounds[index + 1])[:-1]
         most_steps = MOST_STEPS // len(outcome.wins)
         search = _Search(others, offer, [*before, *bounds[index + 1 :]], names, most_steps)
         theirs = outcome.gain - outcome.wins[winner][0].gain
-        search.best_gain = theirs  # the others' gain cannot fall when the winner is removed
+        # The gain of the others cannot fall when the winner is removed.
+        search.best_gain = theirs
         search.run()
         shares[winner] = math.exp(theirs - search.best_gain)
     return shares
@@ -118,12 +122,14 @@ class _Search:
         self.offer = offer
         self.bounds = bounds
         self.names = names
-        self.rest = list(offer.counts)
+        self.left = list(offer.counts)
+        """By region: the number of GPUs that the choices so far leave."""
         self.chosen: dict[int, tuple[Bid, Demand]] = {}
         self.best: dict[int, tuple[Bid, Demand]] = {}
         self.best_gain = 0.0
         self.steps = 0
-        self.most_steps = len(tables) + most_steps  # enough to complete the first descent through all jobs
+        # Enough to complete the first descent through all jobs, so that every search finds an outcome.
+        self.most_steps = len(tables) + most_steps
 
     def run(self) -> None:
         """Search the choices of all jobs; not recursive, as many jobs would exceed the recursion limit."""
@@ -148,6 +154,7 @@ class _Search:
         self.steps += 1
         for promise, bid in self._promising(depth):
             for demand in self._places(bid) if bid else [()]:
+                # Bids are sorted by promise, so no later bid can improve the best outcome either.
                 if gain + promise <= self.best_gain + _SAME or self.steps >= self.most_steps:
                     return
                 if bid is None:
@@ -160,47 +167,53 @@ class _Search:
                 self._take(demand, -1)
 
     def _promising(self, depth: int) -> list[tuple[float, Bid | None]]:
-        bound, total = self.bounds[depth + 1], self.rest[-1]
-        found: list[tuple[float, Bid | None]] = [
+        """The bids of the job at `depth`, and None for no win, by falling bound on the gain of this job and
+        all later ones.
+        """
+        bound, total = self.bounds[depth + 1], self.left[-1]
+        choices: list[tuple[float, Bid | None]] = [
             (bid.gain + bound[total - bid.needed], bid) for bid in self.tables[depth] if bid.needed <= total
         ]
-        found.append((bound[total], None))
-        return sorted(found, key=lambda each: -each[0])
+        choices.append((bound[total], None))
+        return sorted(choices, key=lambda each: -each[0])
 
     def _places(self, bid: Bid) -> Iterator[Demand]:
-        """The regions that can still satisfy `bid`, one of each kind: tightest first, but regions in which it
-        would take GPUs that others may reclaim come last.
+        """Demands that satisfy `bid` with the GPUs left, one for each kind of interchangeable region: those
+        with the fewest GPUs left first, but regions last in which the bid would take GPUs that others may
+        reclaim.
         """
         if bid.exact:
             if self._fits(bid.exact):
                 yield bid.exact
             return
-        alike = set()
-        enough = [region for region in bid.regions if self.rest[region] >= bid.needed]
+        tried = set()
+        # Best fit: regions with many GPUs left stay open for bids that need many.
+        enough = [region for region in bid.regions if self.left[region] >= bid.needed]
         unclaimed = self.offer.unclaimed
-        for region in sorted(enough, key=lambda each: (unclaimed[each] < bid.needed, self.rest[each], each)):
+        for region in sorted(enough, key=lambda each: (unclaimed[each] < bid.needed, self.left[each], each)):
             demand = ((region, bid.needed),)
-            if self._fits(demand) and (name := self._name(region)) not in alike:
-                alike.add(name)
+            if self._fits(demand) and (name := self._name(region)) not in tried:
+                tried.add(name)
                 yield demand
 
     def _fits(self, demand: Demand) -> bool:
+        # The servers of an exact bid may be in one rack, whose GPUs only their sum can exceed.
         self._take(demand, 1)
         around = self.offer.regions.around
-        fits = all(self.rest[each] >= 0 for region, _ in demand for each in around[region])
+        fits = all(self.left[each] >= 0 for region, _ in demand for each in around[region])
         self._take(demand, -1)
         return fits
 
     def _take(self, demand: Demand, sign: int) -> None:
         for region, count in demand:
             for around in self.offer.regions.around[region]:
-                self.rest[around] -= sign * count
+                self.left[around] -= sign * count
 
     def _name(self, region: int) -> _Name:
         """A name that is equal for regions that were interchangeable at the start and are still untouched."""
         around = self.offer.regions.around[region]
         return tuple(
-            self.names[each] if self.rest[each] == self.offer.counts[each] else each for each in around
+            self.names[each] if self.left[each] == self.offer.counts[each] else each for each in around
         )
 
 
@@ -231,9 +244,11 @@ def _interchangeable(tables: Sequence[Sequence[Bid]], offer: Offer) -> list[_Nam
     regions = offer.regions
     named: set[int] = set()
     for bid in (bid for table in tables for bid in table):
-        told = [region for region, _ in bid.exact] or (bid.regions if len(bid.regions) == 1 else ())
+        # A bid with several regions is for any server or any rack, and every region is part of the whole
+        # cluster: neither distinguishes regions.
+        single = [region for region, _ in bid.exact] or (bid.regions if len(bid.regions) == 1 else ())
         named.update(
-            around for region in told if region != regions.whole for around in regions.around[region]
+            around for region in single if region != regions.whole for around in regions.around[region]
         )
     names: list[_Name] = []
     for region, count in enumerate(offer.counts):

@@ -79,7 +79,7 @@ class Bidder:
         return max(paid, min(size for size in self.estimate.state.job.sizes if size > len(self.held)))
 
     def reduced(self) -> Gpus:
-        """The GPUs that it runs on if it wins nothing: as many of those that it holds as one of its sizes."""
+        """The GPUs that it runs on if it wins nothing: those that it holds, down to the next of its sizes."""
         usable = self.usable(len(self.held))
         if usable == len(self.held):
             return self.held
@@ -96,6 +96,7 @@ class Bidder:
     def _stay(self, offer: Offer, without: float) -> list[Bid]:
         """The bid for all its former GPUs, which needs no restart."""
         lost = tuple(gpu for gpu in self.former if gpu not in self.held)
+        # A job that won other GPUs before has to restart anyway, so staying is no option any more.
         if not lost or len(lost) + len(self.held) > len(self.former) or any(gpu not in offer for gpu in lost):
             return []
         rho = self.rho(self.former)
@@ -113,7 +114,8 @@ class Bidder:
             if not 0 < needed <= offer.total:
                 continue
             best = without
-            for span in _WIDEST_FIRST:  # a narrower one is bid for only if it is worth more
+            # A bid for a narrower span is worth listing only if its ρ is better.
+            for span in _WIDEST_FIRST:
                 rho = self.estimate.rho(workers, span)
                 regions = offer.regions.at(span, self.held)
                 if rho < best and any(offer.counts[region] >= needed for region in regions):
@@ -127,8 +129,8 @@ class Auction:
     """The record of an auction: offer, bids and wins, by job in the order in which they occurred."""
 
     offer: Offer
-    """The GPUs not won so far."""
-    asked: list[str] = field(default_factory=list)
+    """The GPUs that no job has won so far."""
+    offered_to: list[str] = field(default_factory=list)
     """The jobs that saw the offer, worst ρ first."""
     tables: dict[str, list[Bid]] = field(default_factory=dict)
     won: dict[str, tuple[Bid, float]] = field(default_factory=dict)
@@ -140,7 +142,7 @@ class Auction:
     def explained(self) -> dict[str, Any]:
         """The auction ready for JSON: bids by number of workers and span, with their valuations 1 ÷ ρ."""
         return {
-            "asked": self.asked,
+            "asked": self.offered_to,
             "bids": {
                 name: {_title(bid): rounded(1 / bid.rho) for bid in table}
                 for name, table in self.tables.items()
@@ -153,9 +155,9 @@ class Auction:
         }
 
 
-def hold(ranked: Sequence[Bidder], offer: Offer, visible: int, hidden_payment: bool) -> Auction:
+def hold_auction(ranked: Sequence[Bidder], offer: Offer, visible: int, hidden_payment: bool) -> Auction:
     """Auction `offer` among `ranked`, worst ρ first, showing it to `visible` jobs at a time until one of them
-    wins.
+    wins (NSDI'20).
 
     Leftover GPUs are allocated in a work-conserving and placement-aware manner: the arbiter gives them to the
     jobs that did not see the offer, then to those that did, by the same product of valuations but without
@@ -167,11 +169,13 @@ def hold(ranked: Sequence[Bidder], offer: Offer, visible: int, hidden_payment: b
         return auction
     last, given_up = 0, False
     while last < len(ranked) and not auction.won:
-        asked, last = ranked[last : last + visible], last + visible
-        given_up |= _first_round(auction, asked, hidden_payment)
+        bidders, last = ranked[last : last + visible], last + visible
+        given_up |= _first_round(auction, bidders, hidden_payment)
     groups = ranked[last:], ranked[:last]
+    # Without a win, every job has seen the offer and none could use it.
     again = given_up or bool(auction.won)
-    while again:  # GPUs that a job gave up meanwhile are left over as well
+    # GPUs that a job gives up meanwhile are left over as well.
+    while again:
         again = False
         for group in groups:
             again |= _hand_out_leftovers(auction, group)
@@ -183,7 +187,7 @@ def _first_round(auction: Auction, bidders: Sequence[Bidder], hidden_payment: bo
     tables = [bidder.bids(auction.offer) for bidder in bidders]
     outcome = best_outcome(tables, auction.offer)
     shares = payments(tables, auction.offer, outcome) if hidden_payment else {}
-    auction.asked += [bidder.name for bidder in bidders]
+    auction.offered_to += [bidder.name for bidder in bidders]
     auction.tables |= {bidder.name: table for bidder, table in zip(bidders, tables, strict=True)}
     auction.won = {
         bidders[index].name: (bid, shares.get(index, 1.0)) for index, (bid, _) in sorted(outcome.wins.items())
@@ -206,8 +210,9 @@ def _hand_out_leftovers(auction: Auction, bidders: Sequence[Bidder]) -> bool:
 def _settle(
     offer: Offer, bidders: Sequence[Bidder], outcome: AuctionResult, shares: dict[int, float]
 ) -> bool:
-    """Give the winners their GPUs, and take unusable ones from all bidders; return whether there were any."""
-    # Narrow regions come first, so that wide ones take the rest, as the arbiter assumed.
+    """Give the winners their GPUs, and take unusable ones from all bidders; return whether any were taken."""
+    # Narrow regions come first: a wide one could otherwise take the GPUs that a narrow one needs, as the
+    # arbiter only counts.
     for index, (bid, demand) in sorted(
         outcome.wins.items(), key=lambda win: (not win[1][0].exact, win[1][0].span, win[0])
     ):
@@ -224,6 +229,7 @@ def _settle(
 def _give(offer: Offer, bidder: Bidder, bid: Bid, region: int, share: float) -> None:
     kept = bidder.affordable(bid, share) - len(bidder.held)
     if bid.exact:
+        # With a hidden payment, the job may get back only some of them.
         lost = Offer(offer.regions, (gpu for gpu in bidder.former if gpu not in bidder.held))
         gpus = lost.pick(kept, offer.regions.whole, bidder.held)
     else:
@@ -233,7 +239,7 @@ def _give(offer: Offer, bidder: Bidder, bid: Bid, region: int, share: float) -> 
 
 
 def _title(bid: Bid) -> str:
-    """The number of GPUs of a bid and their span, such as `4 in one rack`."""
+    """The total workers of a bid and their span, such as `4 in one rack`."""
     return f"{bid.workers} {'in place' if bid.exact else _WITHIN[bid.span]}"
 
 

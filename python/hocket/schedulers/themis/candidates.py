@@ -19,7 +19,8 @@ Shape = tuple[tuple[tuple[int, tuple[str, ...]], ...], ...]
 """By rack and server, sorted so that their numbers do not matter: the number of GPUs, and their jobs."""
 
 MOST_DEALS = 4
-"""Hocket: the most exchanges between two jobs in a candidate; the paper's example moves a few of four."""
+"""Hocket: the most exchanges between two jobs in a candidate; in the example of NSDI'24 §4.2, four workers
+change jobs."""
 
 ATTEMPTS = 10
 """Hocket: the number of random placements tried per requested candidate before the search for more ends."""
@@ -31,7 +32,7 @@ class Mover:
 
     name: str
     former: Gpus
-    """Empty where it may change all of them."""
+    """Its GPUs before the auction; empty if it may change all of them."""
     fixed: Gpus
     """Leased GPUs, which it keeps."""
     stay: int
@@ -62,6 +63,7 @@ class EqualPlacements:
         open_to_all = {*auctioned, *given_up}
         moving = {name: gpus for name, gpus in own.items() if gpus and gpus != before.get(name, ())}
         if exchange == "restarting":
+            # These jobs restart in any case, so that exchanging all of their GPUs costs nothing further.
             open_to_all.update(*moving.values())
             before = {}
         self.movers = [
@@ -69,6 +71,7 @@ class EqualPlacements:
             for name, gpus in moving.items()
         ]
         self.spare = open_to_all.difference(*own.values())
+        # All other racks are the same in every candidate, so comparisons skip them.
         self.racks = sorted({regions.of(gpu)[1] for gpu in open_to_all})
         self._settled = self._settled_names()
 
@@ -92,14 +95,14 @@ class EqualPlacements:
     def _settled_names(self) -> dict[int, list[str]]:
         """By server of the racks with auctioned GPUs: the job of each GPU that keeps its job."""
         moving = {mover.name for mover in self.movers}
-        found: dict[int, list[str]] = {
+        names: dict[int, list[str]] = {
             server: [] for rack in self.racks for server in self.regions.servers_in(rack)
         }
         for name, gpus in self.own.items():
             for gpu in gpus if name not in moving else ():
-                if (server := self.regions.cluster.server_of[gpu]) in found:
-                    found[server].append(name)
-        return found
+                if (server := self.regions.cluster.server_of[gpu]) in names:
+                    names[server].append(name)
+        return names
 
     def _dealt_again(self, random: Random) -> Placement:
         placement, spare = dict(self.own), set(self.spare)
@@ -119,7 +122,8 @@ class EqualPlacements:
         inside = {server: list(names) for server, names in self._settled.items()}
         for mover in self.movers:
             for gpu in placement[mover.name]:
-                if server_of[gpu] in inside:  # in other servers it has leased GPUs only
+                # In other racks, a job has only leased GPUs, which it keeps.
+                if server_of[gpu] in inside:
                     inside[server_of[gpu]].append(mover.name)
         whose = {server: (len(gpus_of[server]), tuple(sorted(names))) for server, names in inside.items()}
         racks = ((whose[server] for server in self.regions.servers_in(rack)) for rack in self.racks)
@@ -137,25 +141,25 @@ def _deal(
     regions: Regions, group: Sequence[Mover], available: set[int], random: Random
 ) -> dict[str, Gpus] | None:
     """Random GPUs for each of `group` from `available`; None if the draw exceeds the span of a job."""
-    rest, kept, found = set(available), {}, {}
+    rest, kept, dealt = set(available), {}, {}
     for mover in group:
-        own = sorted(rest.intersection(mover.former))
-        if len(own) < mover.stay:
+        # Sorted, because the draw must not depend on the order of a set.
+        former = sorted(rest.intersection(mover.former))
+        if len(former) < mover.stay:
             return None
-        stay = random.sample(own, mover.stay)
+        stay = random.sample(former, mover.stay)
         rest.difference_update(stay)
         kept[mover.name] = (*mover.fixed, *stay)
-    for mover in sorted(
-        group, key=lambda each: each.widest
-    ):  # a narrow span has fewer options, so it is first
+    # A job with a narrow span has fewer options, so it draws first.
+    for mover in sorted(group, key=lambda each: each.widest):
         others = sorted(rest.difference(mover.former))
         fresh = _draw(regions, mover, kept[mover.name], others, random)
         gpus = tuple(sorted((*kept[mover.name], *fresh)))
         if len(fresh) < mover.fresh or regions.cluster.span(gpus) > mover.widest:
             return None
         rest.difference_update(fresh)
-        found[mover.name] = gpus
-    return found
+        dealt[mover.name] = gpus
+    return dealt
 
 
 def _draw(regions: Regions, mover: Mover, kept: Gpus, gpus: Sequence[int], random: Random) -> Sequence[int]:

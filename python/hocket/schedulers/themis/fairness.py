@@ -91,6 +91,7 @@ class FinishTime:
         """
         if workers == 0:
             return WITHOUT_GPUS * self.rho(self.state.job.sizes[0], Span.RACKS)
+        # Hocket: without this cost, jobs that last minutes would restart for every GPU that becomes free.
         restarts = self.state.first_start_ps is not None and not in_place
         overhead_ps = self._elapsed_ps + (self.options.restart_cost_ps if restarts else 0)
         speed = speedup(self.state.job, workers, span, self.options.slowdown)
@@ -115,5 +116,6 @@ class FinishTime:
         return self._serial_ps(self.state.samples_left)
 
     def _serial_ps(self, samples: int) -> float:
+        # Not divided by the fewest workers: G × S(G) contains the number of workers.
         job = self.state.job
         return samples * job.profile(job.sizes[0]).period_ps / job.batch_size

@@ -38,18 +38,20 @@ class ThemisOptions(Table):
     """Whether T_id counts N_avg, the time-averaged number of jobs in the cluster."""
 
     slowdown: Literal["published", "profile"] = default(
-        "published", "NSDI'20: slowdowns of the models profiled there; Hocket: of others from their profiles"
+        "published", "NSDI'20: slowdowns of the models profiled there; Hocket: profiles for all other models"
     )
     """The source of S(G): `published` values where they exist, or the job's own `profile` for all models."""
 
     workers: Literal["tuned", "requested"] = default(
         "tuned", "NSDI'24 §5.1: the number of workers is tuned by finish-time fairness, after the first start"
     )
-    """The limit on bids of a job that has run: its maximum parallelism, or the workers submitted with."""
+    """The limit on bids of a job that has run: its maximum parallelism, or the number of workers that it was
+    submitted with.
+    """
 
     exchange: Literal["restarting", "auctioned"] = default(
         "restarting",
-        "NSDI'24 §4.2 decides how many workers apart from where they are; Hocket: of jobs that restart",
+        "NSDI'24 §4.2 decouples the number of workers from their placement; Hocket: for jobs that restart",
     )
     """The GPUs that candidates exchange: all GPUs of jobs that start or restart after the auction, at no
     further cost, or only GPUs that were on offer, as in the example of NSDI'24 §4.2.
@@ -57,7 +59,7 @@ class ThemisOptions(Table):
 
     restart_cost_ps: DurationPs = default(
         parse_duration("30 s"),
-        "Pollux (OSDI'21 §5.3): restarts take 30 s; Hocket: counted in T_sh, as else jobs resize for nothing",
+        "Pollux (OSDI'21 §5.3): restarts take 30 s; Hocket: part of T_sh, as jobs would resize for little",
         "restart_cost",
     )
     """Time in a bid for the checkpoint and restart of a job whose GPUs change; 0 s gives NSDI'20's T_sh."""

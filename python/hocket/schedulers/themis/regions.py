@@ -30,10 +30,10 @@ class Regions:
 
     @cached_property
     def _servers_in(self) -> list[list[int]]:
-        found: list[list[int]] = [[] for _ in range(self.whole - self.servers)]
+        by_rack: list[list[int]] = [[] for _ in range(self.whole - self.servers)]
         for server, rack in enumerate(self.cluster.rack_of):
-            found[rack].append(server)
-        return found
+            by_rack[rack].append(server)
+        return by_rack
 
     @cached_property
     def around(self) -> tuple[tuple[int, ...], ...]:
@@ -57,6 +57,7 @@ class Regions:
             return range(self.servers) if span is Span.SERVER else range(self.servers, self.whole)
         if self.cluster.span(gpus) > span:
             return ()
+        # Both `of` and `Span` order by server, rack and whole cluster.
         return (self.of(gpus[0])[span],)
 
 
@@ -106,27 +107,31 @@ class Offer:
     def pick(self, needed: int, region: int, held: Gpus = (), former: frozenset[int] = frozenset()) -> Gpus:
         """`needed` GPUs in `region`, ascending, for a job that holds `held` and had `former`.
 
-        First where it had some, then where it holds some; then the rack, and in it the server, with the
-        fewest on offer that are enough, best without those that others had; where none has enough, the one
-        with the most, for as few of them as possible. The lowest number settles the rest.
+        Racks, and the servers of a rack, are preferred in this order: those with most of its former GPUs;
+        those in which it holds some; those that have enough without GPUs that other jobs may reclaim; those
+        that have enough; of these, the one with the fewest, so that others stay whole. If none has enough,
+        the one with the most comes first, so that the job is spread over few. Ties go to the lowest number.
         """
-        assert needed <= self.counts[region], "a region has what is picked in it"
+        assert needed <= self.counts[region], "a region must have the GPUs that are picked in it"
         near = [self._by_region(gpu for gpu in former if gpu in self), self._by_region(held)]
-        found: list[int] = []
+        picked: list[int] = []
         racks = self._racks(region)
-        while len(found) < needed:
-            rack = self._take_best(racks, needed - len(found), near)
+        while len(picked) < needed:
+            rack = self._take_best(racks, needed - len(picked), near)
             servers = self._servers(rack, region)
-            while servers and len(found) < needed:
-                server = self._take_best(servers, needed - len(found), near)
+            while servers and len(picked) < needed:
+                server = self._take_best(servers, needed - len(picked), near)
                 gpus = sorted(
                     self._gpus[server], key=lambda gpu: (gpu not in former, gpu in self.claimed, gpu)
                 )
-                found += gpus[: needed - len(found)]
-        return tuple(sorted(found))
+                picked += gpus[: needed - len(picked)]
+        return tuple(sorted(picked))
 
     def _take_best(self, places: list[int], needed: int, near: list[Counter[int]]) -> int:
-        """Takes the best of `places` out of them; `near` counts GPUs that the job had, and has, by region."""
+        """Remove the best region from `places` and return it, in the order that `pick` describes.
+
+        `near` counts, by region, the former GPUs of the job on offer and those that it holds.
+        """
 
         def order(place: int) -> tuple[int, bool, bool, bool, int, int]:
             former, held = near

@@ -28,6 +28,7 @@ GROUPS_FILE = "comm_group.json"
 # Suffixes of PyTorch's own execution traces, plain or compressed.
 _OTHER_SUFFIXES = (".json", ".gz", ".tgz", ".zip")
 
+# Without leading zeros, so that a rank has one name; `DOTALL`, as names of files may contain line breaks.
 _NAME = re.compile(r"(?P<name>.*)\.(?P<rank>0|[1-9][0-9]{0,8})\.et", re.DOTALL)
 
 
@@ -59,6 +60,7 @@ def read_chakra(
     named = {} if groups is None else read_groups(Path(groups), len(files))
     communicators = Communicators(len(files), named, dimensions)
     agreement = Agreement(communicators)
+    # Ranks with equal operations share a program: thousands of data parallel ranks have few different ones.
     programs: dict[tuple[Operation, ...], int] = {}
     numbers: list[int] = []
     used: list[list[int]] = []
@@ -75,32 +77,36 @@ def read_chakra(
         programs=tuple(programs),
         groups=tuple(communicators.groups),
         ranks=tuple(
-            Rank(number, tuple(its_groups))
-            for number, its_groups in zip(numbers, _with_all(used, communicators.groups), strict=True)
+            Rank(number, tuple(communicators_of_rank))
+            for number, communicators_of_rank in zip(
+                numbers, _with_all(used, communicators.groups), strict=True
+            )
         ),
     )
 
 
 def _with_all(used: list[list[int]], groups: Sequence[tuple[int, ...]]) -> list[list[int]]:
-    """For each rank, the groups that its program uses, in the order of its communicators, then its others."""
-    communicators = [dict.fromkeys(its_groups) for its_groups in used]
+    """For each rank, the groups that its program uses, in the order of its communicators, then the remaining
+    groups that it is a member of.
+    """
+    communicators = [dict.fromkeys(groups_of_rank) for groups_of_rank in used]
     for group, members in enumerate(groups):
         for rank in members:
             communicators[rank].setdefault(group)
-    return [list(its_groups) for its_groups in communicators]
+    return [list(groups_of_rank) for groups_of_rank in communicators]
 
 
 def _files(source: str | Path | Sequence[str | Path]) -> list[Path]:
     """The files in the order of ranks. Raises `InputError` if a rank has no file or two."""
     if isinstance(source, str | Path):
-        where, found = f"{source}", _found(Path(source))
+        where, paths = f"{source}", _traces_at(Path(source))
     else:
-        where, found = "traces", [path for each in source for path in _found(Path(each))]
-    if not found:
+        where, paths = "traces", [path for each in source for path in _traces_at(Path(each))]
+    if not paths:
         raise InputError(f"{where}: none are given; name a directory or at least one file")
     ranks: dict[int, Path] = {}
     names = set()
-    for path in found:
+    for path in paths:
         match = _NAME.fullmatch(path.name)
         if match is None:
             hint = f"; {CONVERTED}" if path.suffix in _OTHER_SUFFIXES else ""
@@ -119,10 +125,11 @@ def _files(source: str | Path | Sequence[str | Path]) -> list[Path]:
     return [ranks[rank] for rank in range(len(ranks))]
 
 
-def _found(source: Path) -> list[Path]:
+def _traces_at(source: Path) -> list[Path]:
     """The files of a directory, those whose paths before the rank are `source`, or `source` itself."""
     try:
         is_folder = source.is_dir()
+        # A missing file named `.et` is a file, so that the message is about it and not about its directory.
         if not is_folder and (source.suffix == ".et" or source.is_file()):
             return [source]
         folder, names = (source, ".*") if is_folder else (source.parent, re.escape(source.name) + r"\.[0-9]+")

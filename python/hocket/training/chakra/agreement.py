@@ -35,6 +35,7 @@ class Agreement:
 
     def add(self, rank: int, program: RankProgram) -> None:
         """Adds a rank's program. Raises `InputError` if its collectives differ from an earlier rank's."""
+        # Only collectives are ordered within a group; messages are matched by their ends and tag.
         collectives: dict[int, list[_Posted]] = {}
         for operation, node in zip(program.operations, program.nodes, strict=True):
             posted = _Posted(operation, node)
@@ -49,6 +50,7 @@ class Agreement:
                     collectives.setdefault(program.groups[operation.communicator], []).append(posted)
         for group, posts in collectives.items():
             self._users.setdefault(group, set()).add(rank)
+            # Ranks that agree with the first one agree with each other: no need to compare all pairs.
             first_rank, first = self._first.setdefault(group, (rank, posts))
             self._compare(group, rank, posts, first_rank, first)
 
@@ -65,6 +67,7 @@ class Agreement:
                 )
         for ends, posts in self._sends.items():
             self._match(ends, posts, self._receives.get(ends, []), "send", "receive")
+        # Also from the receives' side: some may have no send at all.
         for ends, posts in self._receives.items():
             self._match(ends, posts, self._sends.get(ends, []), "receive", "send")
 

@@ -33,20 +33,22 @@ class Communicators:
         """The group of all ranks, in their order."""
         return self._number("", self._everybody)
 
-    def of(self, node: Node, rank: int, own: Mapping[str, Members]) -> int:
-        """The group of a collective: the communicator that it names, as defined in the rank's `own` trace or
-        else in the file of groups; otherwise the ranks along its dimensions of the topology, or all ranks.
+    def of(self, node: Node, rank: int, process_groups: Mapping[str, Members]) -> int:
+        """The group of a collective: the communicator that it names, as the `process_groups` of the rank's
+        trace or else the file of groups define it; otherwise the ranks along its dimensions of the topology,
+        or all ranks.
 
         Raises `InputError` at the node if the group is unknown or does not contain `rank`.
         """
         name = _name(node)
-        members = own.get(name, self._named.get(name))
+        members = process_groups.get(name, self._named.get(name))
         if members is None and name not in _EVERYBODY:
             raise node.error(
                 f"names the communicator {shown(name)}; neither the trace nor a file of groups defines it"
             )
         if members is None:
             name, members = self._across(node, rank)
+        # Checked here, where the message can name the node.
         if rank not in members:
             raise node.error(f"its rank is not in the communicator {shown(name)} of {listed(members)}")
         return self._number(name, members)
@@ -110,6 +112,7 @@ def named_in_trace(nodes: Iterable[Node], ranks: int) -> dict[str, Members]:
     """
     groups: dict[str, Members] = {}
     for node in nodes:
+        # PyTorch prints the inputs as a list of strings, so quotes and brackets surround the JSON.
         start, end = node.inputs.find("[{"), node.inputs.rfind("}]")
         if node.type is not NodeType.METADATA or "pg_name" not in node.inputs or not 0 <= start < end:
             continue
@@ -150,8 +153,10 @@ def _members(where: str, found: object, ranks: int) -> Members:
     if not isinstance(found, list) or not found:
         raise InputError(f"{where}: must be a list of ranks: got {shown(found)}")
     for rank in found:
+        # JSON's `true` is an `int` in Python.
         if not isinstance(rank, int) or isinstance(rank, bool) or not 0 <= rank < ranks:
             raise InputError(f"{where}: has {shown(rank)}; there are files of ranks 0 to {ranks - 1}")
+    # Sorted, because a group is recognised by its name and members, which ranks may list in another order.
     members = tuple(sorted(set(found)))
     if len(members) < len(found):
         raise InputError(f"{where}: has a rank twice: {listed(tuple(found))}")

@@ -33,6 +33,7 @@ _GZIP = b"\x1f\x8b"
 COMMUNICATOR_NAMES = ("pg_name", "comm_group")
 DIMENSION_NAMES = ("involved_dim", "involved_dims", "involve_dims")
 
+# Only these attributes are kept: all attributes of ten million nodes would fill the memory.
 _READ = {
     "is_cpu_op",
     "num_ops",
@@ -66,7 +67,7 @@ class Node:
 
     `file` is its path and rank for messages. `data` and `control` are dependencies, in the order of
     the file. `duration_us` is 0 where the trace has none. `inputs` is the text that PyTorch wrote for the
-    node's inputs.
+    inputs of a metadata node; for other nodes it is empty.
     """
 
     file: str
@@ -96,6 +97,7 @@ class Node:
         value = self.attributes.get(name)
         if value is None:
             return None
+        # The schema leaves the type of a value to the producer, so a whole number may be a double.
         whole = int(value) if isinstance(value, float) and value.is_integer() else value
         if isinstance(whole, int) and 0 <= whole <= LARGEST:
             return int(whole)
@@ -207,6 +209,7 @@ def _node(file: str, where: int, content: bytes) -> Node:
             value = attribute_value(attribute)
             if value is not None:
                 attributes.setdefault(attribute.name, value)
+    # An unknown type becomes INVALID for a moment, so that the error can name the node.
     is_known = message.type in NodeType.__members__.values()
     node = Node(
         file=file,

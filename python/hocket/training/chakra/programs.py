@@ -62,6 +62,7 @@ class Roofline:
     def duration_ps(self, num_ops: int, tensor_size: int) -> int:
         """Picoseconds for `num_ops` floating-point operations on `tensor_size` bytes, rounded up."""
         seconds = max(Fraction(num_ops, self.peak_flops), Fraction(tensor_size, self.memory_bytes_per_s))
+        # Rounded up, so that no work takes no time: computes of 0 ps are left out.
         return ceil(seconds * 10**12)
 
 
@@ -78,7 +79,7 @@ def program_of(
     nodes: Sequence[Node],
     rank: int,
     communicators: Communicators,
-    own: Mapping[str, Members],
+    process_groups: Mapping[str, Members],
     roofline: Roofline | None,
 ) -> RankProgram:
     """The operations of one rank, each after those that it waits for. Among several that could come next, the
@@ -86,7 +87,7 @@ def program_of(
 
     Raises `InputError` at a node that cannot be run.
     """
-    builder = _Builder(rank, communicators, own, roofline, computes_on_cpu(nodes))
+    builder = _Builder(rank, communicators, process_groups, roofline, computes_on_cpu(nodes))
     # For each node, the operations that its successors wait for.
     stands_for: dict[int, frozenset[int]] = {}
     for node, depends in in_order(nodes):
@@ -109,18 +110,18 @@ def in_order(nodes: Sequence[Node]) -> list[tuple[Node, frozenset[int]]]:
     """
     by_id = {node.id: node for node in nodes}
     depends = {node.id: _depends(node, by_id) for node in nodes}
-    waits = {number: len(its) for number, its in depends.items()}
-    then: dict[int, list[int]] = {}
-    for number, its in depends.items():
-        for each in its:
-            then.setdefault(each, []).append(number)
+    waits = {number: len(ids) for number, ids in depends.items()}
+    successors: dict[int, list[int]] = {}
+    for number, ids in depends.items():
+        for each in ids:
+            successors.setdefault(each, []).append(number)
     ready = [number for number, count in waits.items() if count == 0]
     heapq.heapify(ready)
     ordered = []
     while ready:
         number = heapq.heappop(ready)
         ordered.append((by_id[number], depends[number]))
-        for each in then.get(number, ()):
+        for each in successors.get(number, ()):
             waits[each] -= 1
             if waits[each] == 0:
                 heapq.heappush(ready, each)
@@ -160,14 +161,14 @@ class _Builder:
         self,
         rank: int,
         communicators: Communicators,
-        own: Mapping[str, Members],
+        process_groups: Mapping[str, Members],
         roofline: Roofline | None,
         on_cpu: bool,
     ) -> None:
         self.program = RankProgram()
         self._rank = rank
         self._communicators = communicators
-        self._own = own
+        self._process_groups = process_groups
         self._roofline = roofline
         self._on_cpu = on_cpu
         self._places: dict[int, int] = {}
@@ -228,7 +229,7 @@ class _Builder:
             raise node.error(f"comm_type: {number} ({name}) is not supported")
         kind = _COLLECTIVES[number]
         size = _BARRIER_BYTES if number == _BARRIER else node.needed("comm_size")
-        group = self._communicators.of(node, self._rank, self._own)
+        group = self._communicators.of(node, self._rank, self._process_groups)
         members = len(self._communicators.groups[group])
         # `comm_size` is the input of a rank, while nccl-tests counts the output of an all-gather.
         size_bytes = size * members if kind == "all-gather" else size
@@ -244,6 +245,7 @@ class _Builder:
             if node.type is NodeType.COMM_SEND
             else ("recv", "comm_src", "comm_dst")
         )
+        # Sends and receives name ranks of the whole job, whatever communicator they were posted in.
         peer = node.needed(peer_name)
         itself = node.number(own_name)
         group = self._communicators.everybody()

@@ -35,6 +35,7 @@ def transformer(
     embedded besides tokens and positions, `head_parameters` that of parameters in the output layer besides
     the shared weights.
     """
+    # Counted with the embedding only, since the output layer multiplies by the same weights.
     tied = vocabulary * hidden
     embedding = ModelLayer(
         "embedding",
@@ -74,6 +75,7 @@ def transformer(
 
 def _products_of_head(parameters: int, hidden: int) -> int:
     """The multiply-adds per token of a dense layer of hidden × hidden before the output, if there is one."""
+    # Fewer parameters are only biases, which multiply nothing.
     return hidden**2 if parameters >= hidden**2 else 0
 
 
@@ -86,13 +88,16 @@ def _block(index: int, hidden: int, heads: int, tokens: int) -> tuple[ModelLayer
     therefore the same. Tensor parallelism splits neither layer norms, nor inputs, nor the last dropout
     (§4.2.1): 5 hidden in each.
     """
+    # Every head has a score for each pair of tokens: the only values whose number grows with the square.
     score_values = heads * tokens**2
     # Biases added after the all-reduce, and the layer norm.
     whole = 3 * hidden
     attention = ModelLayer(
         f"block{index} attention",
         "attention",
+        # Queries, keys, values and the projection, each with biases; scale and bias of the layer norm.
         4 * (hidden**2 + hidden) + 2 * hidden,
+        # The products with weights, then the scores and the values that they weigh: tokens × hidden each.
         2 * tokens * (4 * hidden**2 + 2 * tokens * hidden),
         tokens * hidden,
         (11 + 2) * tokens * hidden + 5 * score_values,
@@ -133,6 +138,7 @@ def _encoder(
     )
 
 
+# RoBERTa counts positions from 2, after its padding index 1, hence 514; it has one type of segment, BERT two.
 BERT = _encoder("BERT", 768, 12, 30_522, 512, 2, "Devlin et al., NAACL'19, BERT base, uncased")
 ROBERTA = _encoder("RoBERTa", 768, 12, 50_265, 514, 1, "Liu et al., arXiv 1907.11692, RoBERTa base")
 CAMEMBERT = _encoder("CamemBERT", 768, 12, 32_005, 514, 1, "Martin et al., ACL'20, CamemBERT base")
@@ -147,6 +153,7 @@ XLM = transformer(
     value_bytes=4,
     source="Conneau and Lample, NeurIPS'19, §5.1: 95k tokens of 15 languages, streams of 256 tokens",
     norms_outside=1,
+    # A vector for each language, and a bias for each token.
     more_embeddings=15,
     head_parameters=95_000,
 )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from hocket.training.models.model import LayerKind, Model, ModelLayer
 
+# ImageNet's usual crop and classes, with which the parameters published for these models were counted.
 _IMAGE = 224
 _CHANNELS = 3
 _CLASSES = 1000
@@ -36,13 +37,16 @@ class _Images:
         return self.channels * self.side**2
 
     def conv(self, name: str, channels: int, kernel: int, stride: int, passes: int, weights: int) -> None:
-        """Adds a convolution that keeps the side but for its stride; `weights` come on top of the kernel."""
+        """Adds a convolution, padded so that only its stride shrinks the image; `weights` are its parameters
+        besides the kernel: biases, or scale and bias of the batch normalisation.
+        """
         products = self.channels * channels * kernel**2
         self.channels, self.side = channels, self.side // stride
         self._add(name, "conv", products + weights, products * self.side**2, passes)
 
     def pool(self, kernel: int) -> None:
         """Adds max pooling, whose memory traffic is counted for the layer before."""
+        # Pooling has neither parameters nor products, so it is part of the layer before it.
         last = self.layers[-1]
         self.side //= kernel
         self.layers[-1] = ModelLayer(
@@ -90,11 +94,14 @@ def _resnet(name: str, blocks: tuple[int, ...], width: int, source: str) -> Mode
     """A ResNet of bottlenecks `width` times as wide inside, with strides at the 3 × 3 as in torchvision."""
     images = _Images()
     images.conv("conv1", 64, 7, 2, _BATCH_NORM + _RELU, weights=2 * 64)
+    # 3 × 3 with a stride of 2: the stride gives the size of the output.
     images.pool(2)
     for stage, (count, channels) in enumerate(zip(blocks, (64, 128, 256, 512), strict=True), 2):
         for index in range(1, count + 1):
+            # The pooling before conv2 has already halved its input.
             stride = 2 if index == 1 and stage > 2 else 1
             _bottleneck(images, f"conv{stage}_{index}", channels, width, stride, project=index == 1)
+    # Average pooling over the whole image.
     images.pool(images.side)
     images.dense("fc", _CLASSES)
     return Model(name, tuple(images.layers), 4, _SGD_BYTES, source)
@@ -103,6 +110,7 @@ def _resnet(name: str, blocks: tuple[int, ...], width: int, source: str) -> Mode
 def _bottleneck(images: _Images, name: str, channels: int, width: int, stride: int, *, project: bool) -> None:
     inner, outer = channels * width, channels * 4
     if project:
+        # Shares the list of layers, but not the shape: the bottleneck starts from the same input.
         before = _Images(images.channels, images.side, images.layers)
         before.conv(f"{name} shortcut", outer, 1, stride, _BATCH_NORM, weights=2 * outer)
     normalised = _BATCH_NORM + _RELU

@@ -18,7 +18,8 @@ from hocket.units import shown
 __all__ = ["read_simai"]
 
 MAX_LAYERS = 2_000_000
-"""The limit on the layers of all pipeline stages together."""
+"""The limit on the layers of all pipeline stages together: each becomes several operations, and a header may
+give a million stages."""
 
 
 def read_simai(
@@ -59,6 +60,7 @@ def read_simai(
     degrees = degrees_of(text, gpus, tensor, pipeline)
     communicators = Communicators(degrees, _used(text, degrees))
     programs = _programs(text, degrees, communicators, microbatches, schedule)
+    # With one GPU, all exchanges are left out; a file without compute times then has nothing to do.
     if not any(programs):
         raise InputError(f"{text.path}: on {degrees.gpus} GPUs no layer computes or exchanges anything")
     groups, ranks = communicators.layout()
@@ -69,7 +71,7 @@ def _programs(
     text: WorkloadText,
     degrees: Degrees,
     communicators: Communicators,
-    asked: int | None,
+    requested: int | None,
     schedule: Schedule,
 ) -> tuple[tuple[Operation, ...], ...]:
     """The program of each stage."""
@@ -91,8 +93,8 @@ def _programs(
         raise InputError(
             f"{text.path}: {stages} stages of {len(text.rows)} layers are too many; the limit is {MAX_LAYERS}"
         )
-    found = microbatches_of(text, stages, asked, schedule)
-    return tuple(loop.training(stage, stages, schedule, found) for stage in range(stages))
+    layers = microbatches_of(text, stages, requested, schedule)
+    return tuple(loop.training(stage, stages, schedule, layers) for stage in range(stages))
 
 
 def _used(text: WorkloadText, degrees: Degrees) -> list[GroupName]:
@@ -103,6 +105,7 @@ def _used(text: WorkloadText, degrees: Degrees) -> list[GroupName]:
         for collective in (row.forward, row.input_gradient, row.weight_gradient)
         if collective is not None
     }
+    # A set of texts has another order in every process, and the order is part of the workload.
     order: tuple[GroupName, ...] = ("all", "tensor", "data", "expert", "expert-data")
     used: list[GroupName] = [group for group in order if group in exchanged]
     if degrees.pipeline > 1:

@@ -95,10 +95,12 @@ def degrees_of(text: WorkloadText, gpus: int | None, tensor: int | None, pipelin
     stages = pipeline if pipeline is not None else header.pipeline
     if stages > header.pipeline:
         raise InputError(f"{path}: pipeline: {stages} stages are more than the file's pp, {header.pipeline}")
+    # `all_gpus` counts the GPUs of all stages in the file.
     if gpus is None:
         gpus = _all_gpus(text) // header.pipeline * stages
     shared = tensor if tensor is not None else header.tensor
     if shared is None:
+        # Without tensor groups the number makes no difference, and a file may leave it out.
         if any(row.policy.is_divided for row in text.rows):
             raise InputError(
                 f"{path}: model_parallel_NPU_group, the number of ranks that share a layer, is missing; "
@@ -144,6 +146,7 @@ class Communicators:
 
     def layout(self) -> tuple[tuple[Members, ...], tuple[Rank, ...]]:
         """All groups and all ranks; a rank runs the program of its stage."""
+        # Kind by kind, so that each rank's list has the order of the indices that `place` returns.
         groups: list[Members] = []
         of_rank: list[list[int]] = [[] for _ in range(self._degrees.gpus)]
         for name in self._places:
@@ -151,5 +154,5 @@ class Communicators:
                 for rank in members:
                     of_rank[rank].append(len(groups))
                 groups.append(members)
-        ranks = (Rank(self._degrees.stage(rank), tuple(its)) for rank, its in enumerate(of_rank))
+        ranks = (Rank(self._degrees.stage(rank), tuple(numbers)) for rank, numbers in enumerate(of_rank))
         return tuple(groups), tuple(ranks)

@@ -26,15 +26,18 @@ class Microbatches:
     after: range
 
 
-def microbatches_of(text: WorkloadText, pipeline: int, asked: int | None, schedule: Schedule) -> Microbatches:
-    """The layers of the first `asked` microbatches, or of all.
+def microbatches_of(
+    text: WorkloadText, pipeline: int, requested: int | None, schedule: Schedule
+) -> Microbatches:
+    """The layers of the first `requested` microbatches, or of all.
 
     With one stage and in the order of the file microbatches make no difference, so all layers count as one.
 
     Raises `InputError` if the file's microbatches cannot be distinguished.
     """
     rows, count = text.rows, text.header.microbatches
-    if pipeline == 1 and asked is None and schedule == "gpipe":
+    # Files of other generators than AICB have no names that separate microbatches; these must still run.
+    if pipeline == 1 and requested is None and schedule == "gpipe":
         return Microbatches(range(0), (range(len(rows)),), range(len(rows), len(rows)))
     starts = [place for place, row in enumerate(rows) if row.name == _FIRST_OF_MICROBATCH]
     if len(starts) != count:
@@ -42,13 +45,15 @@ def microbatches_of(text: WorkloadText, pipeline: int, asked: int | None, schedu
             f"{text.path}: ga is {count} microbatches, but {len(starts)} layers are named "
             f"{_FIRST_OF_MICROBATCH}, with which each must begin"
         )
+    # Nothing marks the end of the last microbatch: it is as long as the one before. A single microbatch ends
+    # at the layer that AICB puts after all of them.
     if count > 1:
         end = min(starts[-1] + (starts[-1] - starts[-2]), len(rows))
     else:
         ends = (place for place, row in enumerate(rows) if row.name.startswith(_AFTER_MICROBATCHES))
         end = next((place for place in ends if place > starts[0]), len(rows))
     each = [range(start, stop) for start, stop in zip(starts, [*starts[1:], end], strict=True)]
-    return Microbatches(range(starts[0]), tuple(each[:asked]), range(end, len(rows)))
+    return Microbatches(range(starts[0]), tuple(each[:requested]), range(end, len(rows)))
 
 
 class Loop:
@@ -85,7 +90,9 @@ class Loop:
         layers continues.
         """
         program = Program()
+        # No buckets: SimAI exchanges layer by layer.
         gradients = GradientExchange(program, None)
+        # A policy of a DLRM does not block, so the row is a single layer.
         (tables,) = self._layers[0]
         bottom, top = range(1, last_bottom + 1), range(last_bottom + 1, len(self._layers))
         looked_up = program.compute(f"{tables.name} forward", tables.forward_ps, START)
@@ -144,6 +151,7 @@ class Loop:
         end = places.stop
         for initiating in sorted(set(self._text.header.initiates) & set(places), reverse=True):
             done = backward_pass(program, self._all(range(initiating + 1, end)), done, gradients, suffix)
+            # Up to the initiating layer and without it: Workload.cc turns back as soon as it reaches it.
             checkpoint = max(each for each in self._text.header.checkpoints if each <= initiating)
             done = self._forward(program, range(checkpoint, initiating), done, f"{suffix} again")
             end = initiating + 1

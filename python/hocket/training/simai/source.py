@@ -22,6 +22,7 @@ from hocket.units import LARGEST, shown
 MAX_GPUS = 1_048_576
 """The limit on the GPUs of a workload."""
 
+# SimAI reads counts by `std::stoi`, as 32-bit integers.
 _LARGEST_COUNT = 2**31 - 1
 
 _KINDS: dict[str, CollectiveKind] = {
@@ -55,8 +56,10 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """The exchange after a compute: `bytes` as nccl-tests counts them, even for an all-gather, for which AICB
-    writes the gathered size and SimAI divides it by the ranks.
+    """The exchange after a compute.
+
+    `bytes` are those that nccl-tests counts: for an all-gather the gathered size, which AICB writes and SimAI
+    divides by the number of ranks.
     """
 
     kind: CollectiveKind
@@ -125,6 +128,7 @@ def read_text(path: Path) -> WorkloadText:
     count = _value(
         mistakes, second, "number of layers", lambda: whole(" ".join(counted), 1, _LARGEST_COUNT), 0
     )
+    # 0 stands for a number that could not be read, which is already among the mistakes.
     if count not in (0, len(rows)):
         mistakes.add(second, f"gives {count} layers, but {len(rows)} follow")
     mistakes.check()
@@ -135,27 +139,29 @@ def _header(words: Sequence[str], line: int, layers: int, mistakes: Mistakes) ->
     policy = words[0]
     if policy not in POLICIES:
         mistakes.add(line, f"{shown(policy)} is not a known parallelism; known: {', '.join(POLICIES)}")
+        # A placeholder: the caller raises the mistake before it uses the header.
         return Header("MICRO")
     reader = _HeaderReader(line, layers, mistakes)
     reader.read(words[1:])
-    found = reader.found
+    counts = reader.counts
+    # SimAI reads these keys only for transformers. To ignore them here would silently simulate another job.
     for key in ("ep", "pp", "ga") if not POLICIES[policy].has_experts else ():
-        if found.get(key, 1) > 1:
-            mistakes.add(line, f"{key}: is {found[key]}; must be 1 for {policy}")
+        if counts.get(key, 1) > 1:
+            mistakes.add(line, f"{key}: is {counts[key]}; must be 1 for {policy}")
     for key, places in reader.lists.items():
         if places and policy != "HYBRID_TRANSFORMER_FWD_IN_BCKWD":
             mistakes.add(line, f"{key}: is only for HYBRID_TRANSFORMER_FWD_IN_BCKWD, not {policy}")
     header = Header(
         policy=policy,
-        tensor=found.get("model_parallel_npu_group"),
-        expert=found.get("ep", 1),
-        pipeline=found.get("pp", 1),
-        microbatches=found.get("ga", 1),
-        gpus=found.get("all_gpus"),
-        pipeline_bytes=found.get("pp_comm", 0),
+        tensor=counts.get("model_parallel_npu_group"),
+        expert=counts.get("ep", 1),
+        pipeline=counts.get("pp", 1),
+        microbatches=counts.get("ga", 1),
+        gpus=counts.get("all_gpus"),
+        pipeline_bytes=counts.get("pp_comm", 0),
         checkpoints=reader.lists.get("checkpoints", ()),
         initiates=reader.lists.get("checkpoint_initiates", ()),
-        last_bottom=found.get("dlrm_last_bottom_layer"),
+        last_bottom=counts.get("dlrm_last_bottom_layer"),
     )
     _check_places(header, line, layers, mistakes)
     return header
@@ -189,14 +195,14 @@ _COUNTS = {
     "dlrm_last_bottom_layer": (0, _LARGEST_COUNT),
 }
 _LISTS = ("checkpoints", "checkpoint_initiates")
-_OTHER_NAMES = {"expert_parallel_npu_group": "ep"}
+_ALIASES = {"expert_parallel_npu_group": "ep"}
 
 
 class _HeaderReader:
     """Parses a header's keys and values. A key ends with a colon, which some generators leave out."""
 
     def __init__(self, line: int, layers: int, mistakes: Mistakes) -> None:
-        self.found: dict[str, int] = {}
+        self.counts: dict[str, int] = {}
         self.lists: dict[str, tuple[int, ...]] = {}
         self._line = line
         self._layers = layers
@@ -210,14 +216,14 @@ class _HeaderReader:
             words = ["DLRM_LAST_BOTTOM_LAYER:", *words]
         while place < len(words):
             written = words[place].removesuffix(":")
-            key = _OTHER_NAMES.get(written.lower(), written.lower())
+            key = _ALIASES.get(written.lower(), written.lower())
             if key in _LISTS:
                 taken = self._list(written, words[place + 1 :])
                 self.lists[key] = taken or ()
                 place += 2 + len(taken or ())
             elif key in _COUNTS:
                 taken = self._number(written, words[place + 1 : place + 2], *_COUNTS[key])
-                self.found[key] = taken[0] if taken else 0
+                self.counts[key] = taken[0] if taken else 0
                 place += 2
             else:
                 known = ", ".join((*_COUNTS, *_LISTS))
@@ -250,6 +256,7 @@ class _HeaderReader:
 def _row(words: Sequence[str], line: int, place: int, header: Header, mistakes: Mistakes) -> Row | None:
     is_customized = header.policy == "HYBRID_CUSTOMIZED"
     columns = len(_COLUMNS) + is_customized
+    # With a column too many or too few, it is unknown which one each value belongs to.
     if len(words) != columns:
         mistakes.add(line, f"has {len(words)} columns; a layer of {header.policy} has {columns}")
         return None
@@ -272,8 +279,9 @@ def _row(words: Sequence[str], line: int, place: int, header: Header, mistakes: 
 
     def exchange(column: int, group: GroupName | None) -> Collective | None:
         size = _value(mistakes, line, _column(column + 1), lambda: _number(words[column + 1], 0, LARGEST), 0)
-        found = _value(mistakes, line, _column(column), lambda: _exchange(words[column], group, policy), None)
-        return Collective(*found, size) if found is not None and size else None
+        named = _value(mistakes, line, _column(column), lambda: _exchange(words[column], group, policy), None)
+        # AICB writes a collective of 0 bytes where a layer has nothing to exchange.
+        return Collective(*named, size) if named is not None and size else None
 
     # Reserved, but must be a number: generators write -1.
     _value(mistakes, line, _column(1), lambda: real(words[1]), None)
@@ -308,10 +316,10 @@ def _exchange(text: str, group: GroupName | None, policy: Policy) -> tuple[Colle
     kind, suffix = match.groups()
     if suffix is not None and not policy.has_experts:
         raise InputError(f"{shown(text)} names experts, which only HYBRID_TRANSFORMER supports")
-    its_group = _SUFFIXES[suffix] if suffix is not None else group
-    if its_group is None:
+    used = _SUFFIXES[suffix] if suffix is not None else group
+    if used is None:
         raise InputError(f"must be NONE, as this parallelism exchanges nothing here: got {shown(text)}")
-    return _KINDS[kind], its_group
+    return _KINDS[kind], used
 
 
 def _number(text: str, least: int, most: int) -> int:
