@@ -36,8 +36,8 @@ CHECKS = (
     _LOSSLESS,
     "the bytes of each flow add up: sent, under way, received, acknowledged",
     "no link carried more than its rate",
-    "no flow was left behind, and no deadlock",
-    "the buffers hold what waits, and nothing at the end of a complete run",
+    "no flow was left unfinished, and no deadlock occurred",
+    "the buffers contain exactly the packets that wait, and nothing at the end of a complete run",
 )
 """The self-checks that a run has passed unless it failed; the first applies only with PFC."""
 

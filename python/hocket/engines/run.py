@@ -115,7 +115,7 @@ def ignored(plan: Plan, engine: Engine) -> list[dict[str, str]]:
 def _by_rates(plan: Plan, candidate: str | None) -> _RunInto:
     if plan.changes:
         raise InputError(
-            "changes: only the packet engine supports links that change; run the plan on that one"
+            'changes: the flow engine does not support links that change; run the plan with engine = "packet"'
         )
     network, placement = build_network(plan), placement_of(plan, candidate)
     jobs = job_specs(plan, network.crossings(plan, placement), placement, network)

@@ -71,7 +71,7 @@ from hocket.units import (
 
 Fraction = Annotated[Number, Field(gt=0, le=1)]
 Part = Annotated[Number, Field(ge=0, le=1)]
-# The engine counts steps in 8 bits, and hyper increase needs a count above the last step of fast recovery.
+# The engine counts steps in 8 bits, and DCQCN's hyper increase needs a count above that of fast recovery.
 Steps = Annotated[StrictInt, Field(ge=0, le=254)]
 Preset = Literal["recommended", "mlx5", "sigcomm15", "hotnets22"]
 

@@ -380,7 +380,7 @@ class Job(Table):
         """
         if self.training is not None:
             raise InputError(
-                f"job {self.name!r}: [jobs.training] says what its GPUs do, not when it sends; "
+                f"job {self.name!r}: [jobs.training] describes what its GPUs do, not when it sends; "
                 "`hocket compat` measures that"
             )
         if self.workload is None:

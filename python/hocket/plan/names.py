@@ -141,7 +141,7 @@ def nic_share(name: str, unit: str, parts: int, least: int = 0) -> NicFile:
 
 def nic_complement(name: str) -> NicFile:
     """1 − the number ÷ 1024."""
-    # The NIC's number is the weight of the old alpha, the paper's g that of the new one.
+    # The NIC's number is the weight of the old alpha, the paper's g that of the new sample.
     return NicFile(
         name,
         "1 - g, of 1024",

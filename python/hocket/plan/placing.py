@@ -77,7 +77,7 @@ class _Placements:
     def reach_mistakes(self, hosts: tuple[str, ...], path: KeyPath) -> Iterator[Mistake]:
         """An error for each host that the first of `hosts` cannot reach."""
         islands = self.topology.islands
-        # All nodes of an island reach each other, so it suffices to compare each host with the first.
+        # Islands partition the nodes, so it suffices to compare each host with the first.
         for index, host in enumerate(hosts):
             if islands[host] != islands[hosts[0]]:
                 yield (*path, index), f"{shown(host)} has no path to {shown(hosts[0])}"

@@ -149,6 +149,7 @@ def _positional(init: Callable[..., None]) -> list[str]:
     return [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
 
 
+# For `help` and editors: `inspect` shows only `**keys`.
 def _spelt_out(init: Callable[..., None]) -> inspect.Signature:
     """The signature of `init`, with the keys of `**keys: Unpack[TypedDict]` as separate parameters."""
     signature = inspect.signature(init)
