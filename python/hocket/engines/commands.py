@@ -66,6 +66,7 @@ def run_command(
         raise InputError("--exact: works only with HPCC-style studies; plans always have exact times")
     checked = _with_settings(plan, [*(settings or []), *([] if seed is None else [f"seed={seed}"])])
     directory = directory or Path("hocket-runs") / plan.stem
+    # With these values the same, a run has the same tables, and may be replaced without --force.
     check_replaceable(
         directory,
         force,
@@ -88,6 +89,7 @@ def run_command(
         print_json(run.manifest)
     else:
         print_run(checked.name or plan.name, run, directory)
+    # Ends the command after Ctrl-C, so that nothing is simulated again for a figure.
     end_interrupted(run)
     if figure is not None:
         from hocket.engines.link_use import link_use

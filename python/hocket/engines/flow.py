@@ -62,6 +62,7 @@ def whole_table(
     Raises `KeyboardInterrupt` on Ctrl-C, since a picture of half a run would look complete.
     """
     rows = Memory()
+    # The engine hands over no table without rows.
     rows.append(name, _hocket.table_schemas("flow", _table_groups(jobs, run))[name])
 
     def add(table: str, columns: "Mapping[str, _hocket._Column]") -> None:

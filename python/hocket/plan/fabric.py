@@ -222,6 +222,7 @@ class Rail(Table):
 
     def cables(self) -> int:
         """The number of its links."""
+        # The last unit may have fewer servers than the others, but has as many switches and cables to spines.
         units = -(-self.servers // self.servers_per_unit)
         return self.gpus_per_server * (self.servers + units * self.spines * self.cables_per_spine)
 
@@ -273,6 +274,7 @@ class FatTree(Table):
 
     def cables(self) -> int:
         """The number of its links."""
+        # k³/4 in each of three layers: GPUs to edge, edge to aggregation, aggregation to core switches.
         return 3 * self.k**3 // 4
 
     def mistakes(self) -> Iterator[Mistake]:
@@ -325,7 +327,7 @@ class Dumbbell(Table):
         return (self.left + self.right) * self.gpus_per_server + 1
 
     def mistakes(self) -> Iterator[Mistake]:
-        """The errors between its keys: there are none to make."""
+        """No errors: its keys do not depend on each other."""
         return iter(())
 
     def topology(self) -> Topology:
@@ -456,7 +458,9 @@ class Fabric(Table):
     ) -> None: ...
 
     def model_post_init(self, context: Any, /) -> None:
-        """Pydantic calls this when a fabric is read or built, but not when a plan takes one that is built."""
+        """Called by pydantic when a fabric is read or built, but not when a plan receives one that is already
+        built, which therefore keeps its directory.
+        """
         self._directory = directory_of(context)
 
     def files(self) -> tuple[Path, ...]:
@@ -522,6 +526,7 @@ def fabric_mistakes(fabric: Fabric) -> Iterator[Mistake]:
         yield from found
         if found:
             return
+    # Of all fabrics, only one that is read from a file can fail here.
     try:
         topology = fabric.topology
     except InputError as error:

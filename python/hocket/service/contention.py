@@ -9,7 +9,7 @@ from functools import cached_property
 
 from hocket import _hocket
 from hocket.compat.answer import written_score
-from hocket.compat.link_demands import times
+from hocket.compat.link_demands import multiplied
 from hocket.compat.ranking import on_circle
 from hocket.compat.verdict import Speedup, Verdict
 from hocket.engines.network import Network
@@ -308,6 +308,8 @@ def _score(component: Component, circle: Circle, places: Mapping[str, Place]) ->
     scores = []
     for name, crossing in component.links.items():
         capacity_bps, _ = component.jobs[crossing[0]].links[name]
-        demand = [native_profile(times(profiles[at], component.jobs[at].links[name][1])) for at in crossing]
+        demand = [
+            native_profile(multiplied(profiles[at], component.jobs[at].links[name][1])) for at in crossing
+        ]
         scores.append(_hocket.score(capacity_bps, demand, [shifts_ps[at] for at in crossing]))
     return sum(scores) / len(scores)

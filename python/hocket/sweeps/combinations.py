@@ -48,6 +48,7 @@ class Tables(NamedTuple):
         """The tables of `plan`. Raises `InputError` if it is a file that cannot be read."""
         match plan:
             case Plan():
+                # Without defaults, because some follow from other keys, which an axis may change.
                 tables = plan.model_dump(mode="json", by_alias=True, exclude_unset=True)
                 return cls(tables, "plan", plan.directory.absolute())
             case str() | Path():
@@ -63,6 +64,7 @@ class Tables(NamedTuple):
         if not 1 <= count <= MAX_VALUES:
             raise InputError(f"seeds: a sweep has 1 to {MAX_VALUES:,} of them: got {count}")
         given = self.tables.get(SEED) if isinstance(self.tables, Mapping) else None
+        # A seed that is not an integer is replaced here: the axis gives every combination another one.
         first = given if isinstance(given, int) else Plan.model_fields[SEED].default
         return Axis(SEED, tuple(range(first, first + count)))
 
@@ -93,6 +95,7 @@ class Tables(NamedTuple):
         for key, value in settings.items():
             try:
                 changed = with_setting(changed, key, value)
+            # A key that leads nowhere is a mistake of the axis, not of one combination: nothing runs.
             except InputError as error:
                 raise InputError(f"{self.source}: {key}: {error}") from None
         # With other values, an error may be in one of them and not on a line of the file.
