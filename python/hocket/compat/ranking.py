@@ -320,19 +320,17 @@ def _placed_jointly(
         ):
             choices[number], shifts_ps[number] = choice, shift_ps
     given = [profiles[choice] for profiles, choice in zip(options, choices, strict=True)]
-    fits = [
-        (
-            members,
-            _hocket.commensurate([given[number].period_ps for number in members], plan.compat.tolerance),
-        )
-    ]
+    fits = []
+    if members:
+        periods_ps = [given[number].period_ps for number in members]
+        fits = [(members, _hocket.commensurate(periods_ps, plan.compat.tolerance))]
     solution = PlacementSolution(
         score=score,
         bound=bound,
         proven_optimal=proven,
         choices=choices,
         given=given,
-        fitted=_merged(given, fits if members else []),
+        fitted=_merged(given, fits),
         shifts_ps=shifts_ps,
         precision_deg=search["precision_deg"] or 0.0,
         interrupted=interrupted,

@@ -103,7 +103,8 @@ class Plan(PlanTables):
         """
         chosen = self._chosen(answer)
         shifts = {each.name: each for each in answer.jobs}
-        for name in shifts.keys() - {job.name for job in self.jobs}:
+        names = {job.name for job in self.jobs}
+        for name in (name for name in shifts if name not in names):
             raise InputError(f"the answer is about a job {shown(name)}, and the plan has none of that name")
         jobs = []
         for job in self.jobs:

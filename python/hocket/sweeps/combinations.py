@@ -10,6 +10,7 @@ from typing import NamedTuple, Self
 from hocket.errors import InputError
 from hocket.plan import Plan, PlanLike, parse_plan, read_tables
 from hocket.plan.lines import Lines
+from hocket.plan.plan_like import HasPlan
 from hocket.sweeps.axes import MAX_VALUES, Axis, with_setting, written
 
 SEED = "seed"
@@ -51,6 +52,8 @@ class Tables(NamedTuple):
                 # Without defaults, because some follow from other keys, which an axis may change.
                 tables = plan.model_dump(mode="json", by_alias=True, exclude_unset=True)
                 return cls(tables, "plan", plan.directory.absolute())
+            case HasPlan():
+                return cls.of(plan.plan())
             case str() | Path():
                 file = read_tables(plan)
                 return cls(file.tables, file.source, file.directory.absolute(), file.lines)
