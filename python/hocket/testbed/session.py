@@ -132,6 +132,7 @@ class Session:
             except WorkersLostError as error:
                 status = {"status": "failed", "failure": str(error)}
             measured_s = max(0.0, (time.monotonic_ns() - origin_ns) / 1e9) if origin_ns else 0.0
+            # Still inside the context: on exit, the folder with the workers' logs is removed.
             made = tables(self._sent(), self._ranks, origin_ns, unix_ns)
             return {**made, "utilisation": utilisation(counters, origin_ns)}, {
                 **status,
@@ -261,6 +262,7 @@ class _Watch:
         for number, rank in enumerate(ranks):
             done, since_ns = self._last.get(number, (-1, now_ns))
             if rank.done != done or rank.has_ended():
+                # The first iteration may take its time only from the job's start on, which may be far ahead.
                 self._last[number] = (rank.done, max(now_ns, self._starts_ns[rank.job]))
             elif now_ns - since_ns > self._longest_s[rank.job] * 1e9:
                 raise WorkersLostError(
