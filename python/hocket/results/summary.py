@@ -88,8 +88,8 @@ def job_summary(run: Run) -> pl.DataFrame:
     - `slowest_rank` is the rank with the longest mean computation, as `RANK (HOST)`, and `imbalance` its
       computation ÷ the mean over ranks.
     - On the packet engine, `policy` is the congestion control, and `policy_acted` counts its rate cuts. On
-      the flow engine, `policy` is the share, and `policy_acted` counts how often weight or priority decided on a
-      full link.
+      the flow engine, `policy` is the share, and `policy_acted` counts how often weight or priority decided
+      on a full link.
     - `marks` and `cnps` are totals over the job's messages on the packet engine; null on the flow engine.
     """
     jobs = columns_of(run, "jobs", "job", "iterations", *_TIMES)
