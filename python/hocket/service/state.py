@@ -44,11 +44,13 @@ class State:
         # By link and job, the registered capacity; all jobs of a link register the same.
         self._capacities_bps: dict[str, dict[str, int]] = {}
         self._solved: dict[object, Solution] = {}
+        # Solutions are not stored, so every component is solved after a start.
         self._unsettled = True
         self._changed: set[str] = set()
         self._serial = serial
         for each in records:
             self._put(ServedJob(each, now_ns, _NOT_YET if each.runs else _SILENT))
+        # `_put` counts the records as changed, but they come from the store.
         self._changed.clear()
 
     @property
@@ -132,6 +134,7 @@ class State:
         """The components of running jobs that have no solution yet; `settle` takes their solutions."""
         if not self._unsettled:
             return []
+        # By registration: links are numbered in the order of jobs, on which the solution depends.
         running = sorted(
             (job for job in self._jobs.values() if job.record.runs), key=lambda job: job.record.serial
         )
@@ -156,6 +159,7 @@ class State:
         held = self.held(component)
         if not all(self._still_runs(*key) for key in component.key):
             return
+        # Meanwhile a job has lost the slot that this solution keeps; the component is solved again.
         if solution.kept and len(held) < len(component.jobs):
             return
         self._solved[component.key] = solution
@@ -224,6 +228,7 @@ class State:
 
     def _move(self, job: ServedJob, origin_ns: int, period_ns: int, now_ns: int) -> None:
         slot = job.record.slot
+        # The same starts of communication: a new version would only make the ranks align again.
         if slot and slot.period_ns == period_ns and (slot.origin_ns - origin_ns) % period_ns == 0:
             job.next_slot = None
             return
@@ -258,7 +263,7 @@ class State:
 
 
 def _origin_ns(solution: Solution, held: dict[str, HeldSlot], soon_ns: int) -> int:
-    """The origin of a solution's places, chosen so that the reference job keeps its slot."""
+    """The origin of a solution's places, chosen so that the reference job keeps its slot if it has one."""
     if solution.reference not in held:
         return soon_ns
     return held[solution.reference].next_ns(soon_ns) - solution.places[solution.reference].offset_ns
