@@ -229,6 +229,7 @@ class Agent:
         try:
             self._running = False
             observed = self._communication.take()
+            # An iteration that ended with an exception has no meaningful duration.
             if completed:
                 pending = _Pending(self._number, self._start, observed, self._marker.mark(), self._delay)
                 self._number += 1
@@ -274,6 +275,7 @@ class Agent:
         while self._pending:
             pending = self._pending[0]
             end_ns = None if pending.end is None else marker.read_ns(pending.end)
+            # Without a mark, the iteration captured a CUDA graph and cannot be measured.
             if pending.end is not None and end_ns is None:
                 return
             self._pending.popleft()

@@ -67,6 +67,7 @@ class CudaMarker:
         self._cuda = cuda
         self._clock = clock
         self._spare: list[Any] = []
+        # Older versions of PyTorch lack it.
         self._is_capturing = getattr(cuda, "is_current_stream_capturing", lambda: False)
         self._zero: Any = None
         """The event that other events are timed against."""

@@ -70,8 +70,9 @@ def is_connection(fd: int) -> bool:
     option = (fd, socket.SOL_SOCKET, socket.SO_PROTOCOL, ctypes.byref(protocol), ctypes.byref(length))
     if _libc().getsockopt(*option) != 0 or protocol.value != socket.IPPROTO_TCP:
         return False
-    nothing = ctypes.c_uint32(0)
-    return bool(_libc().getpeername(fd, None, ctypes.byref(nothing)) == 0)
+    # Only whether there is a peer matters, so no space for its address.
+    no_space = ctypes.c_uint32(0)
+    return bool(_libc().getpeername(fd, None, ctypes.byref(no_space)) == 0)
 
 
 @cache
