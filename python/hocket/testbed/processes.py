@@ -45,8 +45,8 @@ class Rank:
     ready: bool = False
     unread: bytes = field(default=b"")
 
-    def tell(self, line: str) -> None:
-        """Sends a line to it, unless it has ended."""
+    def send(self, line: str) -> None:
+        """Sends a line to its standard input, unless it has ended."""
         assert self.process.stdin is not None, "its standard input is a pipe"
         # `listen_until` notices that the process has ended.
         with suppress(BrokenPipeError):
@@ -164,7 +164,7 @@ def start_rank(
             start_new_session=True,
         )
     started = Rank(job, rank, worker, process, errors, log, agent_log)
-    started.tell(json.dumps({**task, "log": str(log)}))
+    started.send(json.dumps({**task, "log": str(log)}))
     return started
 
 
@@ -187,9 +187,9 @@ def ended(ranks: list[Rank]) -> Iterator[None]:
 
 
 def listen_until(
-    ranks: Sequence[Rank], is_over: Callable[[], bool], every_s: float, tell: Callable[[], object]
+    ranks: Sequence[Rank], is_over: Callable[[], bool], every_s: float, step: Callable[[], object]
 ) -> None:
-    """Reads the output of `ranks` until `is_over`; calls `tell` at least every `every_s`.
+    """Reads the output of `ranks` until `is_over`; calls `step` at least every `every_s`.
 
     Raises `WorkersLostError` if one ends with an error.
     """
@@ -199,10 +199,11 @@ def listen_until(
             selector.register(rank.process.stdout, selectors.EVENT_READ, rank)
         while not is_over():
             for key, _ in selector.select(every_s):
+                # At its end, a pipe stays readable, and the loop would never wait again.
                 if not key.data.listen():
                     selector.unregister(key.fileobj)
             lost = [rank for rank in ranks if rank.has_ended() and rank.process.returncode != 0]
             if lost:
                 # A killed worker has a negative return code, and is why the others ended with an error.
                 raise WorkersLostError(min(lost, key=lambda rank: rank.process.returncode).why_ended())
-            tell()
+            step()

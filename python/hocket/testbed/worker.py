@@ -49,7 +49,7 @@ class Parent(threading.Thread):
 
 
 class Phases:
-    """When the computation and communication of one iteration began and ended, on the monotonic clock in ns.
+    """The times of computation and communication in one iteration, in ns on the monotonic clock.
 
     `downs_s` are the computation times before each Up phase, and after the last one.
     """
