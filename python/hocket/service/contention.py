@@ -24,8 +24,8 @@ OPTIONS = CassiniOptions()
 """The same options as in simulated clusters: steps of 5°, a threshold of 0.6, a limit of steps."""
 
 MAX_COMPONENT_JOBS = 64
-"""The most contending jobs that get slots. Hocket: this many take seconds to solve and predict, and shifts
-help little on a link of which each job has less than one sixty-fourth."""
+"""The most contending jobs that get slots. Hocket: with less than a sixty-fourth of a link each, jobs gain
+little from shifts."""
 
 _WORTH_SLOTS = (Verdict.HELPS, Verdict.HELPS_LITTLE)
 # Fixed, so that the same jobs always get the same slots.

@@ -80,7 +80,7 @@ class ServedJob:
     """Predicted for that component."""
     without_slot: LatestTimes = field(default_factory=LatestTimes)
     in_slot: LatestTimes = field(default_factory=LatestTimes)
-    """Both are of rank 0, as all ranks wait for each other, and since `contends_since_ns`."""
+    """Both cover only rank 0, as all ranks wait for each other, and the time since `contends_since_ns`."""
     next_slot: tuple[int, int] | None = None
     """Origin and period of the slot that it gets once all of its ranks have reported."""
 
