@@ -76,7 +76,8 @@ class Client:
             return self._exchange(body)
         except _FAILURES as error:
             self.close()
-            # A service closes connections that were idle for long, so a lost one is worth a second try.
+            # A service closes connections that were idle for long, so a lost one is worth a second try, which
+            # opens a new connection and is therefore the last.
             if is_kept and isinstance(error, (ConnectionError, http.client.BadStatusLine)):
                 return self.post(body)
             raise UnreachableError(type(error).__name__, f"{type(error).__name__}: {error}") from None

@@ -125,6 +125,7 @@ class Reporter:
             self._thread.join(timeout=2.0)
 
     def _run(self) -> None:
+        # At once: no slot is assigned before all ranks have reported.
         self.step()
         while not self._stopping.wait(self._interval_s):
             self.step()

@@ -45,7 +45,7 @@ def available() -> tuple[str, ...]:
 
 
 def is_loaded() -> bool:
-    """Whether a congestion control of one of these names is registered in this kernel, by any process."""
+    """Whether `ADAPTIVE` or `WEIGHTED` is registered in this kernel, by any process."""
     return not {ADAPTIVE, WEIGHTED}.isdisjoint(available())
 
 
