@@ -87,9 +87,10 @@ class Run(Displayed):
             if not (isinstance(manifest, dict) and "status" in manifest):
                 raise ValueError(f"{MANIFEST} has no status")
             heights = _table_heights(manifest.pop("tables", None))
-            if (found := manifest.pop("format", 1)) != _FORMAT:
+            # Manifests of format 1 do not state it.
+            if (written := manifest.pop("format", 1)) != _FORMAT:
                 raise ValueError(
-                    f"its tables have format {found!r}, of Hocket {manifest.get('hocket_version', '?')}; "
+                    f"its tables have format {written!r}, of Hocket {manifest.get('hocket_version', '?')}; "
                     f"this version reads format {_FORMAT}: run it again"
                 )
             # A missing or damaged file is an error here, not at the first access to its table.
