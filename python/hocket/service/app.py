@@ -73,6 +73,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 
 def _report_end(service: Service, task: "asyncio.Task[None]") -> None:
+    # An exception in a task is silent until somebody awaits it, and nobody does while the service runs.
     if not task.cancelled() and task.exception() is not None:
         service.failure = "solving has stopped, and slots no longer change; restart the service"
         _LOG.error(service.failure, exc_info=task.exception())

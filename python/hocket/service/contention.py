@@ -163,6 +163,7 @@ def contention(jobs: Sequence[Contender]) -> Contention:
     alone = dict.fromkeys(known, "shares no link with another running job")
     for link, flows in found.roomy.items():
         alone.update(dict.fromkeys(flows, f"{names[link]} carries all of its jobs at once"))
+    # Last, since a job may cross a link with room for all and still contend on another one.
     for component in components:
         for job in component.jobs:
             del alone[job.name]

@@ -132,6 +132,7 @@ class ServedJob:
             return
         if report.applied is None:
             self.without_slot.add(report)
+        # Iterations in an earlier slot may have had another period.
         elif self.record.slot is not None and report.applied == self.record.slot.version:
             self.in_slot.add(report)
 

@@ -44,6 +44,7 @@ class Metrics:
         now_ns = self._service.now_ns()
         shown = [_Snapshot.of(job, now_ns) for job in self._service.jobs()]
         jobs.register(_JobCollector(shown, self._service.scores()))
+        # Requests have few series, and this thread counts them.
         return await asyncio.to_thread(generate_latest, jobs) + generate_latest(self._requests)
 
 

@@ -96,6 +96,7 @@ class State:
         if known is not None and known.record == record:
             known.alive_ns = now_ns
             return False
+        # Its profile or links are others now, so that neither slot nor measurements apply any longer.
         if known is not None:
             self._remove(known)
         self._serial = max(self._serial, record.serial)
@@ -114,6 +115,7 @@ class State:
             self._all_reported(job, now_ns)
         return Answer(
             received_ns=now_ns,
+            # `routes` replaces it by the time at which the answer leaves.
             sent_ns=now_ns,
             slot=job.record.slot,
             ideal_ns=job.ideal_ns,
@@ -151,6 +153,7 @@ class State:
 
     def held(self, component: Component) -> dict[str, HeldSlot]:
         """The slots that jobs of the component have now."""
+        # Some may have been unregistered while the component was solved.
         jobs = [self._jobs[job.name].record for job in component.jobs if job.name in self._jobs]
         return {job.name: HeldSlot(job.slot.origin_ns, job.slot.period_ns) for job in jobs if job.slot}
 
