@@ -153,6 +153,7 @@ class Agent:
         try:
             if is_ddp(model):
                 watch_ddp(model, self._communication, state, hook)
+            # The functions are wrapped once, however many models are attached.
             elif self._undo is None:
                 self._undo = watch_collectives(self._communication)
         except (RuntimeError, ImportError, AttributeError) as error:
@@ -203,6 +204,7 @@ class Agent:
 
     def close(self) -> None:
         """Sends and logs what is still queued, within two seconds. Also called when the interpreter exits."""
+        # A job may use several agents one after the other; the interpreter would keep all of them.
         atexit.unregister(self.close)
         if self._undo is not None:
             self._undo()
@@ -275,7 +277,7 @@ class Agent:
         while self._pending:
             pending = self._pending[0]
             end_ns = None if pending.end is None else marker.read_ns(pending.end)
-            # Without a mark, the iteration captured a CUDA graph and cannot be measured.
+            # Marks are None while a CUDA graph is captured, and such an iteration is left out.
             if pending.end is not None and end_ns is None:
                 return
             self._pending.popleft()

@@ -182,6 +182,7 @@ def _newest(name: str) -> int | None:
             if each == name:
                 if found is not None:
                     os.close(found)
+                # `_maps` closes its own descriptor.
                 found = os.dup(fd)
     except PermissionError:
         raise InputError(f"{name}: finding a BPF map requires root or CAP_SYS_ADMIN") from None

@@ -111,6 +111,7 @@ class Reporter:
     def start(self) -> None:
         """Starts the thread, if there is a service, a log or connections to serve."""
         if not (self._client is None and self._log is None and self._connections is None):
+            # A daemon, so that a service that hangs does not keep the job from ending.
             self._thread = threading.Thread(target=self._run, name="hocket.agent", daemon=True)
             self._thread.start()
 
