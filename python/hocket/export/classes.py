@@ -102,6 +102,7 @@ def parse_classes(text: str) -> tuple[int, ...]:
             f"--classes: must be classes from {_FIRST} to {_LAST}, such as 3,4 (0 is for unmarked traffic, "
             f"{CNP_CLASS} for CNPs, which go before all data, 7 for network control): got {shown(text)}"
         )
+    # Strict priority serves the highest class first.
     classes = sorted(map(int, words), reverse=True)
     if len(set(classes)) < len(classes):
         raise InputError(f"--classes: must name each class only once: got {shown(text)}")

@@ -93,7 +93,7 @@ def nic_settings(
     [('a', 'rp_time_reset', 100), ('b', 'rp_time_reset', 125)]
     """
     plan = as_plan(plan)
-    # The weights of jobs under one congestion control only have a meaning relative to each other.
+    # A weight has a meaning only relative to the others: the timers stand for 2 against 1.
     by_share = [job for job in plan.jobs if job.congestion is None]
     weights = {job.share.weight for job in by_share if job.share.kind != "adaptive"}
     found = tuple(
@@ -153,6 +153,7 @@ def _writes(job: str, parameters: Sequence[Parameter]) -> tuple[Write, ...]:
         parameter = by_name[name]
         # A value from the plan is written even if NICs are shipped with it: this NIC may have been changed.
         if parameter.source == "plan" or parameter.value != shipped[name]:
+            # The plan's name of the parameter, for errors.
             key = Dcqcn.model_fields[name].alias or name
             found.append(
                 Write(
@@ -197,7 +198,7 @@ def _adapting(job: Job, given: Profiles, writes: tuple[Write, ...], wanted: bool
         return NicSettings(job.name, writes, reason=why)
     slowest_bps = min(phase.rate_bps for profile in profiles for phase in profile.phases)
     (total_bytes,) = totals
-    # Half of the shortest Down phase: shorter gaps may lie within a phase, and longer ones end it in time.
+    # Half of the shortest Down phase, so that a short gap ends no phase, but every Down phase does.
     return NicSettings(
         job.name, writes, Adaptive(total_bytes, shortest_ps / 2e12, slowest_bps // _QUIET_PART)
     )

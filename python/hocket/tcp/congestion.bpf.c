@@ -208,7 +208,7 @@ static __u32 adaptive_factor(const struct phase *phase)
 		return ONE;
 	if (sent >= phase->total)
 		return 2 * ONE;
-	/* The shift cannot overflow: `set_phase` limits totals to 2^47 bytes. */
+	/* `set_phase` limits totals to 2^47 bytes, so the shift cannot overflow; measured phases are far smaller. */
 	return ONE + (sent << 16) / phase->total;
 }
 

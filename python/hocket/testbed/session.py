@@ -262,7 +262,7 @@ class _Watch:
         for number, rank in enumerate(ranks):
             done, since_ns = self._last.get(number, (-1, now_ns))
             if rank.done != done or rank.has_ended():
-                # The first iteration may take its time only from the job's start on, which may be far ahead.
+                # Time counts from the start of the job, which its arrival may put far ahead.
                 self._last[number] = (rank.done, max(now_ns, self._starts_ns[rank.job]))
             elif now_ns - since_ns > self._longest_s[rank.job] * 1e9:
                 raise WorkersLostError(
