@@ -217,6 +217,7 @@ class Agent:
         try:
             if self._marker is None:
                 self._marker = _marker(self._clock)
+            # The delay comes first, since it is not part of the iteration.
             self._delay = self._wait(self._marker)
             self._start = self._marker.mark()
             # Communication between iterations, such as a checkpoint's, belongs to none of them.
@@ -243,11 +244,13 @@ class Agent:
     def _wait(self, marker: Marker) -> Delay:
         """Delays the next iteration to its slot, if it has one."""
         now_ns = self._clock()
+        # By identity, as the reporter replaces the answer as a whole.
         if self._reporter.answer is not self._answer and not self._settings.dry_run:
             self._answer = self._reporter.answer
             if self._answer is not None:
                 self._shifter.answered(self._answer)
         if marker.is_due(now_ns) or self._shifter.needs_start(self._number, now_ns):
+            # Waiting for the GPU costs its overlap with the host, so it happens only here.
             marker.catch_up()
             self._settle(marker)
             marker.calibrate()

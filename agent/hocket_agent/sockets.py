@@ -101,6 +101,7 @@ def set_phase(connection: int | HasFileno, total_bytes: int) -> None:
     fd = _fd(connection)
     with libbpf.open_map(_DECLARED_MAP) as declared:
         try:
+            # The program only compares the number with the last one, so it may wrap around.
             before = libbpf.read(declared, fd, DECLARED) or (0, 0, 0)
             number = (before[1] + 1) % 2**32
             libbpf.write(declared, fd, DECLARED.pack(total_bytes, number, 0))
