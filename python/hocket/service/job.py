@@ -189,6 +189,7 @@ class ServedJob:
         known = {rank: why for rank, why in reasons.items() if why is not None}
         if not known:
             return None
+        # The lowest such rank, so that the sentence does not depend on the order of reports.
         rank, why = next(iter(known.items()))
         return why if self.ranks == 1 else f"{len(known)} of {self.ranks} ranks, such as {rank}: {why}"
 
