@@ -187,7 +187,9 @@ def lay_out(plan: Plan, name: str) -> Layout:
 
 
 def _dumbbell(plan: Plan) -> Topology:
-    """The one link of `plan` between two switches, with a host of each job on either side."""
+    """The one link of `plan` between two switches, with a host of each job on either side, as on the packet
+    engine.
+    """
     assert plan.link is not None, "a checked plan has a link or a fabric"
     rate_bps, delay_ps = plan.link.capacity_bps, plan.link.delay_ps
     cables = [Cable(("left", "right"), rate_bps, delay_ps, "link")]
@@ -356,6 +358,7 @@ def _workers(
             names = tuple(links[directed // 2].names[directed % 2] for directed in path)
             # Counted over all jobs, as they share the control network.
             number = len(found)
+            # A port has a rate, but those of control links are not shaped.
             control_ports = (
                 Port(namespaces[host], CONTROL_INTERFACE, _address(_CONTROL, 2 * number), nic.rate_bps),
                 Port(control, f"h{number}", _address(_CONTROL, 2 * number + 1), nic.rate_bps),

@@ -155,6 +155,7 @@ def _adjustments(job: str, ranks: Sequence[Rank], unix_ns: int) -> Iterator[dict
     for _, row in sorted(by_iteration.items()):
         yield {
             "job": job,
+            # The agent related its clocks when it started, so its first time may seem to precede the origin.
             "at_s": max(0, row["start_ns"] - unix_ns) / 1e9,
             "deviation_s": None if row["deviation_ns"] is None else row["deviation_ns"] / 1e9,
             "delay_s": row["delay_ns"] / 1e9,
