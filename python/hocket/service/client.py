@@ -60,6 +60,7 @@ class Client:
         try:
             connection.request(method, self._parts.path.rstrip("/") + path, content, headers)
             response = connection.getresponse()
+            # Bounded: the URL may be that of any server.
             answer = response.read(_MAX_ANSWER_BYTES)
         except (OSError, http.client.HTTPException) as error:
             why = getattr(error, "strerror", None) or error
