@@ -46,8 +46,8 @@ def rows(found: re.Match[str]) -> Iterator[str]:
     shown = [(key, *fields[key]) for key in _keys(found)]
     columns: dict[str, Sequence[str]] = {
         "key": [f"`{key}`" for key, _, _ in shown],
-        "takes": [takes(key_schema(field)) for _, _, field in shown],
-        "is": [descriptions_of(table)[name] for _, name, _ in shown],
+        "value": [takes(key_schema(field)) for _, _, field in shown],
+        "meaning": [descriptions_of(table)[name] for _, name, _ in shown],
     }
     if any(each.nic for each in names.values()):
         others = [_other_names(names.get(name, Names())) for _, name, _ in shown]

@@ -231,8 +231,7 @@ class Session:
 
     def _iterations_of(self, job: Job) -> int | None:
         """The number of iterations after which `job` ends; None if unlimited."""
-        given = [count for count in (job.iterations, self.plan.iterations) if count is not None]
-        return min(given, default=None)
+        return self.plan.iterations if job.iterations is None else job.iterations
 
     def _ranks_of(self, job: str) -> Sequence[Rank]:
         return [rank for rank in self._ranks if rank.job == job]
