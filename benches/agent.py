@@ -21,6 +21,7 @@ ITERATIONS = 20_000
 BUCKETS = 8
 """Collectives per iteration, as for a model of 200 MB in DistributedDataParallel's buckets of 25 MB."""
 LIMIT_US = 50.0
+"""The limit in docs/agent.md."""
 MS = 1_000_000
 
 

@@ -23,6 +23,7 @@ JOBS = 1_000
 RANKS = 8
 JOBS_PER_LINK = 4
 CONNECTIONS = 64
+"""Persistent ones: the service is measured, not the set-up of connections."""
 RATES = (500, 1_000, 2_000, 8_000)
 """Reports per second; the last is that of 1,000 jobs of 8 ranks, each of which reports once a second."""
 SECONDS = 4.0

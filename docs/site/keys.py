@@ -29,21 +29,21 @@ _QUANTITIES = {"an amount of data": "data", "a duration": "duration", "a rate": 
 
 def renewed(text: str) -> str:
     """The text of a page with up-to-date tables of keys."""
-    return _SECTION.sub(lambda found: "\n".join([found[1], *rows(found), "", found[4]]), text)
+    return _SECTION.sub(lambda section: "\n".join([section[1], *rows(section), "", section[4]]), text)
 
 
 def sections(text: str) -> Iterator[tuple[str, list[str]]]:
     """The tables of keys on a page: the name of the class, and the keys in its table."""
-    for found in _SECTION.finditer(text):
-        yield found["table"], _keys(found)
+    for section in _SECTION.finditer(text):
+        yield section["table"], _keys(section)
 
 
-def rows(found: re.Match[str]) -> Iterator[str]:
+def rows(section: re.Match[str]) -> Iterator[str]:
     """The lines of one table in Markdown. Columns without any entry are left out."""
-    table = TABLES[found["table"]]
+    table = TABLES[section["table"]]
     fields = {field.alias or name: (name, field) for name, field in table.model_fields.items()}
     names = names_of(table)
-    shown = [(key, *fields[key]) for key in _keys(found)]
+    shown = [(key, *fields[key]) for key in _keys(section)]
     columns: dict[str, Sequence[str]] = {
         "key": [f"`{key}`" for key, _, _ in shown],
         "takes": [takes(key_schema(field)) for _, _, field in shown],
@@ -116,10 +116,10 @@ def default(field: FieldInfo) -> str:
     return f"`{shown}`; {source}" if source else f"`{shown}`"
 
 
-def _keys(found: re.Match[str]) -> list[str]:
-    if found["keys"]:
-        return found["keys"].split()
-    return [field.alias or name for name, field in TABLES[found["table"]].model_fields.items()]
+def _keys(section: re.Match[str]) -> list[str]:
+    if section["keys"]:
+        return section["keys"].split()
+    return [field.alias or name for name, field in TABLES[section["table"]].model_fields.items()]
 
 
 def _other_names(names: Names) -> list[str]:

@@ -63,7 +63,7 @@ def manual_page(root: Any, version: str) -> str:
         *_commands(root, ("hocket",)),
         ".SH EXIT STATUS",
         *_entry("0", "Success."),
-        *_entry("1", "A run failed or its self-check did, or a validation found a difference."),
+        *_entry("1", "A run or its self-check failed, or a validation found a difference."),
         *_entry("2", "The plan, a file or an argument is wrong; the message says where."),
         *_entry("130", "Interrupted by Ctrl-C; what was finished is kept."),
         ".SH FILES",

@@ -31,18 +31,18 @@ class Mistakes:
     """The errors in one file, collected so that all are reported together."""
 
     path: Path
-    found: list[tuple[int, str]] = field(default_factory=list)
+    entries: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, line: int, text: str) -> None:
         """Adds an error in this line, counted from 1; line 0 stands for the whole file."""
-        self.found.append((line, text))
+        self.entries.append((line, text))
 
     def check(self) -> None:
         """Raises `InputError` with one line per error, in the order of the file, if there are any."""
-        if not self.found:
+        if not self.entries:
             return
         # Stable, so that the errors of a line stay in the order of its words; those of the file come first.
-        ordered = sorted(self.found, key=lambda mistake: mistake[0])
+        ordered = sorted(self.entries, key=lambda mistake: mistake[0])
         lines = [
             f"{self.path}: line {line}: {text}" if line else f"{self.path}: {text}"
             for line, text in ordered[:_MOST_MISTAKES_SHOWN]

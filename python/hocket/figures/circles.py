@@ -58,7 +58,7 @@ def demand(jobs: Sequence[CircleJob], *, shifted: bool) -> Demand:
 
 
 def compatibility_figure(result: Compatibility, title: str = "") -> Figure:
-    """The circles of `result` without time-shifts and with those found; `title` is the plan's name.
+    """The circles of `result` without and with its time-shifts; `title` is the plan's name.
 
     From inside to outside: a ring for each job, on which Up phases are as high as their rates, then the sum
     of all jobs, with the capacity as a dashed circle; demand above it is the excess that the score counts. An

@@ -47,7 +47,7 @@ _SMALL_CHARACTER = 0.22
 _MOST_ROWS = 32
 """The limit on servers in a column of a rack; further servers are in more columns."""
 _SWITCH = 1.24
-"""The least width of a switch, which fits a name of `_LONGEST_NAME` characters at full scale."""
+"""The width of a switch that has room, which fits a name of `_LONGEST_NAME` characters at full scale."""
 _LEAST_SWITCH = 0.3
 """The least room for a switch; in a tier with less, all switches are drawn as one bar."""
 _LOWEST_TIER = 2.2
@@ -458,7 +458,7 @@ def _at(page: _Page, node: str) -> tuple[float, float]:
 
 
 def _draw_racks(axes: Axes, page: _Page) -> None:
-    """Draws the outlines of racks; below a rack whose servers have no names, those of the first and last."""
+    """Draws the outlines of racks; below a rack without names, those of its first and its last server."""
     for left, right, top, bottom, rack in page.racks:
         box = (left, bottom), right - left, top - bottom
         axes.add_patch(Rectangle(*box, facecolor=IDLE_COLOUR, edgecolor=LINE_COLOUR, linewidth=0.6, zorder=2))

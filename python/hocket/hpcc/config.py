@@ -324,6 +324,7 @@ class _Keys:
         self.defaults: list[Default] = []
         self.without_effect: dict[str, str] = {}
         for number, (key, *words) in read_words(path):
+            # A mistyped key that is ignored would silently run another study.
             if key not in _KNOWN:
                 close = get_close_matches(key.upper(), _KNOWN, n=1)
                 hint = f"; did you mean {close[0]}?" if close else ""
@@ -674,6 +675,7 @@ def _queue_monitor(keys: _Keys, stop_ps: int) -> QueueMonitor | None:
         keys.without_effect |= dict.fromkeys(_MONITOR, "without QLEN_MON_FILE nothing is written")
         return None
     file = keys.output("QLEN_MON_FILE")
+    # Nanoseconds. The simulator's default is two seconds, when the flows of its examples start.
     start_ps = keys.take("QLEN_MON_START", read, "2000000000", 0)
     end_ps = keys.take("QLEN_MON_END", read, "2100000000", 0)
     why = None

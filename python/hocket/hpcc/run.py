@@ -166,7 +166,8 @@ def _fabric(topology: Topology) -> _hocket.Fabric:
 
 def _flow_columns(study: Study) -> "_hocket._FlowColumns":
     flows = study.flows
-    same = np.zeros(len(flows), dtype=np.int64)
+    # All flows have the only policy and the only window that `_simulate` passes.
+    index = np.zeros(len(flows), dtype=np.int64)
     return {
         "from_node": _buffer(flows.src),
         "to_node": _buffer(flows.dst),
@@ -174,8 +175,8 @@ def _flow_columns(study: Study) -> "_hocket._FlowColumns":
         "label_forth": _buffer(flows.sport | flows.dport << 16),
         "label_back": _buffer(flows.dport | flows.sport << 16),
         "priority": _buffer(flows.priority),
-        "policy": _buffer(same),
-        "window": _buffer(same),
+        "policy": _buffer(index),
+        "window": _buffer(index),
     }
 
 
@@ -202,6 +203,7 @@ def _options(study: Study, longest_rtt_for_all: bool, seed: int) -> "_hocket._Pa
         "seed": seed,
         "until_ps": None if stop_ps >= LARGEST else stop_ps,
         "sample_every_ps": None if monitor is None else monitor.interval_ps,
+        # The simulators' ECMP hash: with another, flows would take other paths than in the recorded runs.
         "hash": "murmur3",
         "longest_rtt_for_all": longest_rtt_for_all,
         # The monitor records queues only.
@@ -226,6 +228,7 @@ def _failures(study: Study) -> list[tuple[int, int]]:
     ends = ((topology.a == down.a) & (topology.b == down.b)) | (
         (topology.a == down.b) & (topology.b == down.a)
     )
+    # The links of cable k are 2 k, from `a` to `b`, and 2 k + 1 back.
     return [(down.time_ps, 2 * cable) for cable in np.flatnonzero(ends).tolist()]
 
 
@@ -265,6 +268,7 @@ def _write_outputs(study: Study, run: Run, directory: Path) -> None:
     """Writes the output files of the study's simulator."""
     config = study.config
     completions = run.tables["flows"].select("flow", fct_ps=in_ps("end_s") - in_ps("start_s"))
+    # A PAUSE for a link stops the link's sender, so the sender is the node that receives it.
     node, interface = _ends(study.topology)
     link = run.tables["pauses"]["link"]
     received = run.tables["pauses"].select(

@@ -196,7 +196,7 @@ def _link(
     if len(words) != 5:
         mistakes.add(number, f"has {len(words)} values; {_LINK}")
         return None
-    before = len(mistakes.found)
+    before = len(mistakes.entries)
     values = [0, 0, 0, 0]
 
     def node(word: str) -> int:
@@ -220,7 +220,7 @@ def _link(
             )
     except InputError as error:
         mistakes.add(number, f"error_rate: {error}")
-    if len(mistakes.found) > before:
+    if len(mistakes.entries) > before:
         return None
     a, b, rate, delay = values
     if a == b:

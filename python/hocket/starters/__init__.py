@@ -41,9 +41,10 @@ class Starter:
         >>> find_starter("two-jobs").command
         'hocket compat two-jobs.toml'
         """
-        found = _COMMAND.search(self.text)
-        assert found is not None, f"{self.name}: a starter begins with a command"
-        return found[1]
+        # The first command answers the question; further ones continue from the answer.
+        match = _COMMAND.search(self.text)
+        assert match is not None, f"{self.name}: a starter begins with a command"
+        return match[1]
 
     def written_to(self, path: Path) -> "Starter":
         """The same starter with commands that read `path`, quoted for a shell.
