@@ -198,7 +198,7 @@ def _header_lines(columns: Sequence[Column], widths: Sequence[int]) -> Iterator[
 
 def _lines(row: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> Iterator[str]:
     """A row on as many lines as its longest text needs."""
-    # Half of a name with hyphens could not be searched for or copied.
+    # A name that is split at a hyphen could not be searched for or copied.
     wrapped = [
         textwrap.wrap(cell, width, break_long_words=False, break_on_hyphens=False)
         if column.text and cell_len(cell) > width

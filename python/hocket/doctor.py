@@ -29,7 +29,7 @@ _RATE = ("rate", "1mbit", "burst", "10kb", "latency", "10ms")
 
 @dataclass(frozen=True)
 class Finding:
-    """A live feature: what it can use on this machine, and what it lacks, as one sentence each."""
+    """A live feature: what it can use on this machine, and what it lacks, one sentence each."""
 
     part: str
     command: str
@@ -84,8 +84,9 @@ def dcqcn_nics(debugfs: Path = DEBUGFS) -> list[str]:
 
 
 def shaping_missing(command: tuple[str, ...] = (*_SHAPE, *_RATE)) -> str | None:
-    """Why no link can be shaped in a namespace, or `None` if one can. It tries to, and leaves nothing behind:
-    otherwise it is not known whether the kernel has sch_tbf or can load it.
+    """Why no link can be shaped in a namespace, or `None` if one can.
+
+    It shapes one and leaves nothing behind; only this shows whether the kernel has or can load sch_tbf.
     """
     if shutil.which(command[0]) is None:
         return f"{command[0]} is not on the PATH (Debian: util-linux)"

@@ -31,7 +31,7 @@ _MOST_CHARACTERS = 64
 class _Dimension:
     """A kind of quantity: its name with its article, the base unit of its integers, and its units.
 
-    `units` has the length of each unit in base units; `printed` are the units of output, the largest first.
+    `units` has the size of each unit in base units; `printed` are the units of output, the largest first.
     """
 
     name: str
@@ -416,7 +416,7 @@ def _factor(unit: str, number: Fraction, text: str, dimension: _Dimension) -> in
         return dimension.units[unit]
     if not unit:
         raise InputError(f"{dimension.name} needs a unit such as {dimension.example}: got {shown(text)}")
-    # A correct unit of the wrong kind is rather a wrong key than a misspelling.
+    # A valid unit of another kind suggests the wrong key, not a misspelt unit.
     for other in _DIMENSIONS:
         if unit in other.units:
             raise InputError(
