@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hocket import options
-from hocket.console import print_json, progress_bar, word_on_ctrl_c
+from hocket.console import message_on_ctrl_c, print_json, progress_bar
 from hocket.errors import InputError, located
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def run_command(
         def report(time_s: float, done: int, total: int | None) -> None:
             progress.update(task, completed=done, total=total, description=f"simulated {time_s:,.3f} s")
 
-        with located(plan), word_on_ctrl_c(_KEPT):
+        with located(plan), message_on_ctrl_c(_KEPT):
             run = simulate(checked, candidate=candidate, engine=engine, directory=directory, progress=report)
     if checked.run.perfetto:
         perfetto(run, directory / "perfetto.json")
@@ -142,7 +142,7 @@ def _run_study(
             )
 
         fidelity = EXACT if exact else REFERENCE
-        with word_on_ctrl_c(_KEPT):
+        with message_on_ctrl_c(_KEPT):
             run = run_study(study, directory, seed=seed, fidelity=fidelity, progress=report)
     if as_json:
         print_json(run.manifest)
