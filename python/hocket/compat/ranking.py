@@ -37,7 +37,7 @@ class Found:
     """The index of the profile chosen for each job."""
     given: list[WorkloadProfile]
     """That profile, from the plan or as measured."""
-    fitted: "_hocket._Fitted"
+    fitted: "_hocket._FitResult"
     shifts_ps: list[int]
     precision_deg: float
     interrupted: bool
@@ -332,8 +332,8 @@ def _placed_jointly(
 
 
 def _merged(
-    given: Sequence[WorkloadProfile], groups: "Sequence[tuple[list[int], _hocket._Fitted]]"
-) -> "_hocket._Fitted":
+    given: Sequence[WorkloadProfile], groups: "Sequence[tuple[list[int], _hocket._FitResult]]"
+) -> "_hocket._FitResult":
     """The fits of all groups as one, with the longest perimeter; a job in no group keeps its period."""
     periods_ps = [each.period_ps for each in given]
     padded_ps = list(periods_ps)

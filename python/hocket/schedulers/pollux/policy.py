@@ -54,7 +54,7 @@ class Pollux:
         found = self._found(state.cluster, jobs, is_round)
         return self._decision(state.cluster, jobs, found, candidates)
 
-    def _found(self, cluster: Cluster, jobs: list["_Contender"], is_round: bool) -> "_hocket._PolluxRound":
+    def _found(self, cluster: Cluster, jobs: list["_Contender"], is_round: bool) -> "_hocket._RoundResult":
         specs: list[_hocket._PolluxJob] = [
             {
                 "key": self._numbers.setdefault(job.name, len(self._numbers)),
@@ -77,7 +77,7 @@ class Pollux:
         return max(2 * self._most_workers[job.name], job.state.job.sizes[0])
 
     def _decision(
-        self, cluster: Cluster, jobs: list["_Contender"], found: "_hocket._PolluxRound", candidates: int
+        self, cluster: Cluster, jobs: list["_Contender"], found: "_hocket._RoundResult", candidates: int
     ) -> Decision:
         before = {job.name: job.row for job in jobs}
         after = {job.name: tuple(row) for job, row in zip(jobs, found["rows"], strict=True)}
