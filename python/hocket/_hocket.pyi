@@ -231,7 +231,7 @@ class _Column(TypedDict):
     # For text.
     dictionary: list[str] | None
 
-# Tables that belong to what a run does or records: "jobs" to jobs of any kind, "repeats" to runs that may skip
+# Tables that belong to what a run does or records: "jobs" to all jobs, "repeats" to runs that may skip
 # ahead.
 _TableGroup = Literal["events", "jobs", "training", "queues", "rates", "utilisation", "repeats"]
 

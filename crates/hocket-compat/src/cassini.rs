@@ -3,7 +3,7 @@
 //! 2).
 //!
 //! It departs from Algorithm 2, which as printed would discard good candidates: links that
-//! carry the same jobs count as one before loops are searched, and a loop disqualifies a candidate
+//! carry the same jobs count as one before the search for loops, and a loop disqualifies a candidate
 //! only if the shifts around it do not agree.
 
 use std::cmp::Reverse;

@@ -47,7 +47,7 @@ pub(crate) struct LinkResult {
 }
 
 /// Detects Ctrl-C from inside a search that runs without the interpreter's lock. It is remembered, because Python
-/// reports each signal only once and the search asks again.
+/// reports each signal only once and a search polls many times.
 struct Interrupt(AtomicBool);
 
 impl Interrupt {

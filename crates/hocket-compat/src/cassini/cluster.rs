@@ -50,7 +50,7 @@ pub struct ClusterSolution {
     pub perimeter: Option<Duration>,
 }
 
-/// Jobs with several profiles each, one per batch size, of which one is to be chosen.
+/// Jobs with a choice of profiles, one per batch size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BatchProblem {
     /// By job, by batch size.
