@@ -3,17 +3,18 @@
 use hocket_des::{Duration, Rate};
 use hocket_scenario::Profile;
 
-use crate::link_demand::Demand;
 use crate::error::CompatError;
+use crate::link_demand::Demand;
 use crate::problem::JointLink;
 
-/// The compatibility score of `jobs` on a link when job j is delayed by `shifts[j]`:
-/// 1 − mean excess demand ÷ capacity over the unified circle (Equation 2), with the demand taken
-/// where it is and not at sampled angles. 1 is full compatibility; the score may be negative.
+/// The compatibility score of `jobs` on a link when job j is delayed by `shifts[j]`: 1 − mean
+/// excess demand ÷ capacity over the unified circle (Equation 2). The paper samples the demand at
+/// discrete angles; here it is integrated exactly. 1 is full compatibility; the score may be
+/// negative.
 ///
 /// # Errors
 /// If there is no job, the capacity is zero, the periods have no usable common multiple, or the
-/// number of shifts is not the number of jobs.
+/// number of shifts differs from the number of jobs.
 pub fn score_of(capacity: Rate, jobs: &[Profile], shifts: &[Duration]) -> Result<f64, CompatError> {
     if shifts.len() != jobs.len() {
         return Err(CompatError::ShiftCount { shifts: shifts.len(), jobs: jobs.len() });
@@ -31,7 +32,8 @@ mod tests {
 
     #[test]
     fn the_score_is_one_minus_mean_excess_over_capacity() {
-        // Both send 40 Gbps on 50 for 60 of 100 ms, fully on top of each other: 30 ÷ 50 × 0.6 is lost.
+        // Both send 40 Gbps on 50 for 60 of 100 ms, fully on top of each other: 30 ÷ 50 × 0.6 is
+        // lost.
         let jobs = [profile(100, &[up(0, 60, 40)]), profile(100, &[up(0, 60, 40)])];
         let shift = |ms| [Duration::ZERO, Duration::from_ms(ms)];
         let score = |ms| score_of(Rate::from_gbps(50), &jobs, &shift(ms)).unwrap();

@@ -179,8 +179,8 @@ fn a_precision_out_of_range_is_named() {
 
 #[test]
 fn equal_jobs_with_room_are_put_in_the_middle_of_it_even_where_few_ticks_make_the_circle() {
-    // Up 120 of 300 ms each, on a circle of 5 ticks of 60 ms: from 120 to 180 ms all shifts are equally
-    // good, and the middle lies between two ticks.
+    // Up 120 of 300 ms each, on a circle of 5 ticks of 60 ms: from 120 to 180 ms all shifts are
+    // equally good, and the middle lies between two ticks.
     let jobs = vec![profile(300, &[up(180, 120, 40)]); 2];
     let solution = solve(&link(jobs), &exactly()).unwrap();
     assert_eq!(solution.score, 1.0);
@@ -224,6 +224,7 @@ fn small_jobs() -> impl Strategy<Value = Vec<Profile>> {
 
 /// The best score over all shifts by whole milliseconds: slow, and hard to get wrong.
 fn best_by_trying_all(link: &LinkProblem) -> f64 {
+    // All edges lie on whole milliseconds, so an optimum over all shifts does too.
     let mut shifts = vec![0u64; link.jobs.len()];
     let mut best = f64::NEG_INFINITY;
     loop {

@@ -399,7 +399,7 @@ def _circle_jobs(plan: Plan, solution: PlacementSolution) -> tuple[CircleJob, ..
 
 
 def _period_fit(
-    names: Sequence[str], given: Sequence[WorkloadProfile], fitted: "_hocket._Fitted"
+    names: Sequence[str], given: Sequence[WorkloadProfile], fitted: "_hocket._FitResult"
 ) -> PeriodFit:
     padded = dict(zip(names, fitted["padded_periods_ps"], strict=True))
     periods = {name: each.period_ps for name, each in zip(names, given, strict=True)}

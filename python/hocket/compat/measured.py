@@ -153,7 +153,7 @@ def _run(
     *,
     sample_every_ps: int | None = None,
     until_ps: int | None = None,
-) -> "tuple[pl.DataFrame, _hocket._Ran]":
+) -> "tuple[pl.DataFrame, _hocket._FlowRunResult]":
     return whole_table(
         table,
         network,

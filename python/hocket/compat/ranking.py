@@ -37,7 +37,7 @@ class PlacementSolution:
     """The index of the chosen profile among the job's profiles, one for each batch size."""
     given: list[WorkloadProfile]
     """The chosen profile, from the plan or as measured."""
-    fitted: "_hocket._Fitted"
+    fitted: "_hocket._FitResult"
     shifts_ps: list[int]
     precision_deg: float
     interrupted: bool
@@ -345,8 +345,8 @@ def _placed_jointly(
 
 
 def _merged(
-    given: Sequence[WorkloadProfile], groups: "Sequence[tuple[list[int], _hocket._Fitted]]"
-) -> "_hocket._Fitted":
+    given: Sequence[WorkloadProfile], groups: "Sequence[tuple[list[int], _hocket._FitResult]]"
+) -> "_hocket._FitResult":
     """The fits of all groups as one, with the longest perimeter; a job in no group keeps its period."""
     periods_ps = [each.period_ps for each in given]
     padded_ps = list(periods_ps)

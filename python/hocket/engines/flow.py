@@ -56,7 +56,7 @@ def run_flows(
 
 def whole_table(
     name: str, network: Network, jobs: "Sequence[_hocket._JobSpec]", run: "_hocket._RunSpec"
-) -> "tuple[pl.DataFrame, _hocket._Ran]":
+) -> "tuple[pl.DataFrame, _hocket._FlowRunResult]":
     """Runs `jobs`; returns all rows of table `name`, and the engine's statistics.
 
     Raises `KeyboardInterrupt` on Ctrl-C, since a picture of half a run would look complete.

@@ -121,7 +121,7 @@ class PacketSetup:
             groups.append("repeats")
         return groups
 
-    def _outcome(self, ran: "_hocket._PacketsRan", cuts: Sequence[int]) -> dict[str, Any]:
+    def _outcome(self, ran: "_hocket._PacketRunResult", cuts: Sequence[int]) -> dict[str, Any]:
         by_policy: dict[str, int] = {}
         for congestion, acted in zip(self.congestion, cuts, strict=True):
             policy = values(congestion)["policy"]

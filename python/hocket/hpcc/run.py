@@ -120,7 +120,7 @@ def _simulate(
     seed: int,
     recorder: _Recorder,
     progress: Progress | None,
-) -> tuple["_hocket._PacketsRan | None", str | None]:
+) -> tuple["_hocket._PacketRunResult | None", str | None]:
     """The counts of the run, or the message of the self-check that failed: one of the two is `None`."""
     chosen = values(parameters)
     with located(study.config.path):
@@ -172,8 +172,8 @@ def _flow_columns(study: Study) -> "_hocket._FlowColumns":
         "from_node": _buffer(flows.src),
         "to_node": _buffer(flows.dst),
         # The simulators hash the ports as one word, with source and destination swapped on the reverse path.
-        "label_forth": _buffer(flows.sport | flows.dport << 16),
-        "label_back": _buffer(flows.dport | flows.sport << 16),
+        "forward_label": _buffer(flows.sport | flows.dport << 16),
+        "reverse_label": _buffer(flows.dport | flows.sport << 16),
         "priority": _buffer(flows.priority),
         "policy": _buffer(index),
         "window": _buffer(index),
@@ -249,7 +249,7 @@ def _manifest(
     }
 
 
-def _outcome(ran: "_hocket._PacketsRan | None", failure: str | None, policy: str) -> dict[str, Any]:
+def _outcome(ran: "_hocket._PacketRunResult | None", failure: str | None, policy: str) -> dict[str, Any]:
     if ran is None:
         return {"status": "failed", "failure": failure}
     counters = dict(ran["counters"])

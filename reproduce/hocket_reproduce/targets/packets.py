@@ -258,8 +258,8 @@ def _step(
         {
             "from_node": _buffer(sends.src),
             "to_node": _buffer(sends.dst),
-            "label_forth": _buffer(same + (source | destination << 16)),
-            "label_back": _buffer(same + (destination | source << 16)),
+            "forward_label": _buffer(same + (source | destination << 16)),
+            "reverse_label": _buffer(same + (destination | source << 16)),
             "priority": _buffer(same + 3),
             "policy": _buffer(same),
             "window": _buffer(same),

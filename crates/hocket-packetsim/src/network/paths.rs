@@ -66,6 +66,7 @@ pub(crate) fn idle_path<'l>(
         rtt += rounding.time(before_next(data, link.rate, forward), bps);
         rtt += rounding.time(before_next(ack, link.rate, reverse), bps);
     }
+    // The window fills the slowest link, while the sender starts at the rate of its own.
     Path {
         line_rate: rate(Some(0)).unwrap_or(slowest),
         base_rtt: rtt,
