@@ -210,3 +210,15 @@ def test_in_the_joint_form_jobs_that_share_nothing_are_compatible() -> None:
     answer = compatibility({**plan, "candidates": plan["candidates"][:1], "compat": {"joint": True}})
     assert (answer.score, answer.proven_optimal) == (1, True)
     assert [job.time_shift_ps for job in answer.jobs] == [0, 0]
+
+
+def test_in_the_strict_form_a_link_scores_as_its_candidate_does() -> None:
+    # Two of them could send at once at 20 of 50 Gbps, but the strict form allows one at a time.
+    up = [{"start": "0 ms", "duration": "90 ms", "rate": "20 Gbps"}]
+    jobs = [{"name": name, "period": "100 ms", "up": up} for name in ("a", "b")]
+    plan = {**two_sides(), "jobs": jobs, "candidates": two_sides()["candidates"][1:]}
+    for joint in (False, True):
+        answer = compatibility({**plan, "compat": {"joint": joint, "strict": True}})
+        # Both send for at least 80 of 100 ms.
+        assert answer.score == pytest.approx(0.2)
+        assert [link.score for link in answer.links] == pytest.approx([0.2] * len(answer.links))

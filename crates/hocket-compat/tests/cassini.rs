@@ -97,7 +97,7 @@ fn assert_scores_are_those_of_the_shifts(
             demands.push(demand.expect("only rates have changed"));
             shifts.push(placement.time_shifts[crossing.job].expect("the job shares the link"));
         }
-        let score = score_of(links[found.link].capacity, &demands, &shifts)
+        let score = score_of(links[found.link].capacity, &demands, &shifts, false)
             .expect("the link was scored before");
         assert!((score - found.score).abs() < TOLERANCE, "{found:?} scores {score} {shifts:?}");
     }

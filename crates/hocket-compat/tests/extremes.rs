@@ -81,7 +81,8 @@ fn a_circle_of_more_than_26_days_is_refused_with_the_limit() {
     let error = solve(&link, &options).expect_err("the circle is too long");
     assert_eq!(error, CompatError::CircleTooLong { limit: LONGEST_PERIMETER });
     assert_eq!(
-        score_of(link.capacity, &link.jobs, &[Duration::ZERO; 2]).expect_err("the same circle"),
+        score_of(link.capacity, &link.jobs, &[Duration::ZERO; 2], false)
+            .expect_err("the same circle"),
         error
     );
 }
@@ -137,7 +138,7 @@ proptest! {
         shifts_ps in prop::collection::vec(extreme(), 0..4),
     ) {
         let shifts: Vec<Duration> = shifts_ps.into_iter().map(Duration::from_ps).collect();
-        if let Ok(score) = score_of(Rate::from_bps(capacity_bps), &jobs, &shifts) {
+        if let Ok(score) = score_of(Rate::from_bps(capacity_bps), &jobs, &shifts, false) {
             prop_assert!(score <= 1.0);
         }
     }

@@ -164,13 +164,15 @@ pub(crate) fn solve_cluster(
 }
 
 #[pyfunction]
+#[pyo3(signature = (capacity_bps, jobs, time_shifts_ps, strict = false))]
 pub(crate) fn score(
     capacity_bps: u64,
     jobs: Vec<PlainProfile>,
     time_shifts_ps: Vec<u64>,
+    strict: bool,
 ) -> PyResult<f64> {
     let shifts: Vec<Duration> = time_shifts_ps.into_iter().map(Duration::from_ps).collect();
-    hocket_compat::score_of(Rate::from_bps(capacity_bps), &profiles(jobs)?, &shifts)
+    hocket_compat::score_of(Rate::from_bps(capacity_bps), &profiles(jobs)?, &shifts, strict)
         .map_err(value_error)
 }
 

@@ -198,6 +198,8 @@ def _ranked(
                 events=demands[name].events,
             ),
             {each["link"]: (each["jobs"], each["score"]) for each in row["links"]},
+            search,
+            jointly=False,
         )
     return solutions, {names[number]: reason for number, reason in ranked["discarded"]}
 
@@ -218,6 +220,9 @@ def _with_link_scores(
     demand: Demand,
     solution: PlacementSolution,
     scored: Mapping[int, tuple[Sequence[int], float | None]],
+    search: "_hocket._Search",
+    *,
+    jointly: bool,
 ) -> PlacementSolution:
     """`solution` with its links; `scored` has the jobs on each link and its score, if known.
 
@@ -231,24 +236,25 @@ def _with_link_scores(
         name, capacity_bps = network.links[link]
         if score is None or any((job, link) in demand.link_profiles for job in jobs):
             shifts_ps = [solution.shifts_ps[job] for job in jobs]
-            score = _hocket.score(capacity_bps, [native_profile(each) for each in circular], shifts_ps)
+            demands = [native_profile(each) for each in circular]
+            score = _hocket.score(capacity_bps, demands, shifts_ps, search["strict"])
         names = tuple(plan.jobs[job].name for job in jobs)
         links.append(LinkCompatibility(name, capacity_bps, names, circular, score))
     if demand.link_profiles:
-        score = _aggregated(plan, [link.score for link in links])
+        score = _aggregated(plan, [link.score for link in links], jointly=jointly)
         # What the solver proved was about the profiles that it used; that no score is above 1 always holds.
         proven = score >= 1
         solution = replace(solution, score=score, proven_optimal=proven, bound=1.0)
     return replace(solution, links=tuple(links))
 
 
-def _aggregated(plan: Plan, scores: Sequence[float]) -> float:
+def _aggregated(plan: Plan, scores: Sequence[float], *, jointly: bool) -> float:
     """The score of a candidate from those of its links: the mean in the joint form, else by `[compat]`'s
     `aggregate`.
     """
     if not scores:
         return 1.0
-    if plan.compat.joint or plan.compat.aggregate == "mean":
+    if jointly or plan.compat.aggregate == "mean":
         return sum(scores) / len(scores)
     if plan.compat.aggregate == "min":
         return min(scores)
@@ -340,7 +346,13 @@ def _placed_jointly(
     )
     # The shifts maximise the mean over all links, so each link's own score is computed from them here.
     return _with_link_scores(
-        plan, network, demand, solution, {link: (list(flows), None) for link, flows in shared.items()}
+        plan,
+        network,
+        demand,
+        solution,
+        {link: (list(flows), None) for link, flows in shared.items()},
+        search,
+        jointly=True,
     )
 
 

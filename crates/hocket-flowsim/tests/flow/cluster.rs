@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use hocket_des::{Duration, Rate, Time};
-use hocket_flowsim::cluster::{ClusterRun, Encounter, Ended, Rest, Settings, Start, SimilarIterations};
+use hocket_flowsim::cluster::{
+    ClusterRun, Encounter, Ended, Rest, Settings, SimilarIterations, Start,
+};
 use hocket_flowsim::{FlowOptions, FlowOutcome, MarkModel};
 use hocket_scenario::closed_loop::Slots;
 use hocket_scenario::{Crossing, Fabric, Job, JobId, LinkId, Periodic, Profile, Share, Work};
