@@ -55,7 +55,7 @@ struct LinkState {
 }
 
 /// The rate per weight at which a claim reaches its cap or a link its capacity. It is kept as a fraction and
-/// compared by cross-multiplication: divided, close levels could not be told apart.
+/// compared by cross-multiplication, since division would make close levels equal.
 #[derive(Clone, Copy, Debug)]
 struct Level {
     bps: u64,

@@ -669,7 +669,7 @@ impl Alone<'_> {
         Ok(None)
     }
 
-    // Skips identical iterations: a job alone without jitter takes the same time however many iterations it has.
+    // Skips identical iterations, so that simulating a job alone without jitter takes no longer for more iterations.
     fn skip_identical(
         &mut self,
         now: Time,

@@ -232,7 +232,6 @@ impl Network {
             return None;
         }
         state.sender.stop();
-        // Before it leaves its links, while all its traffic can still be attributed to them.
         let owner = state.owner;
         self.count_traffic(stream);
         self.leave_links(stream);

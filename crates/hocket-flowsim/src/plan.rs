@@ -105,8 +105,8 @@ impl<'a> Planner<'a> {
         let latency = match steps {
             1 => sum.latency + at_the_end,
             _ => {
-                // While one chunk is in flight, the others use the links: what is hidden is the transfer of all chunks. If
-                // receivers are slower than links, their additions determine the time instead.
+                // The stream itself takes the transfers of all chunks in flight, which share the links in turns: only what
+                // exceeds them is latency. If receivers are slower than links, their additions determine the time instead.
                 let hidden_ps = u128::from(sum.transfer.as_ps() * in_flight);
                 let added_ps = u128::from(added.as_ps() * in_flight);
                 let around_ps =

@@ -152,13 +152,13 @@ impl<'a> Movement<'a> {
     }
 
     fn deliver(&mut self, from: u32, to: u32) {
-        let pair = self.in_flight.get_mut(&(from, to)).expect("a pair with messages under way");
+        let pair = self.in_flight.get_mut(&(from, to)).expect("a pair with messages in flight");
         let Message { step, send, posted } = pair.pop_front().expect("no pair is empty");
         if pair.is_empty() {
             self.in_flight.remove(&(from, to));
         }
         // A NIC reads data when it sends it, which may be as late as now.
-        assert_eq!(self.read(step, from, &send), posted, "changed while under way");
+        assert_eq!(self.read(step, from, &send), posted, "changed while in flight");
         let all_to_all = self.collective.kind() == CollectiveKind::AllToAll;
         let sources = |held: &Contributions| if all_to_all { held.len() as u64 } else { 1 };
         let sizes = posted.iter().map(|(block, held)| sources(held) * self.block_bytes(*block));

@@ -79,7 +79,7 @@ impl Stage {
             | Pattern::Scatter
             | Pattern::Gather
             | Pattern::FanOut => 0,
-            // Doubling meets the partners of halving in reverse order.
+            // Doubling has the partners of halving in reverse order.
             Pattern::Halving => self.ranks.ilog2() - 1 - step,
             Pattern::Doubling | Pattern::Pairwise | Pattern::Chain => step,
             // Up and Down use the edges in opposite directions: different queue pairs.

@@ -174,7 +174,7 @@ impl<'a> Trial<'a> {
                     .expect("one is missing")
             }
             OperationKind::Compute(_) | OperationKind::Send(_) => {
-                unreachable!("nothing holds {:?} up", operation.name)
+                unreachable!("nothing delays {:?}", operation.name)
             }
         };
         Wait { rank, kind: operation.kind.name(), operation: operation.name.clone(), for_rank }
