@@ -84,9 +84,8 @@ JOBS = {
             placement=["s0", "s1:0", "s1:1"],
             collectives={"all_reduce": ["direct", "direct"]},
         ),
-        'jobs[0].collectives: job "dlrm": rank 0, operation "all-reduce": a hierarchical collective needs the '
-        "same number of members in each server (or rack); "
-        "group 0 has 4 in one and 2 in another",
+        'jobs[0].collectives: job "dlrm": rank 0, operation "all-reduce": a hierarchical collective needs '
+        "the same number of members in each server (or rack); group 0 has 4 in one and 2 in another",
     ),
     "more levels than the network has": (
         plan(ALL_REDUCED, collectives={"all_reduce": ["direct", "direct", "ring", "ring"]}),

@@ -45,7 +45,7 @@ pub struct Routing<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum RouteError {
-    #[error("node {node} is not in the fabric, which has {nodes}, counted from 0")]
+    #[error("node {node} is not in the fabric, which has {nodes} nodes, counted from 0")]
     UnknownNode { node: u32, nodes: usize },
     #[error("no route from {from:?} to {to:?}")]
     Unreachable { from: String, to: String },
