@@ -16,7 +16,9 @@ pub enum FlowError {
     BytesLost { job: String, time: Time, sent: u128, due: u128 },
     #[error("job {job:?} moves at {rate} on link {link:?} at {time} and would never finish")]
     Stalled { job: String, link: String, time: Time, rate: Rate },
-    #[error("the number of transfers is {transfers}, and the flow engine supports none; use the packet engine")]
+    #[error(
+        "the number of transfers is {transfers}, and the flow engine supports none; use the packet engine"
+    )]
     Transfers { transfers: usize },
     #[error(transparent)]
     Training(#[from] FailedCheck),
