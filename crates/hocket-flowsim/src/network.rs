@@ -36,7 +36,7 @@ pub(crate) enum Timer {
     Sample,
 }
 
-/// What a stream sends for, which is notified of its end.
+/// The owner of a stream, which is notified of its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     Job { job: usize },

@@ -58,7 +58,7 @@ impl Sender {
     /// Advances the phase to `now` at the rate that it has had since the last call.
     pub(crate) fn advance(&mut self, now: Time) {
         let span = now.since(self.updated);
-        // Ends are rounded up to whole picoseconds, in the last of which less may be left.
+        // The end of a phase is rounded up, so that its last picosecond may have less to send.
         let moved = picobits(self.rate, span).min(self.remaining);
         self.remaining -= moved;
         self.sent += moved;

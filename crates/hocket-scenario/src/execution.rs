@@ -83,7 +83,7 @@ pub struct Execution<'a> {
     limits_bps: Vec<u64>,
     /// The first collective that was faster than this limit.
     too_fast: Option<FailedCheck>,
-    /// Finished operations (rank, operation) of which the operations that wait for them have not been notified.
+    /// Finished operations (rank, operation) whose followers have not been started yet.
     finished: Vec<(u32, u32)>,
     /// Ranks that may have a compute to start or an iteration to end.
     touched: Vec<u32>,
