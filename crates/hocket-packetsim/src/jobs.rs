@@ -185,7 +185,7 @@ impl<'a> Jobs<'a> {
             state.busy += engine.now().since(start);
         }
         let before = self.records.iterations.len();
-        let next = state.closed_loop.go_on(engine.now(), &mut self.records)?;
+        let next = state.closed_loop.proceed(engine.now(), &mut self.records)?;
         // The closed loop records each iteration that it finishes.
         let finished = (self.records.iterations.len() - before) as u64;
         state.done += finished;
