@@ -30,7 +30,7 @@ HEADING = "Packet engine against an ns-3 based simulator"
 
 SUMMARY = re.compile(
     r"(?P<agreeing>\d+) of (?P<runs>\d+) runs agree\. Over one switch, where nothing random steers, "
-    r"[\d,]+ of [\d,]+ completion times are equal to the nanosecond"
+    r"(?P<equal>[\d,]+) of (?P<flows>[\d,]+) completion times are equal to the nanosecond"
 )
 """The sentence of the section that counts what agrees."""
 
