@@ -13,9 +13,9 @@ from hocket_reproduce.targets.cluster import (
     RANDOM,
     TH_CASSINI,
     THEMIS,
-    Contender,
-    ContenderRun,
+    ConfiguredScheduler,
     Outcomes,
+    SchedulerRun,
     estimate,
     outcome,
     outcomes,
@@ -98,9 +98,9 @@ def test_every_sensitivity_is_another_trace_or_another_choice_among_candidates(n
     assert changed.resolved() != usual.resolved()
 
 
-def test_what_a_contender_sets_goes_before_what_the_trace_says() -> None:
-    contender = Contender("name", "themis", {"themis": {"workers": "requested"}})
-    trace = contender.trace({"themis": {"workers": "tuned", "lease": "5 min"}, "seed": 9}, 3)
+def test_what_a_scheduler_sets_goes_before_what_the_trace_says() -> None:
+    scheduler = ConfiguredScheduler("name", "themis", {"themis": {"workers": "requested"}})
+    trace = scheduler.trace({"themis": {"workers": "tuned", "lease": "5 min"}, "seed": 9}, 3)
     assert trace == {"themis": {"workers": "requested", "lease": "5 min"}, "seed": 3}
 
 
@@ -130,7 +130,7 @@ def test_a_percentile_is_one_of_the_values() -> None:
 
 
 def test_minutes_hold_the_mean_of_the_iterations_that_begin_in_them(short: Outcomes) -> None:
-    each: ContenderRun = short[THEMIS.name][0]
+    each: SchedulerRun = short[THEMIS.name][0]
     first = each.iterations["job"][0]
     rows = over_time(each).filter(job=first)
     begun = each.iterations.filter(job=first)

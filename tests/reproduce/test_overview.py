@@ -64,7 +64,7 @@ def test_a_finding_is_short_and_its_verdict_one_of_three(
     finding = FINDINGS[target]
     assert finding.verdict in get_args(Verdict)
     assert len(finding.claim.split()) <= 15
-    assert 0 < words(overview.quoted(finding.found, shown[target])) <= 15
+    assert 0 < words(overview.quoted(finding.result, shown[target])) <= 15
     assert (finding.why != "") == (finding.verdict == "differs")
     assert words(overview.quoted(finding.why, shown[target])) <= 10
 
@@ -97,7 +97,7 @@ def test_quotes_are_what_the_rows_show(small: overview.ShownSection) -> None:
 
 
 def test_a_quote_of_no_row_is_a_bug_that_names_it(small: overview.ShownSection) -> None:
-    with pytest.raises(AssertionError, match="H1: Sharing: no row fits 'gain'"):
+    with pytest.raises(AssertionError, match="H1: Sharing: no row matches 'gain'"):
         overview.quoted("{gain}", small)
 
 

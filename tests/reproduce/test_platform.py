@@ -81,12 +81,12 @@ def test_pfc_alone_pauses_most_and_takes_no_longer_and_two_levels_are_faster_wit
 
 def test_four_chunks_at_once_are_under_way_where_one_after_another_is_not_asked_for() -> None:
     one, _, two = r6.CASES
-    assert (one.way.in_flight, one.otherwise.way.in_flight) == (1, 4)
-    assert (two.way.in_flight, two.otherwise.way.in_flight) == (4, 1)
+    assert (one.algorithm.in_flight, one.with_other_chunks.algorithm.in_flight) == (1, 4)
+    assert (two.algorithm.in_flight, two.with_other_chunks.algorithm.in_flight) == (4, 1)
 
 
 def test_an_iteration_of_dlrm_is_shorter_in_two_levels_whatever_the_control() -> None:
-    cases = {way.name: [r7.job(way)] for way in r7.WAYS}
+    cases = {algorithm.name: [r7.job(algorithm)] for algorithm in r7.ALGORITHMS}
     measured = run((PFC_ONLY, HPCC), cases)
     ours = verdicts(list(r7.rows(measured)))
     assert ours["2D is much better than 1D"] == "yes"
@@ -135,7 +135,7 @@ def test_the_exposed_part_is_what_compute_leaves_of_the_mean_iteration() -> None
 
 def test_stacked_bars_add_up_to_the_iteration() -> None:
     ran = PlatformRun({"dlrm": JobTimes((7.0,), (5.0,))}, 3, 1.5, 10)
-    panels = r7.panels({(way.name, "PFC only"): ran for way in (ONE_D, TWO_D)})
+    panels = r7.panels({(algorithm.name, "PFC only"): ran for algorithm in (ONE_D, TWO_D)})
     assert [type(panel) for panel in panels] == [StackedBars] * 2
     assert [sum(values[0] or 0 for values in panel.values.values()) for panel in panels] == [7.0, 7.0]
 

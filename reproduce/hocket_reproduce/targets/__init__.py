@@ -1,6 +1,6 @@
-"""Reruns of what the papers show: each target's values beside the paper's, and its figure.
+"""Reruns of the papers' figures and tables: each target's values beside the paper's, and its figure.
 
-The ids are those of docs/validation.md; `hocket reproduce --list` prints them.
+Ids are those of docs/validation.md; `hocket reproduce --list` prints them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -90,13 +90,13 @@ TARGETS: dict[str, Target] = {
         ),
     )
 }
-"""Every target that can be rerun, in the order of the papers; what no paper shows comes last."""
+"""Every target that can be rerun, in the order of the papers; targets of no paper come last."""
 
 
 def chosen(ids: Iterable[str]) -> list[Target]:
-    """The targets `ids`, in any case, each once.
+    """The targets with these ids, in upper or lower case, each once.
 
-    Raises `InputError` for an id that is not in `TARGETS`, which it names as ids are listed.
+    Raises `InputError` for an id that is not in `TARGETS`.
 
     >>> chosen(["c99"])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -110,16 +110,17 @@ def chosen(ids: Iterable[str]) -> list[Target]:
 
 
 def reproduce(ids: Iterable[str], progress: Progress | None = None) -> Iterator[Reproduction]:
-    """Reruns the targets `ids` one after another; `progress` is told what is being done.
+    """Reruns the targets `ids` one after another; `progress` is called with each step.
 
     Raises `InputError` at once for an id that is not in `TARGETS`.
     """
+    # A generator function would raise only on the first result.
     return (_rerun(target, progress) for target in chosen(ids))
 
 
 def _rerun(target: Target, progress: Progress | None) -> Reproduction:
-    def told(doing: str) -> None:
+    def report_step(doing: str) -> None:
         if progress is not None:
             progress(f"{target.id}: {doing}")
 
-    return target.run(told)
+    return target.run(report_step)

@@ -197,7 +197,8 @@ FINDINGS = {
     "X1": Finding(
         "Two VGG19 jobs take equally long on both engines",
         "{±two jobs, shifted by half a period: *, *} apart when shifted; up to "
-        "{±two jobs, equal timers: *, *} with equal timers, {±two jobs, own priorities: *, *} with priorities",
+        "{±two jobs, equal timers: *, *} with equal timers, {±two jobs, own priorities: *, *} with "
+        "priorities",
         "differs",
         "DCQCN has no fixed weights, and cut rates recover slowly",
     ),

@@ -1,4 +1,4 @@
-"""R3: seven GPUs send to one under six congestion controls (HOTI'22 Fig 3)."""
+"""R3: an incast of seven GPUs under six congestion controls (HOTI'22 Fig 3)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,17 +18,18 @@ BYTES_EACH = 10 * 10**6
 """§IV-A."""
 
 _SAMPLE_EVERY_PS = 1_000_000
-# What the other setting of the window does: HPCC's simulator ships with windows for all, its scripts give
-# them to DCTCP, HPCC and HPCC-PINT alone.
+# Each control with the other setting of the window, since the paper does not print its own: HPCC's simulator
+# ships with windows for all, and its scripts give them to DCTCP, HPCC and HPCC-PINT alone.
 _VARIANTS = tuple(
     packets.windowed(control) if control.window == "unlimited" else packets.unlimited(control)
     for control in packets.CONTROLS
 )
-# The ends of what the paper describes: a queue is small below this part of its peak, high above that one.
+# §IV-A describes queues as "very small" and "maximum" without numbers: small is below a tenth of the peak,
+# high above half of it.
 _SMALL, _HIGH = 0.1, 0.5
-# Completion times this close are the same.
+# Completion times within 5% count as equal: §IV-A finds "similar performance" and prints no times.
 _TOGETHER = 0.05
-# More PAUSE frames than senders can send at the first build-up and a second one.
+# "A lot" of PAUSE frames (§IV-A1) is more than the first build-up of the queue and a second one can cause.
 _MANY = 100
 _WHY_PAUSES = {
     "TIMELY": "all seven send at line rate until the first delay over 50 µs comes back, and each then needs "
@@ -38,7 +39,7 @@ _WHY_PAUSES = {
 
 @dataclass(frozen=True)
 class Incast:
-    """A run, and what waited in the switch every microsecond."""
+    """A run, with the switch's queue sampled every microsecond."""
 
     ran: Ran
     times_ms: npt.NDArray[np.float64]
@@ -56,17 +57,18 @@ class Incast:
 
     @property
     def idle(self) -> float:
-        """The share of the time in which nothing waited for the link to GPU 0."""
+        """The share of the time in which nothing was queued for the link to GPU 0."""
+        # Less than one packet: a queue's sample may catch the packet that is on its way out.
         return float(np.mean(self.queue_mb < packets.PAYLOAD_BYTES / 1e6))
 
     @property
     def peak_mb(self) -> float:
-        """The longest queue."""
+        """The longest queue in MB."""
         return packets.peak_mb(self.ran, "switch")
 
     @property
     def later_mb(self) -> npt.NDArray[np.float64]:
-        """What waited in the second half of the run."""
+        """The queue in the second half of the run, after the first build-up and its correction."""
         return self.queue_mb[self.queue_mb.size // 2 :]
 
 
@@ -84,7 +86,7 @@ def _sampled(ran: Ran) -> Incast:
 
 
 def reproduce(progress: Progress) -> Reproduction:
-    """What the paper says of each policy, and what the other setting of its window does."""
+    """The paper's statements on each policy, and runs with the other setting of its window."""
     measured = measure((*packets.CONTROLS, *_VARIANTS), BYTES_EACH, progress)
     rows = (*_pause_rows(measured), *_queue_rows(measured), *_time_rows(measured), *_window_rows(measured))
     return Reproduction(
@@ -142,6 +144,7 @@ def _queue_rows(measured: Mapping[str, Incast]) -> Iterator[Row]:
 
 
 def _drains(run: Incast) -> bool:
+    # The median: a queue that oscillates and is mostly empty drains, whatever its later peaks.
     return float(np.median(run.later_mb)) < _SMALL * run.peak_mb
 
 
@@ -179,8 +182,7 @@ def _time_rows(measured: Mapping[str, Incast]) -> Iterator[Row]:
         "the others finish together",
         spread < _TOGETHER,
         f"within {spread:.0%} of each other, {max(tuned.values()) / min(tuned.values()) - 1:.0%} without "
-        f"DCQCN: "
-        "HPCC carries 42 bytes more per packet and aims at 95% of the link",
+        "DCQCN: HPCC carries 42 bytes more per packet and aims at 95% of the link",
     )
 
 
@@ -210,6 +212,7 @@ def _figure(measured: Mapping[str, Incast]) -> Figure:
             )
         )
         longest = max(runs, key=lambda run: run.times_ms.size)
+        # A run that ended has an empty queue, so the shorter of the two is padded with zeros.
         lines = {
             name: np.pad(run.queue_mb, (0, longest.times_ms.size - run.times_ms.size))
             for name, run in zip(("no window", "window"), runs, strict=True)
