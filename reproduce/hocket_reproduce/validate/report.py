@@ -1,4 +1,4 @@
-"""Comparisons as a table on the terminal, as JSON, and as a section of docs/validation/engines.md."""
+"""Comparisons as tables on the terminal, as JSON, and as a section of docs/validation/engines.md."""
 
 import math
 import re
@@ -32,7 +32,8 @@ SUMMARY = re.compile(
     r"(?P<agreeing>\d+) of (?P<runs>\d+) runs agree\. Over one switch, where nothing random steers, "
     r"(?P<equal>[\d,]+) of (?P<flows>[\d,]+) completion times are equal to the nanosecond"
 )
-"""The sentence of the section that counts what agrees."""
+"""The sentence of the section that counts runs and completion times that agree; the overview takes its
+numbers."""
 
 HEADER = (
     "case",
@@ -54,16 +55,17 @@ SHORT_HEADER = (
     *("run", Column("flows", spare=2), "equal", "mean FCT", Column("max FCT", spare=1)),
     *("PAUSE", "marks", "queue", Column("Mhops/s", spare=3), "agrees"),
 )
-"""Columns of the table for a terminal: of what has a limit, the difference alone."""
+"""Columns of the table for a terminal, which has only the differences of totals with a limit."""
 
 
 UNROUNDED_SEEDS = 3
-"""Runs per random case without the simulator's arithmetic, which changes far more than seeds do."""
+"""Runs per random case without the simulator's arithmetic. Few, as its effect is far larger than that of
+seeds."""
 
 
 @dataclass(frozen=True)
 class Unrounded:
-    """A case as the simulator computes, with exact times, and with exact times and RoCEv2's frames."""
+    """A case with the simulator's arithmetic, with exact times, and with exact times and RoCEv2's frames."""
 
     reference: Comparison
     exact_time: Comparison
@@ -72,8 +74,8 @@ class Unrounded:
 
 @dataclass
 class Validation:
-    """What was compared of the `chosen` recorded runs; all that were `recorded` say something about their own
-    simulator's faults."""
+    """Comparisons of the `chosen` recorded runs. All `recorded` ones, also those without inputs, are evidence
+    of their simulator's faults."""
 
     recorded: Sequence[Case]
     chosen: Sequence[Case]
@@ -82,10 +84,10 @@ class Validation:
 
     @classmethod
     def of(cls, directory: str | Path, names: Sequence[str]) -> Self:
-        """Of the runs in `directory` with inputs: those of these cases (`incast8`) or of these names
-        (`incast8/dcqcn`), or all.
+        """A validation of the runs in `directory` that have inputs: those with these names of cases
+        (`incast8`) or runs (`incast8/dcqcn`), or all.
 
-        Raises `InputError` if there are none, or none of a name.
+        Raises `InputError` if there are none, or none with one of the names.
         """
         recorded = read_recorded(directory)
         repeatable = [case for case in recorded if case.has_inputs]
@@ -99,13 +101,14 @@ class Validation:
         return cls(recorded, chosen)
 
     def add(self, case: Case, seeds: int, *, unrounded: bool) -> None:
-        """Compares `case`; if `unrounded`, one of the main set without the simulator's arithmetic too."""
-        found = compare(case, seeds)
-        self.comparisons.append(found)
+        """Compares `case`; if `unrounded` and it belongs to the main set, also without the simulator's
+        arithmetic."""
+        comparison = compare(case, seeds)
+        self.comparisons.append(comparison)
         if unrounded and case.parameters == "main":
             few = min(seeds, UNROUNDED_SEEDS)
             without = (compare(case, few, fidelity) for fidelity in (EXACT_TIME, EXACT))
-            self.unrounded.append(Unrounded(found, *without))
+            self.unrounded.append(Unrounded(comparison, *without))
 
     @property
     def failed(self) -> list[Comparison]:
@@ -146,9 +149,9 @@ def short_row(comparison: Comparison) -> tuple[str, ...]:
 
 
 def verdict(comparison: Comparison) -> str:
-    """Whether a case agrees, and where not.
+    """Whether a case agrees, and the totals that do not.
 
-    What is beyond its limit by no more than other seeds explain is named.
+    Totals beyond their limit that other seeds explain are named too.
     """
     if comparison.failures:
         return f"no: {', '.join(comparison.failures)}"
@@ -157,8 +160,8 @@ def verdict(comparison: Comparison) -> str:
 
 
 def as_json(comparisons: Iterable[Comparison]) -> list[dict[str, Any]]:
-    """The comparisons as JSON takes them; differences are relative, and null where the recorded value is 0
-    and ours is not."""
+    """The comparisons as JSON; differences are relative, and null if the recorded value is 0 and ours is
+    not."""
     return [
         {
             "case": each.case.name,
@@ -187,7 +190,7 @@ def as_json(comparisons: Iterable[Comparison]) -> list[dict[str, Any]]:
 
 
 def write_validation(overview: Path, validation: Validation) -> None:
-    """Puts `validation` into the page of engines behind `overview`, between its two markers.
+    """Writes `validation` between the two markers of the engines' page behind `overview`.
 
     Raises `InputError` if the page cannot be read or written, or lacks a marker.
     """
@@ -196,7 +199,7 @@ def write_validation(overview: Path, validation: Validation) -> None:
 
 
 def markdown(validation: Validation) -> str:
-    """The section: how it was compared, the table, and where the simulator is at fault."""
+    """The section: the method and its limits, the table, and the faults of the simulator."""
     lines = [
         f"## {HEADING}",
         "",
@@ -271,7 +274,7 @@ def _faults(validation: Validation) -> Iterator[str]:
 
 
 def _timely(recorded: Sequence[Case]) -> Iterator[str]:
-    """The effect of the missing time stamp, from runs of the code as it is shipped."""
+    """The effect of TIMELY's missing time stamp, from runs of the code as shipped."""
     effects = [
         f"{case.name} {case.recorded[0].max_fct_ns / 1e6:.3g} ms instead of {main.max_fct_ns / 1e6:.3g} ms"
         for case, main in _beside_main(recorded, "tsbug")
@@ -286,7 +289,7 @@ def _timely(recorded: Sequence[Case]) -> Iterator[str]:
 
 
 def _wake_ups(recorded: Sequence[Case]) -> Iterator[str]:
-    """The effect of late wake-ups, from runs without them."""
+    """The effect of late wake-ups, from recorded runs without them."""
     effects = [
         abs(with_it / without - 1)
         for case, main in _beside_main(recorded, "skip")
@@ -305,7 +308,8 @@ def _wake_ups(recorded: Sequence[Case]) -> Iterator[str]:
 
 
 def _beside_main(recorded: Sequence[Case], parameters: str) -> Iterator[tuple[Case, Totals]]:
-    """The runs of a set, each with the first run of the same case and control in the main set."""
+    """The runs of a set of parameters, each with the first run of the same case and control in the main
+    set."""
     main = {(case.name, case.policy): case.recorded[0] for case in recorded if case.parameters == "main"}
     for case in recorded:
         if case.parameters == parameters and (case.name, case.policy) in main:
