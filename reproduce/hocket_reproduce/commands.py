@@ -109,6 +109,7 @@ def validate_command(
         task = progress.add_task("comparing", total=len(validation.chosen))
         for case in validation.chosen:
             progress.update(task, description=case.folder)
+            # Only the page shows runs without the simulator's arithmetic.
             validation.add(case, seeds, unrounded=write is not None)
             progress.advance(task)
     if as_json:

@@ -26,6 +26,7 @@ BEYOND = ("X1", "X2", "X3", "LIVE")
 # a difference there contradicts no claim.
 _CLAIMED = ("paper", "truth", "flow engine")
 
+# A section ends at the next `## ` heading; `### ` headings belong to it.
 _SECTION = re.compile(r"^## (?P<heading>(?P<id>\w+): .+)\n(?P<body>(?:(?!## ).*\n)*)", re.MULTILINE)
 _QUOTED = re.compile(r"\{([±#]?)([^}]+)\}")
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:e[-+]\d+)?")
@@ -125,14 +126,14 @@ def sections(path: Path) -> dict[str, ShownSection]:
 
 
 def _parse(section: re.Match[str]) -> ShownSection:
+    # The line below the header, `|---|…`, does not start with `| `.
     table = [line[2:-2].split(" | ") for line in section["body"].splitlines() if line.startswith("| ")]
     header, *rows = table
     return ShownSection(section["heading"], header[1], {row[0]: ShownRow(*row[2:4]) for row in rows})
 
 
 def quoted(text: str, section: ShownSection) -> str:
-    """`text` with its quotes in braces replaced by values of the rows of `section`; `Finding` explains the
-    syntax."""
+    """`text` with its quotes, in the syntax of `Finding`, replaced by values of the rows of `section`."""
 
     def shown(quote: re.Match[str]) -> str:
         kind, pattern = quote.groups()

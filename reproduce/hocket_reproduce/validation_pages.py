@@ -1,5 +1,4 @@
-"""The pages behind docs/validation.md, and replacing the parts of them that commands write, between two
-markers."""
+"""The pages behind docs/validation.md, whose parts between two markers are written by commands."""
 
 from collections.abc import Callable
 from pathlib import Path

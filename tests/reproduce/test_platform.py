@@ -102,8 +102,7 @@ def test_dlrm_exchanges_as_much_as_the_paper_says() -> None:
 
 
 def test_static_windows_prevent_pauses_of_two_jobs_and_hardly_slow_them() -> None:
-    # Each job has one server in each of two racks: all their traffic between servers shares the links between
-    # the racks.
+    # Each job has one server in each of two racks, so that both share all links between the racks.
     plans = {}
     for control in r8.CONTROLS:
         plan = platform.plan(control, RACKS, [job("one", 0), job("other", 1)])

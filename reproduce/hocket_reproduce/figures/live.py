@@ -12,8 +12,7 @@ from hocket_reproduce.figures.cdf import CdfPanel, draw_cdf
 
 @dataclass(frozen=True)
 class LivePanels:
-    """Panels of one plan by the place where it ran, live or an engine; all have the same keys in the same
-    order."""
+    """Panels of one plan by place, live or an engine; all have the same keys in the same order."""
 
     times_ms: Mapping[str, CdfPanel]
     """Iteration times by case."""

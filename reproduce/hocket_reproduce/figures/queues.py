@@ -20,8 +20,7 @@ _HEIGHT_IN = 2.1
 
 @dataclass(frozen=True)
 class QueuePanel:
-    """Queue lengths in MB at `times_ms`, by the name of their line, which has the same colour in all
-    panels."""
+    """Queue lengths in MB at `times_ms` by name of the line; a name has one colour in all panels."""
 
     title: str
     times_ms: npt.NDArray[np.float64]

@@ -37,8 +37,7 @@ class Distribution:
     samples: Mapping[str, npt.NDArray[np.float64]]
     samples_are: str = "iterations"
     log: bool = False
-    """Whether the axis is logarithmic, for counts. It starts below 1, where the line shows the share of
-    zeros."""
+    """Whether the axis is logarithmic, for counts. The line starts at the share of zeros."""
     legend: Literal["lower right", "upper left"] = "lower right"
     """The corner without lines."""
 

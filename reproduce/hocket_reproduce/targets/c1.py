@@ -128,8 +128,7 @@ class Traffic:
 
     @property
     def steps(self) -> list[str]:
-        """The steps for which rank 0 sends in the first iteration, in order, without immediate
-        repetitions."""
+        """The steps for which rank 0 sends in the first iteration, in order, repetitions merged."""
         operations = self.run.tables["operations"].filter(
             (pl.col("iteration") == 0) & (pl.col("rank") == 0) & ~pl.col("kind").is_in(["compute", "recv"])
         )

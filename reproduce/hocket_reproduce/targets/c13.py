@@ -67,8 +67,7 @@ MIXED: Tables = {
     "poisson": {
         "load": 0.9,
         "duration": "100 min",
-        # NSDI'24 §5.2: DLRM is model parallel, all others are data parallel; the catalogue has no such GPT2
-        # or GPT3.
+        # NSDI'24 §5.2: all but DLRM are data parallel, which GPT2 and GPT3 of the catalogue cannot be.
         "models": ["data-parallel", "GPT1", "DLRM"],
     },
 }
@@ -113,8 +112,7 @@ NO_WAY_OUT: Tables = {
     },
     "jobs": [{"name": "left", **_BERT}, {"name": "right", **_BERT}],
 }
-"""Two jobs that share an uplink wherever they are placed, and together demand more than it has nearly all the
-time."""
+"""Two jobs that share an uplink wherever they are placed, and exceed it nearly all the time."""
 
 
 def _tree(uplinks: int, uplink: str) -> Tables:
@@ -175,8 +173,7 @@ SENSITIVITIES: Sensitivities = {
         _AT_RANDOM,
     ),
 }
-"""Changes to C13's trace that might explain the paper's factors, and the schedulers that they are tried
-with."""
+"""Changes to C13's trace that might explain the paper's factors, each with a pair of schedulers."""
 
 
 def reproduce_c13(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduction:

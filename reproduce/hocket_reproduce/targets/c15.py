@@ -59,7 +59,7 @@ _THEMIS_PAIRS = ((THEMIS, TH_CASSINI), (THEMIS, TH_FABRIC))
 _POLLUX_PAIRS = ((POLLUX, PO_CASSINI), (POLLUX, PO_FABRIC))
 
 _BUSY: Tables = {"fabric": {"testbed": "cassini"}, "until": "20 min"}
-# Work for 20 min alone, in runs of 20 min: nobody departs, so only arrivals change placements.
+# Work for 20 min alone, in runs of 20 min: no job departs before the end.
 _RUN_TIME = ["20 min", "20 min"]
 
 MIXED: Tables = {
@@ -76,8 +76,7 @@ MIXED: Tables = {
         "arriving": [{"model": "DLRM"}, {"model": "ResNet50"}],
     },
 }
-"""The trace of C15 and C20. NSDI'24 §5.3 names the arriving jobs but not the running ones; workers are
-drawn."""
+"""The trace of C15 and C20. NSDI'24 §5.3 names only the arriving jobs; numbers of workers are drawn."""
 
 MODEL_PARALLEL: Tables = {
     **_BUSY,
@@ -131,8 +130,7 @@ SENSITIVITIES: Sensitivities = {
     "Pollux may grow jobs at once": ({"pollux": {"scale_up": "any"}}, (POLLUX, PO_CASSINI)),
     "Pollux leaves batch sizes alone": ({"pollux": {"tune_batch_size": False}}, (POLLUX, PO_CASSINI)),
 }
-"""Changes to C15's trace that might explain the paper's factors, and the schedulers that they are tried
-with."""
+"""Changes to C15's trace that might explain the paper's factors, each with a pair of schedulers."""
 
 FULL: Tables = {
     **_BUSY,
@@ -187,6 +185,7 @@ _SENSITIVITY_SEEDS = 3
 
 # After DLRM's first start: by then all jobs that its arrival moved have restarted, which takes 30 s each.
 _REPLAY_AFTER_S = 120
+# Two or more iterations of DLRM, which take 1.4 to 1.8 s.
 _REPLAY_FOR = "5 s"
 _REPLAYED = "DLRM"
 
@@ -337,8 +336,7 @@ def _count_rows(measured: Outcomes, model: str) -> Iterator[Row]:
 def _resnet50_row(measured: Outcomes, scheduler: ConfiguredScheduler) -> Row:
     """Whether ResNet50 has fewer marks than other models have on average."""
     runs = measured[scheduler.name]
-    # A mean of models' means: DLRM, with iterations ten times as long, would hardly count among all
-    # iterations.
+    # A mean of models' means: among all iterations, DLRM's few long ones would hardly count.
     others = sorted(set(runs[0].iterations["model"]) - {"ResNet50"})
     ours = mean(_marks_by_seed(runs, "ResNet50"))
     theirs = mean(mean(_marks_by_seed(runs, model)) for model in others)

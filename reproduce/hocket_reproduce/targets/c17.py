@@ -88,8 +88,7 @@ _WHY_CASSINI = {
 
 @dataclass(frozen=True)
 class SnapshotResult:
-    """A snapshot's compatibility and its runs: starting at once on 50 and 42 Gbps, at other starts, and
-    shifted."""
+    """A snapshot's compatibility and runs: starting at once on 50 and 42 Gbps, at other starts, shifted."""
 
     answer: Compatibility
     sharing: Run
@@ -205,8 +204,7 @@ def _optimality(answer: Compatibility) -> str:
 
 
 def _shift_row(here: str, number: int, answer: Compatibility, job: CircleJob, reference: str) -> Row:
-    """A job's shift relative to the snapshot's first job, with the range of shifts that score alike in the
-    comment."""
+    """A job's shift relative to the snapshot's first job; the comment has the range of equivalent shifts."""
     ours_ms = {name: 1e3 * shift_s for name, shift_s in answer.time_shifts_s.items()}
     period_ms = job.profile.period_ps / 1e9
     relative_ms = (ours_ms[job.name] - ours_ms[reference]) % period_ms

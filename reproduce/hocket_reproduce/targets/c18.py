@@ -62,8 +62,7 @@ TWO_GPUS: Tables = {
     "cluster": {"gpus_per_host": 2},
     "until": "20 min",
     "dynamic": {
-        # Work for 20 min alone, in a run of 20 min: nobody departs, so only DLRM's arrival changes
-        # placements.
+        # Work for 20 min alone, in a run of 20 min: no job departs before the end.
         "run_time": ["20 min", "20 min"],
         "running": _of_three("XLM", "ResNet50", "VGG16"),
         "arriving": _of_three("DLRM"),
@@ -92,8 +91,7 @@ SENSITIVITIES: Sensitivities = {
     ),
     "100 candidates of Random": ({"cassini": {"candidates": 100}}, (RANDOM, RANDOM_FABRIC)),
 }
-"""Changes to the trace that might explain the paper's factors, and the schedulers that they are tried
-with."""
+"""Changes to the trace that might explain the paper's factors, each with a pair of schedulers."""
 
 _SENSITIVITY_SEEDS = 3
 
@@ -162,8 +160,7 @@ def reproduce(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduction:
 
 
 def _instant_rows(progress: Progress, seeds: Sequence[int]) -> Iterator[Row]:
-    """The gain of the choice that §5.6 describes, DLRM beside ResNet50 instead of XLM, with both placed by
-    hand."""
+    """The gain of §5.6's choice, DLRM beside ResNet50 instead of XLM, with all jobs placed by hand."""
     progress("DLRM beside XLM and beside ResNet50")
     beside = {
         model: [outcome(instant(model), TH_CASSINI, seed) for seed in seeds] for model in ("XLM", "ResNet50")

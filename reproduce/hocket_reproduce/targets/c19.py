@@ -22,13 +22,13 @@ from hocket_reproduce.targets.target import Progress, Reproduction, Row
 
 PRECISIONS_DEG = (1, 2, 3, 5, 8, 10, 15, 20, 30, 45, 60, 90)
 REFERENCE_DEG = 5
+# Single solve times vary with the load of the machine; of an odd number the median is one of them.
 _REPEATS = 7
 
 
 @dataclass(frozen=True)
 class Point:
-    """Results at one precision over all instances: accuracies of 0 to 1, and the seconds of a solve by
-    instance."""
+    """Results at one precision: accuracies (0 to 1) over all instances, and the solve time of each."""
 
     mean_accuracy: float
     least_accuracy: float
@@ -58,8 +58,7 @@ def measure(instances: Mapping[str, Tables], optima: Mapping[str, float], precis
 
 
 def accuracy(answer: Compatibility, optimum: float) -> float:
-    """The score of the time-shifts of `answer` on the undivided circle ÷ `optimum`, the best score of all
-    shifts."""
+    """The score of the time-shifts of `answer` on the undivided circle ÷ `optimum`."""
     reached = _hocket.score(
         answer.capacity_bps,
         [native_profile(job.profile) for job in answer.jobs],

@@ -20,9 +20,9 @@ from hocket_reproduce.targets.setting import (
 )
 from hocket_reproduce.targets.target import Progress, Reproduction, Row
 
-# §2.2: both jobs get roughly 22 Gbps, "half of l1's capacity"; the flow engine shares its capacity without
-# loss.
+# §2.2: both jobs get roughly 22 Gbps, "half of l1's capacity"; the flow engine loses none of it.
 CAPACITY = "44 Gbps"
+# §2.2 shifts the start of j2 by this.
 SHIFT_MS = 120
 # §2.2 prints none; this is VGG19's in snapshot 3 of Table 2, where it shares a link with one job.
 BATCH_SIZE = 1024

@@ -85,8 +85,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Measured:
-    """A setting, the true mean of its iterations, and the profile from its counter; None if profiling
-    failed."""
+    """A setting, its true mean iteration, and the profile from its counter; None if profiling failed."""
 
     setting: Setting
     period_s: float
@@ -109,8 +108,7 @@ class Measured:
 
 
 def reproduce(progress: Progress) -> Reproduction:
-    """Every model of the catalogue profiled by its port's counter, and the snapshots' scores with these
-    profiles."""
+    """Every model of the catalogue profiled by its port's counter, and scores of snapshots from profiles."""
     measured: list[list[Measured]] = []
     for model in CATALOGUE.values():
         for strategy in model.strategies.values():
@@ -172,8 +170,7 @@ def measure(setting: Setting) -> Measured:
 
 
 def counter(run: Run) -> pl.DataFrame:
-    """Readings of `port_xmit_data` by a poller while the only job of `run` runs: `time_s` and the counter's
-    value."""
+    """A poller's readings `time_s` and `port_xmit_data` while the only job of `run` runs."""
     rates = run.tables["rates"]
     end_s = float(run.tables["iterations"]["end_s"].to_numpy().max())
     changes_s = np.concatenate([[0.0], rates["start_s"].to_numpy(), [end_s]])
@@ -197,8 +194,8 @@ def reading_times_s(end_s: float) -> np.ndarray[tuple[int], np.dtype[np.float64]
 def refreshed_s(
     readings_s: np.ndarray[tuple[int], np.dtype[np.float64]],
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """The time at which each value read at `readings_s` (n) was taken: then, or before that if it is cached
-    (n)."""
+    """For values read at `readings_s` (n), the times when they were taken (n): earlier if cached."""
+    # A loop: whether a read refreshes the value depends on which earlier read did.
     times_s = []
     last_s = -LIFESPAN_S
     for now_s in readings_s.tolist():
@@ -275,8 +272,7 @@ def _elsewhere(others: Sequence[Measured]) -> str:
 
 
 def _snapshot_rows(number: int) -> Iterator[Row]:
-    """Scores of a snapshot with true and with measured profiles, and the true profiles' score at the measured
-    shifts."""
+    """A snapshot's score by true and by measured profiles, and the true score at the measured shifts."""
     jobs = snapshot(number)
     truth = compatibility(link_plan(f"snapshot {number}", jobs))
     profiles = [
@@ -315,8 +311,7 @@ def _score_of_shifts(truth: Compatibility, answer: Compatibility) -> float:
 
 
 def _figure(measured: Sequence[Sequence[Measured]]) -> Figure:
-    """The evidence for one model: the counter's readings, and the iteration that the profiler found in
-    them."""
+    """The evidence for one model: the counter's readings and the iteration derived from them."""
     drawn = next(reference.profile for reference, *_ in measured if reference.setting.model == DRAWN)
     assert drawn is not None, f"{DRAWN} has a period"
     return evidence_figure(drawn)

@@ -75,6 +75,7 @@ def _link_rows(link: str, alone: Compatibility, cluster: Compatibility) -> list[
         Row(
             f"{link}: shift of {second} against {first}",
             "kept",
+            # Shifts are whole picoseconds, 1e-9 ms: only rounding on the circle may differ.
             "kept" if abs(before_ms - after_ms) < 1e-6 else "changed",
             "",
             f"{before_ms:.3f} ms for the link alone, {after_ms:.3f} ms with one shift per job",

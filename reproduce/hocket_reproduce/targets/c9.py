@@ -34,8 +34,7 @@ FIG_17 = (1, 2, 3)
 LIMIT = 2.0
 """NSDI'24 §5.7: less than two adjustments per minute in all cases."""
 JITTERS = (JITTER, 0.02, 0.05)
-"""No paper says how much compute times vary. 1% is the default of traces; the others show when 2 per minute
-fails."""
+"""No paper says how much compute times vary. 1% is the default of traces."""
 
 _NO_AGENT = ConfiguredScheduler("Th+CASSINI without agents", "themis+cassini", {"cassini": {"adjust": False}})
 
@@ -63,8 +62,7 @@ def snapshot_trace(number: int, jitter: float = JITTER) -> Tables:
 
 
 def reproduce(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduction:
-    """Adjustments per minute of snapshots 1 to 3 in a cluster run, and the slowdowns with and without
-    slots."""
+    """Adjustments per minute of snapshots 1 to 3 in a cluster run, and slowdowns with and without slots."""
     rows = []
     rates: dict[float, list[float]] = {jitter: [] for jitter in JITTERS}
     for number in FIG_17:

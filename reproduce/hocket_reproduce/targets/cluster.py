@@ -50,8 +50,7 @@ def overlaid(tables: Tables, changes: Tables) -> Tables:
     >>> overlaid({"poisson": {"load": 0.9, "jobs": 5}}, {"poisson": {"load": 1.0}})
     {'poisson': {'load': 1.0, 'jobs': 5}}
     """
-    # A fabric has one table for its kind (testbed, clos, …); merging two kinds would give a plan that names
-    # both.
+    # A fabric has one key for its kind (testbed, clos, …); merged, it would have two.
     changed = {
         name: table if name == "fabric" else {**tables.get(name, {}), **table}
         for name, table in changes.items()
@@ -94,8 +93,7 @@ class SchedulerRun:
 
     @cached_property
     def _count(self) -> npt.NDArray[np.int64]:
-        # With `merge` in `[cluster]` a row stands for several similar iterations; percentiles count each of
-        # them.
+        # With `merge` in `[cluster]` a row stands for several similar iterations: each counts.
         return self.iterations["count"].to_numpy()
 
     @cached_property
@@ -125,8 +123,7 @@ class SchedulerRun:
     @property
     def slowdown(self) -> float:
         """The total time of all iterations ÷ their total time on an idle network."""
-        # A ratio of sums, not a mean of ratios: a job of short iterations has many, and would outweigh all
-        # others.
+        # A ratio of sums: in a mean of ratios, the many iterations of fast jobs would outweigh all others.
         return float(self.iteration_s.sum() / self._ideal_s.sum())
 
     @property
@@ -156,8 +153,7 @@ def outcomes(
     seeds: Sequence[int] = SEEDS,
     prefix: str = "",
 ) -> dict[str, list[SchedulerRun]]:
-    """Runs the trace in `tables` under all `schedulers` with all `seeds`; progress messages start with
-    `prefix`."""
+    """Runs the trace in `tables` under `schedulers` with `seeds`; `prefix` starts progress messages."""
     measured: dict[str, list[SchedulerRun]] = {scheduler.name: [] for scheduler in schedulers}
     for seed in seeds:
         for scheduler in schedulers:
@@ -254,8 +250,7 @@ def factor_rows(
 
 
 def pair_row(quantity: str, measured: Outcomes, pair: tuple[ConfiguredScheduler, ConfiguredScheduler]) -> Row:
-    """The mean slowdown of a pair's first scheduler ÷ the second's; slowdowns and tails are in the
-    comment."""
+    """The mean slowdown of a pair's first scheduler ÷ the second's; the comment has both, and tails."""
     over, under = (measured[each.name] for each in pair)
     slowdowns = [mean(each.slowdown for each in runs) for runs in (over, under)]
     tails = [mean(each.p99_slowdown for each in runs) for runs in (over, under)]
@@ -296,8 +291,7 @@ def idle_rows(measured: Outcomes) -> Iterator[Row]:
 
 
 def _slotted(decisions: pl.DataFrame) -> float:
-    """The share that got slots, of sets of jobs that share links and were new in a decision; 0 if there are
-    none."""
+    """The share of sets of jobs that share links, new in a decision, that got slots; 0 if there are none."""
     reasons = (json.loads(why)["cassini"] for why in decisions["why"].to_list())
     # A set kept from the decision before was counted there.
     components = [part for each in reasons if each for part in each["components"] if not part["kept"]]
@@ -420,8 +414,7 @@ def pooled(
 
 
 def scores(measured: Outcomes, augmented: ConfiguredScheduler) -> dict[str, npt.NDArray[np.float64]]:
-    """Scores of shared links over all decisions and seeds: of the scheduler's own choice, and of
-    CASSINI's."""
+    """Scores of shared links over all decisions and seeds, of the scheduler's choice and of CASSINI's."""
     tables = [run.link_scores for run in measured[augmented.name]]
     return {
         name: pl.concat([table[column] for table in tables]).drop_nulls().to_numpy()

@@ -62,8 +62,7 @@ def scenarios() -> list[Scenario]:
         "(R_HAI every T), while the job ahead starts at line rate"
     )
     unequal = with_timers(pair, (T_AGGRESSIVE_US, T_US))
-    # The flow engine's counterpart of unequal timers: DCQCN increases a rate once per T, so weights are as
-    # 1/T.
+    # The flow engine's counterpart of unequal timers: DCQCN increases a rate once per T.
     unequal[0]["share"] = {"weighted": T_US / T_AGGRESSIVE_US}
     return [
         Scenario("one job", [one]),

@@ -21,16 +21,14 @@ def chain(jobs: Sequence[Tables]) -> Tables:
 
 
 def triangle(jobs: Sequence[Tables], loops: str) -> Tables:
-    """Three jobs on a star, where every two of them share one link: the smallest loop of the affinity
-    graph."""
+    """Three jobs on a star, every two of which share one link: the smallest loop of an affinity graph."""
     places = (("h1a", "h2a"), ("h2b", "h3a"), ("h3b", "h1b"))
     trunks = [("core", f"t{leaf}", f"l{leaf}") for leaf in (1, 2, 3)]
     return _plan("triangle", trunks, jobs, places, loops)
 
 
 def fig_7_jobs() -> list[Tables]:
-    """Compatible jobs for Fig 7, which names none: those of snapshot 1 of NSDI'24 Table 2, and one as
-    long."""
+    """Compatible jobs for Fig 7, which names none: NSDI'24 Table 2's snapshot 1, and one as long."""
     return [
         workload("j1", "WideResNet101", 800),
         workload("j2", "VGG16", 1400),

@@ -43,8 +43,7 @@ from hocket_reproduce.targets.testbed import (
 
 # 30 + 15 Gbps of Fig 1c: the goodput of the 50 Gbps link, which the flow engine itself cannot lose.
 CAPACITY_BPS = 45 * 10**9
-# J1's 30 Gbps against J2's 15, not the timers' ratio of 1.25: the paper states the outcome, not the
-# mechanism.
+# J1's 30 Gbps against J2's 15, which the paper measured; the timers' ratio is only 1.25.
 WEIGHT = 2.0
 # 0.38 − 0.28 s and 0.42 − 0.32 s: from the end of an iteration to the next communication in Fig 2b.
 DOWN_S = 0.1
@@ -104,8 +103,7 @@ def packet_job(name: str, **policy: object) -> Tables:
 
 
 def packet_runs(jitter: float, iterations: int = ITERATIONS, *, skip_ahead: bool = False) -> dict[str, Run]:
-    """Both scenarios of Fig 1 on the packet engine; `skip_ahead` repeats exact repetitions instead of
-    simulating."""
+    """Both scenarios of Fig 1 on packets; with `skip_ahead` exact repetitions are not simulated."""
     jobs = [packet_job(name, jitter=jitter) for name in ("J1", "J2")]
     return {
         name: run_packets(with_timers(jobs, timers_us), iterations=iterations, skip_ahead=skip_ahead)
@@ -210,8 +208,7 @@ def reproduce_h2(progress: Progress) -> Reproduction:
 def shares_gbps(
     timers_us: tuple[int, int], seeds: int = SEEDS, host: Mapping[str, Any] | None = None, **parameters: Any
 ) -> np.ndarray:
-    """Rates in Gbps of J1 and J2 (seeds, 2) on packets while both are in their first Up phase, headers
-    included."""
+    """Rates of J1 and J2 on packets in Gbps (seeds, 2), headers included, in the first common Up phase."""
     jobs = with_timers([packet_job("J1"), packet_job("J2")], timers_us, **parameters)
     shares = [
         contended_shares_gbps(

@@ -68,8 +68,7 @@ GROUPS: tuple[tuple[tuple[Member, ...], bool], ...] = (
     ),
 )
 
-# Not group 2, whose iterations of a second take too long on packets, and not group 5, whose jobs resemble
-# group 4's.
+# Not group 2, with iterations of a second, and not group 5, whose jobs resemble group 4's.
 ON_PACKETS = (1, 3, 4)
 
 _WHY = {

@@ -24,8 +24,7 @@ from hocket_reproduce.targets.testbed import ITERATIONS, run_packets
 QUEUES = (2, 4, 8)
 JOBS = range(2, 9)
 PERIOD_MS = 240
-# The jobs together use the link for this share of the time: they can take turns, and have room to slide
-# apart.
+# The jobs' total share of the link's time: they can take turns, with room to slide apart.
 LOAD = 0.9
 # Compatible, and with iterations short enough for packets.
 GROUP_ON_PACKETS = 4
@@ -63,8 +62,7 @@ def reproduce(progress: Progress) -> Reproduction:
 
 
 def slowdown(count: int, queues: int | None) -> float:
-    """Mean slowdown of `count` equal jobs with unique priorities on `queues` queues; with `None` they share
-    fairly."""
+    """Mean slowdown of `count` equal jobs with unique priorities on `queues` queues; fair shares if None."""
     run = simulate(link_plan("queues", _equal_jobs(count, queues), priority_queues=queues or 1))
     return _mean_slowdown(run)
 

@@ -52,8 +52,7 @@ class Point:
 
 
 def fig_3_jobs() -> list[Tables]:
-    """Two VGG16 jobs of HotNets'22 Fig 3: each is Up for 114 of 255 ms, so taking turns leaves 27 ms to
-    spare."""
+    """Two VGG16 jobs of HotNets'22 Fig 3: each is Up for 114 of 255 ms, so both leave 27 ms free."""
     profile = figure_3_profile()
     up = profile.phases[0]
     phase = {
@@ -105,8 +104,7 @@ def reproduce(progress: Progress) -> Reproduction:
 
 
 def measure(jobs: Sequence[Tables], shifts_s: dict[str, float], error_ms: int, *, readjust: bool) -> Point:
-    """Runs the jobs with time-shifts that have a normal clock error with a standard deviation of
-    `error_ms`."""
+    """Runs the jobs with time-shifts whose normal clock error has the standard deviation `error_ms`."""
     policy = each_with(
         shifted(jobs, shifts_s, readjust=readjust), clock_error=f"{error_ms} ms", jitter=JITTER
     )

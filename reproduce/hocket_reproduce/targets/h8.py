@@ -79,8 +79,7 @@ def _gpu_plan(up_ms: int, shared: bool) -> Tables:
 
 
 def compute_overlap_ms(answer: Compatibility) -> float:
-    """For two jobs of one period with one Up phase at its end: the time per period in which both compute, in
-    ms."""
+    """The time per period, in ms, in which two jobs of one period, each Up at its end, both compute."""
     first, second = answer.jobs
     period_ps = first.profile.period_ps
     down_ps = [each.profile.phases[0].start_ps for each in answer.jobs]

@@ -76,8 +76,7 @@ _MODEL: Mapping[str, Any] = {
     "arithmetic": "exact",
 }
 
-# KMIN_MAP, KMAX_MAP and PMAX_MAP of the simulator's scripts at 200 Gbps; DCTCP marks all packets above 3 KB
-# per Gbps.
+# KMIN_MAP, KMAX_MAP and PMAX_MAP at 200 Gbps; DCTCP marks all packets above 3 KB per Gbps.
 _WRED = Marking(RATE_BPS, 600_000, 2_400_000, 0.2)
 _STEP = Marking(RATE_BPS, 600_000, 600_000, 1.0)
 # Units of HPCC's telemetry at 200 Gbps (INT_MULTI).
@@ -186,8 +185,7 @@ def all_to_all(gpus: int, data_bytes: int, *, rotated: bool = True) -> Sends:
 
 @dataclass(frozen=True)
 class Ran:
-    """Steps that ran one after another: their tables, with times from the start of the first, and summed
-    counters."""
+    """Consecutive steps: their tables, with times from the start of the first, and summed counters."""
 
     tables: Mapping[str, pl.DataFrame]
     counters: Mapping[str, int]
@@ -248,8 +246,7 @@ def _step(
     number: int,
     stopped: threading.Event,
 ) -> Ran:
-    """Runs one step; `number` distinguishes its queue pairs from those of other steps, and so their ECMP
-    paths."""
+    """Runs one step; `number` gives its queue pairs, and so their ECMP paths, labels of their own."""
     batches: dict[str, list[pl.DataFrame]] = {}
     flows = np.arange(sends.src.size, dtype=np.int64)
     same = np.zeros_like(flows)
@@ -331,8 +328,7 @@ def unlimited(control: Control) -> Control:
 
 
 def switch_queue_mb(ran: Ran, switch: str, times_ms: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """MB queued in all ports of `switch` at `times_ms`, by the last sample: the paper's queue length
-    (§IV-A)."""
+    """MB queued in all ports of `switch` at `times_ms`, as last sampled: §IV-A's queue length."""
     table = ran.tables.get("switch_queues")
     if table is None:
         return np.zeros_like(times_ms)

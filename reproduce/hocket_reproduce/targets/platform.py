@@ -116,14 +116,14 @@ def plan(control: Control, racks: int, jobs: Sequence[Tables]) -> Tables:
         "switch": switch,
         # Acknowledgements carry the marks, as in the paper's simulator.
         "host": {"mtu": format_bytes(packets.PAYLOAD_BYTES), "notification": "acks"},
+        # `outcome` reads neither flows nor operations.
         "run": {"engine": "packet", "record_flows": False, "record_operations": 0},
         "jobs": [{**governed, **job} for job in jobs],
     }
 
 
 def training_job(name: str, training: Tables, algorithm: Algorithm, **keys: object) -> Tables:
-    """A job with the `training` table and `algorithm` for its collectives; one iteration unless `keys` say
-    more."""
+    """A job of one iteration with the table `training` and collectives by `algorithm`; `keys` override."""
     return {"name": name, "training": training, "collectives": algorithm.tables(), "iterations": 1, **keys}
 
 

@@ -24,8 +24,7 @@ _VARIANTS = tuple(
     packets.windowed(control) if control.window == "unlimited" else packets.unlimited(control)
     for control in packets.CONTROLS
 )
-# §IV-A describes queues as "very small" and "maximum" without numbers: small is below a tenth of the peak,
-# high above half of it.
+# §IV-A has no numbers for small and long queues: below a tenth of the peak, and above half of it.
 _SMALL, _HIGH = 0.1, 0.5
 # Completion times within 5% count as equal: §IV-A finds "similar performance" and prints no times.
 _TOGETHER = 0.05
@@ -130,6 +129,7 @@ def _queue_rows(measured: Mapping[str, Incast]) -> Iterator[Row]:
     yield _statement(
         "PFC only: the queue stays high", stays > 0.8, f"{_lengths(pfc)}; high {stays:.0%} of it"
     )
+    # §IV-A2: "stabilised to be within a range", so neither empty nor near the overshoot.
     settled = _SMALL * dcqcn.peak_mb < float(dcqcn.later_mb.max()) < _HIGH * dcqcn.peak_mb
     yield _statement("DCQCN: overshoots, then stays within a range", settled, _lengths(dcqcn))
     yield _statement(

@@ -18,8 +18,7 @@ SIZES = ((8, 10 * 10**6), (128, 128 * 10**6))
 _SAMPLES = 500
 # Completion times within 5% count as equal, as in R3; §IV-B has "similar completion times" without numbers.
 _ALIKE = 0.05
-# A queue that never exceeds this much per port is flat: it is one window, and a twelfth of the length from
-# which DCQCN marks.
+# A flat queue never exceeds this per port: one window, a twelfth of the length from which DCQCN marks.
 _FLAT_BYTES = 52_000
 
 
@@ -67,6 +66,7 @@ def reproduce(progress: Progress) -> Reproduction:
     measured = {gpus: measure(gpus, data, packets.CONTROLS, progress) for gpus, data in SIZES}
     unrotated = {}
     for gpus, data in SIZES:
+        # Only exact peaks and ends are taken from these runs: a sample per millisecond is enough.
         steps = [packets.all_to_all(gpus, data, rotated=False)]
         (unrotated[gpus],) = packets.run_steps(
             packets.one_switch(gpus), [packets.PFC_ONLY], steps, 10**9, lambda _: progress("another order")

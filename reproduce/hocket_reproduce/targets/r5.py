@@ -24,8 +24,7 @@ _SHOWN_TOR = "tor 0"
 # Parts of the longest queue: a peak begins above the first and ends below the second. With one threshold a
 # queue that oscillates around it would count as many peaks.
 _PEAK, _VALLEY = 0.1, 0.01
-# Longest queues of switches, and completion times, within 10% count as alike: the paper prints no numbers for
-# either.
+# Longest queues and completion times within 10% count as alike: the paper prints no numbers.
 _ALIKE = 1.1
 
 
@@ -61,8 +60,7 @@ def measure(shape: Shape, data_bytes: int, controls: Sequence[Control], progress
 
 
 def reproduce(progress: Progress) -> Reproduction:
-    """Queues of ToRs and spines, PAUSE frames and completion times on both networks that the paper may
-    mean."""
+    """Queues of ToRs and spines, PAUSE frames and completion times on both of the paper's networks."""
     both = shapes(RACKS, packets.GPUS_PER_RACK, packets.SPINES)
     measured = {shape.name: measure(shape, DATA_BYTES, packets.CONTROLS, progress) for shape in both}
     rows = [row for name, runs in measured.items() for row in _rows(name, runs, RACKS, packets.SPINES)]

@@ -24,8 +24,7 @@ SIZE = "128 MB"
 
 # Completion times within 5% count as equal, as in R3 and R4.
 _EQUAL = 1.05
-# §IV-C2 has "a significant reduction" of both without numbers: at most half as many PAUSE frames, and a fifth
-# less time.
+# §IV-C2's "significant reduction" has no numbers: half the PAUSE frames, and a fifth less time.
 _FAR_FEWER, _CLEARLY = 0.5, 0.8
 
 

@@ -35,6 +35,7 @@ _MUCH = 0.8
 GPUS: Mapping[str, Tables] = {
     "V100": {},
     "an A100": {"training": {"model": MODEL, "gpu": "A100"}},
+    # Not in the catalogue of GPUs: all ranks of a V100 compute at half the speed.
     "a GPU half as fast as a V100": {
         "stragglers": [
             {"rank": rank, "slowdown": 2.0}

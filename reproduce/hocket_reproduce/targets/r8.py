@@ -1,5 +1,4 @@
-"""R8: windows set once from the communication pattern, for one job and for two: HOTI'22's future work (§IV-E,
-§VI)."""
+"""R8: windows set once from the pattern, for one job and for two: HOTI'22's future work (§IV-E, §VI)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

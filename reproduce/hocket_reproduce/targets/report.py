@@ -119,6 +119,7 @@ def markdown(reproduction: Reproduction) -> str:
             _difference(row),
             row.comment,
         )
+        # A vertical bar in a text would end its cell.
         lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
     notes = [f"- {note}" for note in reproduction.notes]
     return "\n".join([*lines, *(["", *notes] if notes else []), ""])

@@ -32,8 +32,7 @@ class Row:
 
     @property
     def difference(self) -> float | None:
-        """Ours ÷ the paper's − 1, rounded to 1/1,000; `None` unless both are numbers and the paper's is not
-        0."""
+        """Ours ÷ the paper's − 1, rounded to 1/1,000; `None` for words, or if the paper's is 0."""
         if isinstance(self.paper, str) or isinstance(self.ours, str) or not self.paper:
             return None
         # Rounded as printed: a row cannot show +10.0% and count as notable.

@@ -26,8 +26,7 @@ BUFFER = "32 MB"
 LARGE_BUFFER = "64 MB"
 """For a switch of 1,024 ports: headroom for each does not fit into `BUFFER`."""
 
-# Whole packets, so that the closed form needs no rounding; fewer for an all-to-all, where each rank sends up
-# to 1,023 blocks.
+# Whole packets, so that the closed form needs no rounding.
 RING_BLOCK_BYTES = 16 * MTU_BYTES
 ALL_TO_ALL_BLOCK_BYTES = 4 * MTU_BYTES
 RANKS = tuple(2**power for power in range(1, 11))
@@ -44,8 +43,7 @@ _PORTS = (
 
 @dataclass(frozen=True)
 class Scenario:
-    """Training jobs on a fabric; `why` names the effect that the flow engine leaves out, if queues build
-    up."""
+    """Training jobs on a fabric; if queues build up, `why` names what the flow engine leaves out."""
 
     name: str
     fabric: Tables
@@ -84,8 +82,7 @@ def collective(kind: str, size: str, algorithms: str | Sequence[str], name: str 
 
 
 def job(training: Tables, collectives: Tables | None = None, name: str = "a", **keys: Any) -> Tables:
-    """A job under PFC alone: any other control takes time to find its rate, which the flow engine leaves
-    out."""
+    """A job under PFC alone: the flow engine leaves out the time that other controls take to find a rate."""
     return {
         "name": name,
         "training": training,
@@ -96,8 +93,7 @@ def job(training: Tables, collectives: Tables | None = None, name: str = "a", **
 
 
 def quiet_scenarios() -> Iterator[Scenario]:
-    """Scenarios without queues: ports forward packets as fast as they come, or all queued packets belong to
-    one step."""
+    """Scenarios without queues, or where all queued packets belong to one step."""
     eight = one_switch(8)
     servers = one_switch(16, 8)
     yield Scenario("all-reduce of 16 MB, ring, 8 GPUs", eight, [collective("all-reduce", "16 MB", "ring")])

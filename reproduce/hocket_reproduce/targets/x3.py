@@ -35,8 +35,7 @@ from hocket_reproduce.targets.target import Progress, Reproduction, Row
 
 SEEDS = (1, 2, 3)
 CAPS = ("30 Gbps", "40 Gbps")
-"""Demands of the flows: two of them exceed the link of 50 Gbps, and beyond that marks hardly depend on the
-demand."""
+"""Demands of the flows: two exceed the link, and beyond that marks hardly depend on the demand."""
 
 MOST_FLOWS = 6
 
@@ -94,13 +93,13 @@ class Case:
 
 
 def fit(progress: Progress, caps: Sequence[str] = CAPS, seeds: Sequence[int] = SEEDS) -> Marks:
-    """The model fitted to runs of the packet engine in which flows join one after another, or one leaves and
-    returns."""
+    """The model, fitted to packet runs in which flows join one after another, or one leaves and returns."""
     joins = []
     for cap, seed in product(caps, seeds):
         progress(f"flows of {cap}, seed {seed}")
         joins.append(_joins(cap, seed))
     early, late, end = np.mean(joins, axis=0)
+    # In the second half of each interval the burst of the join is over; marks beyond that rate are the burst.
     per_second = (end - late) / (_JOIN_S / 2)
     bursts = end - per_second * _JOIN_S
     begun = (early - per_second * _EARLY_S).sum() / bursts.sum()
@@ -108,8 +107,7 @@ def fit(progress: Progress, caps: Sequence[str] = CAPS, seeds: Sequence[int] = S
         np.mean([_return_burst(cap, seed, gone_s, per_second[0]) for cap, seed in product(caps, seeds)])
         for gone_s in (_SHORT_S, _LONG_S)
     )
-    # Jobs return in every iteration, and a returning flow is marked more than one that joins for the first
-    # time.
+    # Jobs return in every iteration, and a returning flow is marked more often than a new one.
     bursts *= long / bursts[0]
     return Marks(
         tuple(per_second.tolist()),

@@ -1,5 +1,4 @@
-"""The packet engine's runs beside the recorded ones: relative differences, and whether they are within the
-limits."""
+"""The packet engine's runs beside the recorded ones: relative differences and their limits."""
 
 import math
 import tempfile
@@ -65,8 +64,7 @@ REMARKS = {
 
 @dataclass(frozen=True)
 class Quantity:
-    """One total: ours and the recorded one, each a mean over seeds, or a median for cases of
-    `HEAVY_TAILED`."""
+    """One total, ours and recorded: means over seeds, or medians for cases of `HEAVY_TAILED`."""
 
     ours: float
     recorded: float
@@ -123,8 +121,7 @@ class Comparison:
 
     @property
     def failures(self) -> list[str]:
-        """Totals that differ by more than their limit and more than chance explains; empty if the case
-        agrees."""
+        """Totals that differ by more than their limit and than chance explains; empty if the case agrees."""
         failures = [
             f"{name} {each.difference:+.2%}"
             for name, each in self.quantities.items()
@@ -136,8 +133,7 @@ class Comparison:
 
 
 def compare(case: Case, seeds: int = SEEDS, fidelity: Fidelity = REFERENCE) -> Comparison:
-    """Runs `case` and compares it with its recorded runs; a random case runs once per seed from 1 to
-    `seeds`."""
+    """Runs `case`, once per seed from 1 to `seeds` if random, and compares it with the recorded runs."""
     with case.study() as study:
         is_random = draws_decide(study, case)
         limits = SAME if len(study.switch_ids) == 1 and not is_random else ALIKE
@@ -179,13 +175,13 @@ def compare(case: Case, seeds: int = SEEDS, fidelity: Fidelity = REFERENCE) -> C
         pauses=quantity(lambda each: each.pauses, limits.pauses),
         marks=marks,
         peak_queue_bytes=quantity(lambda each: each.peak_queue_bytes, limits.queue),
+        # The fastest run is the one that other work on the machine slowed least.
         hops_per_s=max(run.hops_per_s for run in runs),
     )
 
 
 def draws_decide(study: Study, case: Case) -> bool:
-    """Whether the flows depend on random draws: PINT's encoding, or probabilistic marks that the control
-    reacts to."""
+    """Whether flows depend on random draws: PINT's encoding, or random marks that the control reacts to."""
     if case.policy == "hpccpint":
         return True
     # With K_min = K_max, or a queue that never reached K_min, no mark was drawn.

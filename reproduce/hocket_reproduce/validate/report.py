@@ -32,8 +32,7 @@ SUMMARY = re.compile(
     r"(?P<agreeing>\d+) of (?P<runs>\d+) runs agree\. Over one switch, where nothing random steers, "
     r"(?P<equal>[\d,]+) of (?P<flows>[\d,]+) completion times are equal to the nanosecond"
 )
-"""The sentence of the section that counts runs and completion times that agree; the overview takes its
-numbers."""
+"""The sentence that counts agreeing runs and completion times; the overview takes its numbers."""
 
 HEADER = (
     "case",
@@ -59,8 +58,7 @@ SHORT_HEADER = (
 
 
 UNROUNDED_SEEDS = 3
-"""Runs per random case without the simulator's arithmetic. Few, as its effect is far larger than that of
-seeds."""
+"""Runs per random case without the simulator's arithmetic, whose effect is far larger than that of seeds."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +99,7 @@ class Validation:
         return cls(recorded, chosen)
 
     def add(self, case: Case, seeds: int, *, unrounded: bool) -> None:
-        """Compares `case`; if `unrounded` and it belongs to the main set, also without the simulator's
-        arithmetic."""
+        """Compares `case`; if `unrounded`, one of the main set also without the simulator's arithmetic."""
         comparison = compare(case, seeds)
         self.comparisons.append(comparison)
         if unrounded and case.parameters == "main":
@@ -160,8 +157,7 @@ def verdict(comparison: Comparison) -> str:
 
 
 def as_json(comparisons: Iterable[Comparison]) -> list[dict[str, Any]]:
-    """The comparisons as JSON; differences are relative, and null if the recorded value is 0 and ours is
-    not."""
+    """The comparisons as JSON; differences are relative, and null if only the recorded value is 0."""
     return [
         {
             "case": each.case.name,
@@ -308,8 +304,7 @@ def _wake_ups(recorded: Sequence[Case]) -> Iterator[str]:
 
 
 def _beside_main(recorded: Sequence[Case], parameters: str) -> Iterator[tuple[Case, Totals]]:
-    """The runs of a set of parameters, each with the first run of the same case and control in the main
-    set."""
+    """The runs of a set, each with the first run of the same case and control in the main set."""
     main = {(case.name, case.policy): case.recorded[0] for case in recorded if case.parameters == "main"}
     for case in recorded:
         if case.parameters == parameters and (case.name, case.policy) in main:
@@ -345,6 +340,7 @@ def _both(quantity: Quantity, unit: float = 1.0, decimals: int = 0) -> str:
 def _percent(quantity: Quantity) -> str:
     if not math.isfinite(quantity.difference):
         return "none recorded"
+    # Two signs of zero would look like two values.
     return f"{quantity.difference:+.2%}".replace("-0.00%", "+0.00%")
 
 

@@ -21,6 +21,7 @@ from hocket_reproduce.targets.live.plans import (
 from hocket_reproduce.targets.live.runs import PLACES, Measured, own_link
 from hocket_reproduce.targets.measure import PS_PER_S, iteration_times_s
 
+# Five iterations.
 _STRETCH_S = 1.5
 _SAMPLE_PS = SAMPLE_MS * 10**9
 

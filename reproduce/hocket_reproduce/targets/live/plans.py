@@ -21,20 +21,17 @@ CAPACITY = "500 Mbps"
 """Hocket: a rate at which two processors are not busy. Only rates relative to it matter."""
 
 RATE = "400 Mbps"
-"""Rate of an Up phase. Hocket: four fifths of the link; the jobs of NSDI'24 Table 2 demand about two
-thirds."""
+"""Rate of an Up phase. Hocket: four fifths of the link; in NSDI'24 Table 2 it is about two thirds."""
 
 PERIOD_MS = 300
 """Hocket: in the range of NSDI'24 Table 2, whose iterations take 165 to 330 ms."""
 
 UP_MS = {"compatible": 120, "incompatible": 200}
-"""Duration of the Up phase by plan. Hocket: two jobs can take turns if each is Up for less than half of the
-time."""
+"""Up time by plan. Hocket: two jobs can take turns if each is Up for less than half of its period."""
 
 JOBS = ("a", "b")
 ITERATIONS = 150
-"""Hocket: slots arrive some 15 iterations after the start, so the last half of a run is also measured
-separately."""
+"""Hocket: slots arrive some 15 iterations after the start; the last half is also measured alone."""
 
 WEIGHT = 2.0
 """Weight of the first job in the unequal case: HotNets'22 §2 found 30 against 15 Gbps."""
@@ -136,8 +133,7 @@ def _in_slots(plan: Plan, jobs: list[Tables]) -> list[Tables]:
     return [
         {
             **job,
-            # A slot is that of a job's mark, `mark_ps` into its iteration; a time-shift is that of the
-            # iteration.
+            # A slot is for the job's mark, which is `mark_ps` after the start of its iteration.
             "time_shift": in_time((places[each.name].offset_ns - each.mark_ps / 1000) / 1e9),
             "pad_to": in_time(places[each.name].period_ns / 1e9),
             "readjust": True,

@@ -45,8 +45,7 @@ class CaseRuns:
     runs: Mapping[str, Run]
 
     def mean_ms(self, place: str, job: str | None = None, after: float = 0.0) -> float:
-        """The mean iteration of `job`, or of all jobs, in ms, waits included; `after` is the share of
-        iterations to skip."""
+        """The mean iteration in ms, with waits, of `job` or of all; `after` is the share skipped."""
         run = self.runs[place]
         jobs = by_job(run, "iterations") if job is None else (job,)
         times_s = (iteration_times_s(run, each) for each in jobs)
@@ -106,8 +105,7 @@ def unfair_controls() -> Iterator[Sequence[Case]]:
 
 @dataclass(frozen=True)
 class _Live:
-    """Runs on one testbed. Predictions are made before each live run, so that its result cannot influence
-    them."""
+    """Runs on one testbed. Predictions precede each live run, so that it cannot influence them."""
 
     bed: Testbed
     plan_name: str
