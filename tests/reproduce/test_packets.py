@@ -25,14 +25,14 @@ from hocket_reproduce.targets.packets import (
     PFC_ONLY,
     Control,
     Network,
-    Ran,
+    PacketRun,
     Sends,
 )
 
 Rerun = Callable[[str], Reproduction]
 
 
-def run(network: Network, control: Control, *steps: Sends) -> Ran:
+def run(network: Network, control: Control, *steps: Sends) -> PacketRun:
     (ran,) = packets.run_steps(network, [control], steps, 1_000_000, quiet)
     return ran
 
@@ -73,7 +73,7 @@ def test_steps_follow_each_other_and_their_tables_have_one_clock() -> None:
 
 def test_a_queue_length_is_the_last_sample() -> None:
     samples = pl.DataFrame({"at_s": [1e-3, 3e-3], "switch": ["switch"] * 2, "bytes": [2 * 10**6, 0]})
-    ran = Ran({"switch_queues": samples}, {}, (0.004,), 0.0)
+    ran = PacketRun({"switch_queues": samples}, {}, (0.004,), 0.0)
     queue_mb = packets.switch_queue_mb(ran, "switch", np.array([0.0, 1.0, 2.9, 3.0, 9.0]))
     assert queue_mb.tolist() == [0.0, 2.0, 2.0, 0.0, 0.0]
 

@@ -221,7 +221,7 @@ def _summary_rows(measured: Sequence[Measured]) -> Iterator[Row]:
         "profiles that are sure",
         len(measured),
         len(sure),
-        comment="the others' Up phases are few readings long, or hardly apart, and each says so",
+        comment="the others' Up phases last few readings or are hardly apart: their confidence is low",
     )
     for limit in (0.01, 0.001):
         wrong = sum(each.errors()[0] > limit for each in sure)

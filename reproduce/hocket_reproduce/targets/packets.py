@@ -184,7 +184,7 @@ def all_to_all(gpus: int, data_bytes: int, *, rotated: bool = True) -> Sends:
 
 
 @dataclass(frozen=True)
-class Ran:
+class PacketRun:
     """Consecutive steps: their tables, with times from the start of the first, and summed counters."""
 
     tables: Mapping[str, pl.DataFrame]
@@ -204,7 +204,7 @@ def run_steps(
     steps: Sequence[Sends],
     sample_every_ps: int,
     progress: Progress,
-) -> list[Ran]:
+) -> list[PacketRun]:
     """Runs `steps` under each of `controls`, as many at once as there are processors; returns them in that
     order.
 
@@ -232,7 +232,7 @@ def _run(
     steps: Sequence[Sends],
     sample_every_ps: int,
     stopped: threading.Event,
-) -> Ran:
+) -> PacketRun:
     fabric = _hocket.Fabric(network.nodes, network.cables)
     numbered = enumerate(steps)
     return _joined([_step(fabric, control, sends, sample_every_ps, n, stopped) for n, sends in numbered])
@@ -245,7 +245,7 @@ def _step(
     sample_every_ps: int,
     number: int,
     stopped: threading.Event,
-) -> Ran:
+) -> PacketRun:
     """Runs one step; `number` gives its queue pairs, and so their ECMP paths, labels of their own."""
     batches: dict[str, list[pl.DataFrame]] = {}
     flows = np.arange(sends.src.size, dtype=np.int64)
@@ -294,10 +294,10 @@ def _step(
         raise KeyboardInterrupt
     tables = {name: pl.concat(rows) for name, rows in batches.items()}
     counters = {name: value for name, value in ran["counters"].items() if isinstance(value, int)}
-    return Ran(tables, counters, (ran["ended_ps"] / 1e12,), cpu_s)
+    return PacketRun(tables, counters, (ran["ended_ps"] / 1e12,), cpu_s)
 
 
-def _joined(steps: Sequence[Ran]) -> Ran:
+def _joined(steps: Sequence[PacketRun]) -> PacketRun:
     ends_s = np.cumsum([step.ended_s for step in steps])
     names = dict.fromkeys(name for step in steps for name in step.tables)
     tables = {
@@ -309,7 +309,7 @@ def _joined(steps: Sequence[Ran]) -> Ran:
         for name in names
     }
     counters = {name: sum(step.counters[name] for step in steps) for name in steps[0].counters}
-    return Ran(tables, counters, tuple(ends_s.tolist()), sum(step.cpu_s for step in steps))
+    return PacketRun(tables, counters, tuple(ends_s.tolist()), sum(step.cpu_s for step in steps))
 
 
 def _later(table: pl.DataFrame, by_s: float) -> pl.DataFrame:
@@ -327,7 +327,9 @@ def unlimited(control: Control) -> Control:
     return replace(control, name=f"{control.name}, no window", window="unlimited")
 
 
-def switch_queue_mb(ran: Ran, switch: str, times_ms: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def switch_queue_mb(
+    ran: PacketRun, switch: str, times_ms: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
     """MB queued in all ports of `switch` at `times_ms`, as last sampled: §IV-A's queue length."""
     table = ran.tables.get("switch_queues")
     if table is None:
@@ -339,13 +341,13 @@ def switch_queue_mb(ran: Ran, switch: str, times_ms: npt.NDArray[np.float64]) ->
     return np.asarray(held_mb[np.searchsorted(sampled_ms, times_ms, side="right")], dtype=np.float64)
 
 
-def peak_mb(ran: Ran, switch: str) -> float:
+def peak_mb(ran: PacketRun, switch: str) -> float:
     """The most MB ever queued in all ports of `switch`; exact, not sampled."""
     peaks = ran.tables["switches"].filter(pl.col("switch") == switch)["peak_bytes"].to_numpy()
     return float(peaks.max(initial=0)) / 1e6
 
 
-def completion_ms(ran: Ran) -> npt.NDArray[np.float64]:
+def completion_ms(ran: PacketRun) -> npt.NDArray[np.float64]:
     """Completion times of each message, in ms."""
     return np.asarray(1e3 * ran.tables["flows"]["fct_s"].to_numpy(), dtype=np.float64)
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from hocket_reproduce.figures.queues import QueuePanel, queues_figure
 from hocket_reproduce.targets import packets
-from hocket_reproduce.targets.packets import Control, Ran
+from hocket_reproduce.targets.packets import Control, PacketRun
 from hocket_reproduce.targets.target import Progress, Reproduction, Row
 
 GPUS = 8
@@ -40,7 +40,7 @@ _WHY_PAUSES = {
 class Incast:
     """A run, with the switch's queue sampled every microsecond."""
 
-    ran: Ran
+    ran: PacketRun
     times_ms: npt.NDArray[np.float64]
     queue_mb: npt.NDArray[np.float64]
 
@@ -79,7 +79,7 @@ def measure(controls: Sequence[Control], bytes_each: int, progress: Progress) ->
     return {control.name: _sampled(each) for control, each in zip(controls, ran, strict=True)}
 
 
-def _sampled(ran: Ran) -> Incast:
+def _sampled(ran: PacketRun) -> Incast:
     times_ms = np.arange(0, 1e3 * ran.ended_s, _SAMPLE_EVERY_PS / 1e9)
     return Incast(ran, times_ms, packets.switch_queue_mb(ran, "switch", times_ms))
 
@@ -140,7 +140,7 @@ def _queue_rows(measured: Mapping[str, Incast]) -> Iterator[Row]:
     yield _statement("DCTCP without window: the same", _drains(free), _lengths(free))
     yield _statement("TIMELY: builds up, then becomes very low", _drains(timely), _lengths(timely))
     for name, each in (("HPCC", hpcc), ("HPCC-PINT", pint)):
-        yield _statement(f"{name}: as short as can be", _drains(each), _lengths(each))
+        yield _statement(f"{name}: minimal queue", _drains(each), _lengths(each))
 
 
 def _drains(run: Incast) -> bool:

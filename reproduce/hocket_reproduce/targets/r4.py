@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from hocket_reproduce.figures.queues import QueuePanel, queues_figure
 from hocket_reproduce.targets import packets
-from hocket_reproduce.targets.packets import Control, Ran
+from hocket_reproduce.targets.packets import Control, PacketRun
 from hocket_reproduce.targets.target import Progress, Reproduction, Row
 
 SIZES = ((8, 10 * 10**6), (128, 128 * 10**6))
@@ -26,7 +26,7 @@ _FLAT_BYTES = 52_000
 class Collectives:
     """A direct All-Reduce; its first half, the reduce-scatter, sends the same messages as an All-To-All."""
 
-    ran: Ran
+    ran: PacketRun
 
     @property
     def all_to_all_ms(self) -> float:

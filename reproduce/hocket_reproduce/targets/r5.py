@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from hocket_reproduce.figures.queues import QueuePanel, queues_figure
 from hocket_reproduce.targets import packets
-from hocket_reproduce.targets.packets import Control, Network, Ran
+from hocket_reproduce.targets.packets import Control, Network, PacketRun
 from hocket_reproduce.targets.target import Progress, Reproduction, Row
 
 GPUS = 128
@@ -46,7 +46,9 @@ def shapes(racks: int, gpus_per_rack: int, spines: int) -> tuple[Shape, Shape]:
     )
 
 
-def measure(shape: Shape, data_bytes: int, controls: Sequence[Control], progress: Progress) -> dict[str, Ran]:
+def measure(
+    shape: Shape, data_bytes: int, controls: Sequence[Control], progress: Progress
+) -> dict[str, PacketRun]:
     """All-To-All in four chunks under each of `controls`, by name."""
     chunk = packets.all_to_all(shape.network.gpus, data_bytes // packets.CHUNKS)
     ran = packets.run_steps(
@@ -96,7 +98,7 @@ def peaks(queue_mb: npt.NDArray[np.float64]) -> int:
     return found
 
 
-def _rows(shape: str, runs: Mapping[str, Ran], racks: int, spines: int) -> Iterator[Row]:
+def _rows(shape: str, runs: Mapping[str, PacketRun], racks: int, spines: int) -> Iterator[Row]:
     for name, ran in runs.items():
         times_ms = _times_ms(ran)
         # Fig 6 shows one ToR, Fig 5 three spines.
@@ -142,7 +144,7 @@ def _rows(shape: str, runs: Mapping[str, Ran], racks: int, spines: int) -> Itera
         "; ".join(f"{name} {time:.2f} ms" for name, time in ended_ms.items()),
     )
     yield Row(
-        f"{shape}: the others take alike",
+        f"{shape}: the others take equally long",
         "yes",
         "yes" if alike < _ALIKE else "no",
         "",
@@ -159,28 +161,30 @@ def _rows(shape: str, runs: Mapping[str, Ran], racks: int, spines: int) -> Itera
     )
 
 
-def _hops(measured: Mapping[str, Mapping[str, Ran]]) -> float:
+def _hops(measured: Mapping[str, Mapping[str, PacketRun]]) -> float:
     return float(
         np.mean([ran.counters["packet_hops"] for runs in measured.values() for ran in runs.values()])
     )
 
 
-def _cpu_times(measured: Mapping[str, Mapping[str, Ran]]) -> str:
+def _cpu_times(measured: Mapping[str, Mapping[str, PacketRun]]) -> str:
     times_s = [ran.cpu_s for runs in measured.values() for ran in runs.values()]
     return f"{min(times_s):.0f} to {max(times_s):.0f}"
 
 
-def _times_ms(ran: Ran) -> npt.NDArray[np.float64]:
+def _times_ms(ran: PacketRun) -> npt.NDArray[np.float64]:
     return np.arange(0, 1e3 * ran.ended_s, _SAMPLE_EVERY_PS / 1e9)
 
 
-def _by_chunk(ran: Ran, times_ms: npt.NDArray[np.float64], queue_mb: npt.NDArray[np.float64]) -> list[float]:
+def _by_chunk(
+    ran: PacketRun, times_ms: npt.NDArray[np.float64], queue_mb: npt.NDArray[np.float64]
+) -> list[float]:
     """The longest queue during each chunk."""
     ends = np.searchsorted(times_ms, [1e3 * end_s for end_s in ran.step_ends_s[:-1]])
     return [float(part.max(initial=0.0)) for part in np.split(queue_mb, ends)]
 
 
-def _figure(measured: Mapping[str, Mapping[str, Ran]]) -> Figure:
+def _figure(measured: Mapping[str, Mapping[str, PacketRun]]) -> Figure:
     panels = []
     for control in packets.CONTROLS:
         for shape, runs in measured.items():

@@ -239,18 +239,18 @@ def _introduction(validation: Validation) -> Iterator[str]:
         "- Limits over several switches, where the order of what arrives in one nanosecond decides, and "
         "where marks or PINT's encoding steer: mean and longest completion time within "
         f"{ALIKE.completion:.0%}, PAUSE frames, marks and queue within {ALIKE.marks:.0%}. Where draws steer, "
-        "our mean over ten seeds is held against the recorded mean over ten, or the single run where others "
-        "were not recorded; a larger difference counts as chance below three standard errors."
+        "our mean over ten seeds is compared with the recorded mean over ten, or with the single run if "
+        "others were not recorded; a larger difference counts as chance below three standard errors."
     )
     compared = {each.case.folder for each in validation.comparisons}
     for folder, why in (HEAVY_TAILED | REMARKS).items():
         if folder in compared:
             yield f"- `{folder}`: {why}."
-    yield "- Marks are marked packets of data that hosts received."
+    yield "- Marks are marked data packets that hosts received."
     yield (
         "- A packet-hop is a data packet, ACK or PAUSE frame over one link. Ours per second of wall time, "
-        "theirs per second of processor time, on the same kind of machine at another time: read factors, "
-        "not per cents."
+        "theirs per second of processor time, on the same kind of machine at another time: compare "
+        "factors, not percentages."
     )
 
 
@@ -279,7 +279,7 @@ def _timely(recorded: Sequence[Case]) -> Iterator[str]:
         yield (
             "- **TIMELY's time stamp is never written** in the code as shipped, so that a round-trip time "
             f"reads as the time since the start of the run. Longest completion times: {', '.join(effects)}. "
-            "The runs compared with had the stamp restored, as in the HPCC simulator. No fidelity has the "
+            "The runs used here had the stamp restored, as in the HPCC simulator. No fidelity has the "
             "fault."
         )
 
@@ -298,8 +298,8 @@ def _wake_ups(recorded: Sequence[Case]) -> Iterator[str]:
         yield (
             "- **A NIC wakes up late** where a queue pair that has sent everything waits for its last ACKs: "
             "the pacing timer of the others is then not set. Against recorded runs without that, mean and "
-            f"longest completion times differ by up to {max(effects):.2%}. Ours does so at the fidelity "
-            "`reference` alone."
+            f"longest completion times differ by up to {max(effects):.2%}. Ours does the same only at the "
+            "fidelity `reference`."
         )
 
 

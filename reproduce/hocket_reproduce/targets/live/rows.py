@@ -71,7 +71,7 @@ def _period_row(quantity: str, profile: JobProfile) -> Row:
     phases = ", ".join(
         f"{1e3 * phase.duration_s:.0f} ms at {phase.rate_bps / 1e6:.0f} Mbps" for phase in profile.phases
     )
-    comment = f"beside the plan's; Up {phases}; confidence {profile.confidence:.2f}"
+    comment = f"against the plan's period; Up {phases}; confidence {profile.confidence:.2f}"
     return Row(quantity, float(PERIOD_MS), 1e3 * profile.period_s, "ms", comment)
 
 
