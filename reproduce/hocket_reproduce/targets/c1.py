@@ -119,7 +119,7 @@ class Traffic:
         together: list[list[UpPhase]] = []
         end_s = -1.0
         for phase in self.profile.phases:
-            # A gap below half a reading is the profiler's rounding, not a Down phase.
+            # The counter cannot show a gap shorter than half a reading.
             if phase.start_s - end_s > _READING_PS / _PS_PER_S / 2:
                 together.append([])
             together[-1].append(phase)
