@@ -59,11 +59,9 @@ TARGETS: dict[str, Target] = {
         Target("R3", "Incast on one switch under six congestion controls", r3.reproduce),
         Target("R4", "All-To-All and All-Reduce on one switch", r4.reproduce, takes_minutes=True),
         Target("R5", "All-To-All on a Clos network: ToRs and spines", r5.reproduce, takes_minutes=True),
-        Target(
-            "R6", "Completion times and PAUSE frames of collectives on it", r6.reproduce, takes_minutes=True
-        ),
+        Target("R6", "Completion times and PAUSE frames on a Clos network", r6.reproduce, takes_minutes=True),
         Target("R7", "DLRM on 128 GPUs", r7.reproduce, takes_minutes=True),
-        Target("R8", "Windows set once, alone and with two jobs", r8.reproduce, takes_minutes=True),
+        Target("R8", "Windows set once, for one job and for two", r8.reproduce, takes_minutes=True),
         Target("C1", "Traffic of four parallelisation strategies", c1.reproduce),
         Target("C2", "Interleaving two VGG19 jobs", c2.reproduce),
         Target("C3", "The optimisation and its score", c3.reproduce),
