@@ -1,4 +1,4 @@
-"""What each target claims, what we find and the verdict: the lines of the table in docs/validation.md.
+"""The claim, our result and the verdict for each target: the lines of the table in docs/validation.md.
 
 Claims and results have about 15 words each, so that the table is an overview; the pages have all numbers.
 """

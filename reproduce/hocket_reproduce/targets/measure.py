@@ -1,4 +1,4 @@
-"""What reproductions read out of a run's tables."""
+"""Quantities that reproductions derive from the tables of a run."""
 
 import numpy as np
 import numpy.typing as npt

@@ -194,7 +194,7 @@ class PacketRun:
 
     @property
     def ended_s(self) -> float:
-        """When the last byte was acknowledged."""
+        """Time at which the last byte was acknowledged, in seconds."""
         return self.step_ends_s[-1]
 
 

@@ -46,7 +46,7 @@ class Incast:
 
     @property
     def last_ms(self) -> float:
-        """When the last of the seven messages was complete."""
+        """Completion time of the last of the seven messages, in ms."""
         return 1e3 * self.ran.ended_s
 
     @property

@@ -17,7 +17,7 @@ NIC = CAPACITY
 """The NIC rate of catalogue jobs, whatever the capacity of the link that they share."""
 
 CONTENDED_CAPACITY = "42 Gbps"
-"""What two DCQCN jobs carried together when sharing a link of 50 Gbps: 21 Gbps each, HotNets'22 Fig 1b."""
+"""Goodput of two DCQCN jobs that share a link of 50 Gbps: 21 Gbps each, HotNets'22 Fig 1b."""
 
 ITERATIONS = 1_000
 """HotNets'22 §2 and NSDI'24 §2.2 run each job for 1,000 iterations."""
