@@ -561,8 +561,8 @@ impl Stream {
         Claim {
             cap_bps: self.sender.cap.as_bps(),
             // A rate that counts larger units is a smaller number: so is its weight. Streams that together are one flow
-            // share its weight.
-            weight: policy / (self.unit * self.split),
+            // share its weight. A weight of 0 would never send.
+            weight: (policy / (self.unit * self.split)).max(1),
             policy,
             queue: self.queue,
             loads: &self.loads,

@@ -7,7 +7,7 @@ use hocket_flowsim::{FlowOptions, FlowOutcome};
 use hocket_scenario::workload::{Exchange, Operation, OperationKind, Rank, Workload};
 use hocket_scenario::{
     Algorithm, Cable, CollectiveKind, Fabric, Framing, Job, Node, NodeId, NodeKind, PathChoice,
-    Scenario, Stop, System, Training, TrainingSpec, Transport, Work,
+    Scenario, Share, Stop, System, Training, TrainingSpec, Transport, Weight, Work,
 };
 
 use crate::common::{column_f64, run_all};
@@ -99,6 +99,19 @@ fn on_the_wire_s(bytes: f64) -> f64 {
 const HOP_S: f64 = 2.0 * 500e-9 + 1_000.0 * 8.0 / 200e9;
 /// An acknowledgement without bytes.
 const BACK_S: f64 = 2.0 * 500e-9;
+
+#[test]
+fn the_lightest_job_with_many_chunks_in_flight_keeps_the_links_full() {
+    let bytes = 40_960_000;
+    let program = vec![operation("sum", collective(CollectiveKind::AllReduce, bytes), &[])];
+    let mut spec = spec(spmd(4, program), Algorithm::Ring);
+    (spec.system.chunks, spec.system.in_flight) = (256, 256);
+    let share = Share::Weighted(Weight::new(1.0 / 64.0).unwrap());
+    let outcome = run_jobs(4, vec![Job { share, ..job("job", spec) }], 1);
+    let time_s = column_f64(&outcome.tables.collectives, "time_s")[0];
+    let least_s = on_the_wire_s(1.5 * bytes as f64);
+    assert!(time_s >= least_s && time_s < 1.02 * least_s, "{time_s} s, at least {least_s} s");
+}
 
 #[test]
 fn a_ring_takes_the_time_and_latency_of_its_steps() {
